@@ -1,0 +1,56 @@
+// Migrations: run as the owner, one at a time, then the service's role is granted what it needs. Only `migrate` loads this file.
+import { MikroORM, type EntitySchema } from '@mikro-orm/postgresql';
+import { Migrator, type Migration } from '@mikro-orm/migrations';
+import pg from 'pg';
+import { StartFailure } from './lifetime.ts';
+
+/** One service's schema: its migrations in order, each a class named after what it does. */
+export interface Schema {
+  entities: EntitySchema[];
+  migrations: { name: string; class: new (...args: ConstructorParameters<typeof Migration>) => Migration }[];
+}
+
+/**
+ * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
+ * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other.
+ */
+export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
+  const client = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
+  try {
+    await client.connect();
+  } catch (error) {
+    throw new StartFailure(`MIGRATION_DATABASE_URL: ${(error as Error).message}`);
+  }
+  const role = decodeURIComponent(new URL(serviceUrl).username);
+  const password = decodeURIComponent(new URL(serviceUrl).password);
+  const orm = await MikroORM.init({
+    clientUrl: ownerUrl,
+    entities: schema.entities,
+    extensions: [Migrator],
+    migrations: { migrationsList: schema.migrations, snapshot: false, silent: true },
+    allowGlobalContext: true,
+    debug: false,
+    logger: () => undefined,
+    discovery: { warnWhenNoEntities: false },
+  });
+  try {
+    await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
+    const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
+    if (known.rowCount === 0) {
+      const name = client.escapeIdentifier(role);
+      // Two databases of one server may create the same role at once; the advisory lock is one database's.
+      await client.query(`create role ${name} login password ${client.escapeLiteral(password)}`).catch((error: pg.DatabaseError) => {
+        if (error.code !== '42710' && error.code !== '23505') throw error;
+      });
+    }
+    await orm.migrator.up();
+    const name = client.escapeIdentifier(role);
+    await client.query(`grant usage on schema public to ${name}`);
+    await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
+    await client.query(`grant usage, select on all sequences in schema public to ${name}`);
+    await client.query(`grant execute on all functions in schema public to ${name}`);
+  } finally {
+    await orm.close(true);
+    await client.end();
+  }
+}

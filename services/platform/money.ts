@@ -1,0 +1,30 @@
+// Decimal text ↔ minor units (kobo, cents, pence). Money is never a floating-point number.
+
+/** Supported currencies, each with two fraction digits. */
+export const currencies = ['NGN', 'USD', 'EUR', 'GBP'] as const;
+
+/** One of the supported currencies. */
+export type Currency = (typeof currencies)[number];
+
+/** The decimal form that callers may send: up to 13 digits before the point and 2 after. */
+export const amountPattern = /^[0-9]{1,13}(\.[0-9]{1,2})?$/;
+
+/** Minor units of a decimal text, or null where it is not one; `"10.5"` is 1050n. Zero passes: whether it may is the caller's rule. */
+export function toMinor(text: string): bigint | null {
+  if (!amountPattern.test(text)) return null;
+  const point = text.indexOf('.');
+  if (point < 0) return BigInt(text) * 100n;
+  return BigInt(text.slice(0, point) + text.slice(point + 1).padEnd(2, '0'));
+}
+
+/** Decimal text with two fraction digits: -5n is `"-0.05"`. */
+export function toDecimal(minor: bigint): string {
+  const negative = minor < 0n;
+  const digits = (negative ? -minor : minor).toString().padStart(3, '0');
+  return `${negative ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+}
+
+/** Whether a text names a supported currency. */
+export function isCurrency(text: string): text is Currency {
+  return (currencies as readonly string[]).includes(text);
+}

@@ -1,0 +1,284 @@
+// A gRPC service as this house runs it: Connect on Fastify over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health,
+// reflection, one log line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { Http2Server, ServerHttp2Session } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
+import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
+import Fastify from 'fastify';
+import { Histogram, type Registry } from 'prom-client';
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
+import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import type { Logger } from './telemetry.ts';
+
+/** Whether a process can do its work, and what each of its dependencies says. */
+export interface Readiness {
+  ready: boolean;
+  /** `ok`, `degraded`, or what is wrong, by dependency. */
+  dependencies: Record<string, string>;
+}
+
+/** What a gRPC server needs. */
+export interface ServeOptions {
+  host: string;
+  port: number;
+  services: DescService[];
+  routes: (router: ConnectRouter) => void;
+  /** Bearer tokens that are accepted. */
+  tokens: string[];
+  /** Largest message in either direction, bytes. */
+  maxMessageBytes: number;
+  logger: Logger;
+  metrics: Registry;
+  /** Asked by `grpc.health.v1`. */
+  readiness: () => Promise<Readiness>;
+}
+
+/** A running server. */
+export interface Served {
+  port: number;
+  /** Answers calls in flight, then closes. */
+  close: () => Promise<void>;
+}
+
+// grpc-js looks names up again only when a connection ends, so that new replicas get load only if connections are bounded in age.
+const connectionAgeMs = 5 * 60_000;
+
+/** Starts a gRPC server. Throws where the port is taken. */
+export async function serve(options: ServeOptions): Promise<Served> {
+  const { logger } = options;
+  let draining = false;
+  // forceCloseConnections: closing an h2c server hangs while a client idles; calls in flight are still answered.
+  const app = Fastify({ http2: true, forceCloseConnections: true, logger: false, routerOptions: { maxParamLength: 256 } });
+  const server = app.server as unknown as Http2Server;
+  server.on('session', (session: ServerHttp2Session) => {
+    const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2));
+    age.unref();
+    session.on('close', () => clearTimeout(age));
+    session.on('error', (error) => logger.debug({ err: error }, 'session failed'));
+  });
+  await app.register(fastifyConnectPlugin, {
+    routes: (router) => {
+      options.routes(router);
+      health(router, options.services, async () => !draining && (await options.readiness()).ready);
+      reflection(router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
+    },
+    interceptors: [callLog(logger, options.metrics), tokenCheck(options.tokens)],
+    readMaxBytes: options.maxMessageBytes,
+    writeMaxBytes: options.maxMessageBytes,
+    // A deadline beyond this is the caller's mistake; the work itself is bounded by its own time-outs.
+    maxTimeoutMs: 120_000,
+  });
+  await app.listen({ host: options.host, port: options.port });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      draining = true;
+      await app.close();
+    },
+  };
+}
+
+/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; closes without waiting for idle connections. */
+export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
+  const server: Server = createServer((request, response) => {
+    const answer = (status: number, type: string, body: string) => {
+      response.writeHead(status, { 'content-type': type });
+      response.end(request.method === 'HEAD' ? undefined : body);
+    };
+    const path = request.url?.split('?')[0];
+    if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
+    else if (path === '/readyz') {
+      readiness().then(
+        (state) => answer(state.ready ? 200 : 503, 'application/json', readinessBody(state)),
+        () => answer(503, 'application/json', '{"status":"unavailable"}'),
+      );
+    } else if (path === '/metrics') {
+      metrics.metrics().then(
+        (text) => answer(200, metrics.contentType, text),
+        () => answer(500, 'text/plain', 'no metrics'),
+      );
+    } else answer(404, 'application/json', '{"status":"not found"}');
+  });
+  await new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      server.closeIdleConnections();
+      await closed;
+    },
+  };
+}
+
+/** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */
+export function readinessBody(state: Readiness): string {
+  const well = Object.values(state.dependencies).every((each) => each === 'ok');
+  return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
+}
+
+/** What a refused call tells its caller beside the gRPC code. */
+export interface RefusalInfo {
+  /** The code that REST answers. */
+  reason: string;
+  message: string;
+  field?: string | undefined;
+  tag?: string | undefined;
+  value?: string | undefined;
+  /** When to try again, seconds. */
+  retryAfter?: number | undefined;
+}
+
+/** A refusal as a gRPC error: google.rpc.ErrorInfo always, BadRequest where a field is to blame, RetryInfo where a time is known. */
+export function refuse(code: Code, info: RefusalInfo): ConnectError {
+  const metadata: Record<string, string> = {};
+  if (info.field !== undefined && info.field !== '') {
+    Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value: info.value ?? '' });
+  }
+  const error = new ConnectError(info.message, code);
+  error.details.push({ desc: ErrorInfoSchema, value: { reason: info.reason, domain: 'ledger', metadata } });
+  if (metadata['field'] !== undefined) {
+    const violation = { field: metadata['field'], description: info.message, reason: (info.tag ?? '').toUpperCase() };
+    error.details.push({ desc: BadRequestSchema, value: { fieldViolations: [violation] } });
+  }
+  if (info.retryAfter !== undefined) {
+    error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(info.retryAfter), nanos: 0 } } });
+  }
+  return error;
+}
+
+/** Fields that a handler adds to its call's log line. */
+export const logFields = createContextKey<Record<string, unknown>>({}, { description: 'fields of the log line' });
+
+function callLog(logger: Logger, metrics: Registry): Interceptor {
+  const seconds = new Histogram({
+    name: 'grpc_server_seconds',
+    help: 'Duration of gRPC calls',
+    labelNames: ['method', 'code'],
+    buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers: [metrics],
+  });
+  return (next) => async (request) => {
+    const started = performance.now();
+    const fields: Record<string, unknown> = {};
+    request.contextValues.set(logFields, fields);
+    const method = `${request.service.typeName}/${request.method.name}`;
+    const done = (code: string, error?: unknown) => {
+      const ms = performance.now() - started;
+      seconds.observe({ method, code }, ms / 1000);
+      const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
+      if (code === 'unknown' || code === 'internal') logger.error({ ...line, err: error }, 'call failed');
+      else if (request.service.typeName.startsWith('grpc.')) logger.debug(line, 'call');
+      else logger.info(line, 'call');
+    };
+    try {
+      const response = await next(request);
+      done('ok');
+      return response;
+    } catch (error) {
+      // What is not a refusal tells the caller nothing, and is logged whole.
+      const known = error instanceof ConnectError;
+      done(known ? (Code[error.code] ?? 'unknown').toLowerCase() : 'internal', error);
+      throw known ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
+    }
+  };
+}
+
+function tokenCheck(tokens: string[]): Interceptor {
+  // Compared as digests: equal length, constant time.
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  const accepted = tokens.map((token) => digest(`Bearer ${token}`));
+  return (next) => (request) => {
+    if (request.service.typeName !== Health.typeName) {
+      const given = digest(request.header.get('authorization') ?? '');
+      if (!accepted.some((each) => timingSafeEqual(each, given))) {
+        throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong' });
+      }
+    }
+    return next(request);
+  };
+}
+
+// connect-es has no health service of its own.
+function health(router: ConnectRouter, services: DescService[], ready: () => Promise<boolean>): void {
+  const names = new Set(['', ...services.map((service) => service.typeName)]);
+  const status = async () => ((await ready().catch(() => false)) ? Serving.SERVING : Serving.NOT_SERVING);
+  router.service(Health, {
+    async check(request) {
+      if (!names.has(request.service)) throw new ConnectError('unknown service', Code.NotFound);
+      return { status: await status() };
+    },
+    async *watch(request, context) {
+      let last: Serving | undefined;
+      while (!context.signal.aborted) {
+        const now = names.has(request.service) ? await status() : Serving.SERVICE_UNKNOWN;
+        if (now !== last) yield { status: now };
+        last = now;
+        await new Promise<void>((done) => {
+          const timer = setTimeout(done, 1000);
+          context.signal.addEventListener('abort', () => (clearTimeout(timer), done()), { once: true });
+        });
+      }
+    },
+    ...('list' in Health.method
+      ? {
+          async list() {
+            const now = await status();
+            return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
+          },
+        }
+      : {}),
+  });
+}
+
+// connect-es has no reflection either; v1 and v1alpha differ only in their package.
+function reflection(router: ConnectRouter, services: DescService[]): void {
+  const files = new Map<string, DescFile>();
+  const collect = (file: DescFile) => {
+    if (files.has(file.proto.name)) return;
+    files.set(file.proto.name, file);
+    file.dependencies.forEach(collect);
+  };
+  services.forEach((service) => collect(service.file));
+  const registry = createRegistry(...files.values());
+  const withDependencies = (file: DescFile, seen = new Set<DescFile>()): Uint8Array[] => {
+    if (seen.has(file)) return [];
+    seen.add(file);
+    return [toBinary(FileDescriptorProtoSchema, file.proto), ...file.dependencies.flatMap((each) => withDependencies(each, seen))];
+  };
+  const ofSymbol = (symbol: string): DescFile | undefined => {
+    const found = registry.get(symbol);
+    if (found) return found.file;
+    // A method is named after its service, a field or enum value after its message.
+    const parent = symbol.slice(0, symbol.lastIndexOf('.'));
+    return parent !== '' ? registry.get(parent)?.file : undefined;
+  };
+  for (const service of [ServerReflection, ServerReflectionAlpha]) {
+    router.service(service as typeof ServerReflection, {
+      async *serverReflectionInfo(requests) {
+        for await (const originalRequest of requests) {
+          const asked = originalRequest.messageRequest;
+          const base = { validHost: originalRequest.host, originalRequest };
+          const answerFile = (file: DescFile | undefined) =>
+            file
+              ? { case: 'fileDescriptorResponse' as const, value: { fileDescriptorProto: withDependencies(file) } }
+              : { case: 'errorResponse' as const, value: { errorCode: Code.NotFound as number, errorMessage: 'not found' } };
+          if (asked.case === 'listServices') {
+            const named = services.map((each) => ({ name: each.typeName }));
+            yield { ...base, messageResponse: { case: 'listServicesResponse', value: { service: named } } };
+          } else if (asked.case === 'fileByFilename') yield { ...base, messageResponse: answerFile(files.get(asked.value)) };
+          else if (asked.case === 'fileContainingSymbol') yield { ...base, messageResponse: answerFile(ofSymbol(asked.value)) };
+          else if (asked.case === 'allExtensionNumbersOfType') {
+            const value = { baseTypeName: asked.value, extensionNumber: [] };
+            yield { ...base, messageResponse: { case: 'allExtensionNumbersResponse', value } };
+          } else yield { ...base, messageResponse: answerFile(undefined) };
+        }
+      },
+    });
+  }
+}

@@ -1,0 +1,132 @@
+// Reads the environment once, at start: each value is checked, and a bad or missing one names its variable.
+import { readFileSync } from 'node:fs';
+
+/** Thrown for a missing or bad variable; `run` prints its message as one line and exits with 1. */
+export class BadSetting extends Error {
+  constructor(name: string, problem: string) {
+    super(`${name} ${problem}`);
+    this.name = 'BadSetting';
+  }
+}
+
+/** Typed access to environment variables. `NAME_FILE` stands in for any `NAME` and is read as text without its last line break. */
+export class Settings {
+  private readonly env: NodeJS.ProcessEnv;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.env = env;
+  }
+
+  /** The value, or undefined where neither the variable nor its `_FILE` is set; an empty value counts as unset. */
+  optional(name: string): string | undefined {
+    const value = this.env[name];
+    if (value !== undefined && value !== '') return value;
+    const file = this.env[`${name}_FILE`];
+    if (file === undefined || file === '') return undefined;
+    try {
+      return readFileSync(file, 'utf8').replace(/\r?\n$/, '');
+    } catch (error) {
+      throw new BadSetting(`${name}_FILE`, `can't be read: ${(error as Error).message}`);
+    }
+  }
+
+  /** The value or `fallback`; without one the variable is required. */
+  text(name: string, fallback?: string): string {
+    const value = this.optional(name) ?? fallback;
+    if (value === undefined) throw new BadSetting(name, 'is not set');
+    return value;
+  }
+
+  /** A whole number within bounds. */
+  integer(name: string, bounds: { min: number; max: number; fallback?: number }): number {
+    const value = this.optional(name);
+    if (value === undefined) {
+      if (bounds.fallback === undefined) throw new BadSetting(name, 'is not set');
+      return bounds.fallback;
+    }
+    const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= bounds.min && number <= bounds.max)) {
+      throw new BadSetting(name, `must be a whole number from ${bounds.min} to ${bounds.max}, not ${JSON.stringify(value)}`);
+    }
+    return number;
+  }
+
+  /** One of the given words. */
+  oneOf<const Word extends string>(name: string, words: readonly Word[], fallback: Word): Word {
+    const value = this.optional(name) ?? fallback;
+    const word = words.find((each) => each === value);
+    if (word === undefined) throw new BadSetting(name, `must be one of ${words.join(', ')}, not ${JSON.stringify(value)}`);
+    return word;
+  }
+
+  /** A comma list without empty items; empty where the variable is unset. */
+  list(name: string): string[] {
+    return (this.optional(name) ?? '')
+      .split(',')
+      .map((item) => item.trim())
+      .filter((item) => item !== '');
+  }
+
+  /** A TCP port; 0 lets the system choose. */
+  port(name: string, fallback?: number): number {
+    return this.integer(name, { min: 0, max: 65535, ...(fallback === undefined ? {} : { fallback }) });
+  }
+
+  /** A port that may be absent or `off`. */
+  optionalPort(name: string): number | undefined {
+    const value = this.optional(name);
+    return value === undefined || value === 'off' ? undefined : this.port(name);
+  }
+
+  /** `host:port`, or several, comma-separated. */
+  addresses(name: string, fallback?: string): string[] {
+    const items = this.text(name, fallback)
+      .split(',')
+      .map((item) => item.trim());
+    for (const item of items) {
+      if (!/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$/.test(item)) {
+        throw new BadSetting(name, `must be host:port or several, comma-separated, not ${JSON.stringify(item)}`);
+      }
+    }
+    return items;
+  }
+
+  /** A PostgreSQL address with user and database. */
+  databaseUrl(name: string): string {
+    const value = this.text(name);
+    // The value holds a password, so the message does not repeat it.
+    if (!URL.canParse(value) || !/^postgres(ql)?:$/.test(new URL(value).protocol) || new URL(value).username === '') {
+      throw new BadSetting(name, 'must be a PostgreSQL address: postgres://user:password@host:port/database');
+    }
+    return value;
+  }
+}
+
+/** What every process reads. */
+export interface CommonSettings {
+  /** Address to listen on. */
+  host: string;
+  /** Port of the service itself. */
+  port: number;
+  /** Port of plain HTTP health and metrics; undefined is off. */
+  opsPort: number | undefined;
+  /** Bearer tokens accepted from internal callers; the first one is sent. */
+  internalTokens: string[];
+  logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+  /** Whether the process runs in production, where insecure settings are refused. */
+  production: boolean;
+}
+
+/** Reads what every process needs. Throws {@link BadSetting}. */
+export function commonSettings(settings: Settings, fallbackPort: number): CommonSettings {
+  const internalTokens = settings.list('INTERNAL_TOKEN');
+  if (internalTokens.length === 0) throw new BadSetting('INTERNAL_TOKEN', 'is not set');
+  return {
+    host: settings.text('HOST', '127.0.0.1'),
+    port: settings.port('PORT', fallbackPort),
+    opsPort: settings.optionalPort('OPS_PORT'),
+    internalTokens,
+    logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
+    production: settings.optional('NODE_ENV') === 'production',
+  };
+}

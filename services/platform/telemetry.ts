@@ -1,0 +1,41 @@
+// Logs and metrics: one JSON line per unit of work on standard output, one Prometheus registry per process.
+import { pino, destination, type Logger } from 'pino';
+import { Registry, collectDefaultMetrics } from 'prom-client';
+
+export type { Logger } from 'pino';
+
+/**
+ * The process's logger. Lines are buffered (a line a request, each its own write, cost the gateway a measurable share of a core) and
+ * written at 4 KiB, every second and at exit.
+ */
+export function openLog(name: string, level: string): Logger {
+  const stream = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 1000 });
+  return pino(
+    {
+      name,
+      level,
+      base: { name, pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      // A second line of defence: nothing logs these on purpose.
+      redact: [
+        'authorization',
+        'password',
+        'token',
+        'refresh_token',
+        'key',
+        'secret',
+        'headers.authorization',
+        'req.headers.authorization',
+      ],
+    },
+    stream,
+  );
+}
+
+/** A registry with the process's own figures (memory, CPU, event loop). */
+export function openMetrics(name: string): Registry {
+  const registry = new Registry();
+  registry.setDefaultLabels({ process: name });
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
