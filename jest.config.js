@@ -1,0 +1,17 @@
+// eslint-disable-next-line no-restricted-exports -- jest reads the default export
+export default {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/services', '<rootDir>/gateway', '<rootDir>/deploy', '<rootDir>/test'],
+  testMatch: ['**/*.test.ts'],
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'esnext', transform: { verbatimModuleSyntax: true } } }],
+  },
+  globalSetup: '<rootDir>/test/setup.ts',
+  globalTeardown: '<rootDir>/test/teardown.ts',
+  // Summary is named so that the tally stays the last line.
+  reporters: ['default', 'summary', '<rootDir>/test/tally.ts'],
+  // A house of four processes takes seconds to start, more on a busy machine.
+  testTimeout: 60_000,
+  maxWorkers: 2,
+};

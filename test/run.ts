@@ -1,0 +1,99 @@
+// One test run: the PostgreSQL server that all its tests share, and the directory that lists every process they started.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Children, endRecorded } from '../deploy/local/children.ts';
+import { dropDatabases, withClient } from '../deploy/local/databases.ts';
+import { freePort } from '../deploy/local/ports.ts';
+import { startPostgres } from '../deploy/local/postgres.ts';
+import { identify, isRunning, type Identity } from '../deploy/local/processes.ts';
+
+/** What the tests of one run share. */
+export interface Run {
+  /** A superuser, or a role that may create databases and roles. */
+  adminUrl: string;
+  /** Begins the names of all databases and roles of this run, so that runs on one given server do not meet. */
+  prefix: string;
+  /** Password of those roles. */
+  password: string;
+  /** Directory of the run's logs and lists of processes. */
+  directory: string;
+}
+
+const variable = 'LEDGER_TEST_RUN';
+const directoryPrefix = 'ledger-test-';
+
+let children: Children | undefined;
+
+/** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
+export async function beginRun(): Promise<void> {
+  await endDeadRuns();
+  const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
+  writeFileSync(join(directory, 'run.json'), JSON.stringify(identify('jest', process.pid)));
+  const password = randomBytes(16).toString('hex');
+  let adminUrl = process.env['MIGRATION_DATABASE_URL'];
+  if (adminUrl === undefined) {
+    mkdirSync(join(directory, 'server'));
+    children = new Children(join(directory, 'server'), join(directory, 'server', 'processes.json'));
+    // Jest itself may be ended by a signal, and then it calls no teardown.
+    process.once('exit', () => children?.kill());
+    const server = await startPostgres({
+      directory: join(directory, 'server', 'postgres'),
+      port: await freePort(),
+      password,
+      sharedBuffers: '128MB',
+      children,
+      say: () => undefined,
+    });
+    adminUrl = server.url;
+  }
+  const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory };
+  process.env[variable] = JSON.stringify(run);
+}
+
+/** Ends whatever the run has started, the server last. */
+export async function endRun(): Promise<void> {
+  const run = currentRun();
+  await endProcessesOf(run.directory);
+  if (children) await children.end();
+  else await dropEverything(run);
+  rmSync(run.directory, { recursive: true, force: true });
+}
+
+/** The run that this test belongs to. */
+export function currentRun(): Run {
+  const text = process.env[variable];
+  if (text === undefined) throw new Error('this needs the PostgreSQL server of a test run: start it through npm test or jest');
+  return JSON.parse(text) as Run;
+}
+
+/** Runs that were killed leave their processes and directories. */
+async function endDeadRuns(): Promise<void> {
+  for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(directoryPrefix))) {
+    const directory = join(tmpdir(), name);
+    try {
+      if (isRunning(JSON.parse(readFileSync(join(directory, 'run.json'), 'utf8')) as Identity)) continue;
+      await endProcessesOf(directory);
+      rmSync(directory, { recursive: true, force: true });
+    } catch {
+      // Another user's, or one that is being made this moment.
+    }
+  }
+}
+
+async function endProcessesOf(directory: string): Promise<void> {
+  const places = readdirSync(directory, { withFileTypes: true }).filter((entry) => entry.isDirectory() && entry.name !== 'server');
+  for (const place of places) await endRecorded(join(directory, place.name, 'processes.json'));
+  if (!children) await endRecorded(join(directory, 'server', 'processes.json'));
+}
+
+async function dropEverything(run: Run): Promise<void> {
+  const like = `${run.prefix.replaceAll('_', '\\_')}%`;
+  const [databases, roles] = await withClient(run.adminUrl, async (client) => [
+    (await client.query<{ name: string }>('select datname as name from pg_database where datname like $1', [like])).rows,
+    (await client.query<{ name: string }>('select rolname as name from pg_roles where rolname like $1 order by rolname desc', [like])).rows,
+  ]);
+  const names = (rows: { name: string }[] = []) => rows.map((row) => row.name);
+  await dropDatabases(run.adminUrl, names(databases), names(roles));
+}
