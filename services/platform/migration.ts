@@ -1,13 +1,14 @@
 // Migrations: run as the owner, one at a time, then the service's role is granted what it needs. Only `migrate` loads this file.
-import { MikroORM, type EntitySchema } from '@mikro-orm/postgresql';
+import { MikroORM } from '@mikro-orm/postgresql';
 import { Migrator, type Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure } from './lifetime.ts';
 
 /** One service's schema: its migrations in order, each a class named after what it does. */
 export interface Schema {
-  entities: EntitySchema[];
   migrations: { name: string; class: new (...args: ConstructorParameters<typeof Migration>) => Migration }[];
+  /** Tables whose rows the service's role may add and read, but neither change nor delete. */
+  appendOnly: string[];
 }
 
 /**
@@ -25,7 +26,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   const password = decodeURIComponent(new URL(serviceUrl).password);
   const orm = await MikroORM.init({
     clientUrl: ownerUrl,
-    entities: schema.entities,
+    entities: [],
     extensions: [Migrator],
     migrations: { migrationsList: schema.migrations, snapshot: false, silent: true },
     allowGlobalContext: true,
@@ -47,6 +48,9 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     const name = client.escapeIdentifier(role);
     await client.query(`grant usage on schema public to ${name}`);
     await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
+    for (const table of schema.appendOnly) {
+      await client.query(`revoke update, delete, truncate on ${client.escapeIdentifier(table)} from ${name}`);
+    }
     await client.query(`grant usage, select on all sequences in schema public to ${name}`);
     await client.query(`grant execute on all functions in schema public to ${name}`);
   } finally {

@@ -124,11 +124,11 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   requestId: string;
 
   /**
-   * The caller no longer wants the posting when the ledger gets to it after this time, milliseconds since the Unix epoch; 0 means never.
+   * How long the caller waits, milliseconds from receipt (no clock is shared); what is not begun by then is not posted. 0 means 10,000.
    *
-   * @generated from field: int64 deadline_ms = 10;
+   * @generated from field: int32 timeout_ms = 10;
    */
-  deadlineMs: bigint;
+  timeoutMs: number;
 };
 
 /**

@@ -1,0 +1,171 @@
+// The log: what an event is, how it is chained, and how it is appended under the tenant's head.
+import { hash as digest } from 'node:crypto';
+import { v7 } from 'uuid';
+import { toId } from '../platform/ids.ts';
+import type { Client } from '../platform/postgres.ts';
+
+/** Kinds of events that have a row of their own. */
+export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
+
+/** The end of a tenant's log, as its locked row says. */
+export interface Head {
+  /** UUID. */
+  tenant: string;
+  sequence: bigint;
+  hash: Buffer;
+  /** When the last event happened, milliseconds since the Unix epoch. */
+  lastMs: number;
+  /** The template that was set up, null where none was. */
+  chart: string | null;
+}
+
+/** An event before it has a place. */
+export interface NewEvent {
+  type: EventType;
+  actor: string;
+  requestId: string;
+  /** The exact bytes that are stored, hashed and published. */
+  payload: Uint8Array;
+}
+
+/** An event in its place. */
+export interface LogRow extends NewEvent {
+  tenant: string;
+  sequence: bigint;
+  /** UUID. */
+  eventId: string;
+  createdMs: number;
+  hash: Buffer;
+}
+
+/** The hash before the first event. */
+export const genesis = Buffer.alloc(32);
+
+/**
+ * The hash of an event: sha256(previous ‖ sha256(header) ‖ sha256(payload)). Two levels, so that a proof needs no payload and a payload
+ * may be erased without breaking the chain.
+ */
+export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
+  const header = JSON.stringify([
+    toId('tenant', row.tenant),
+    Number(row.sequence),
+    toId('evt', row.eventId),
+    row.type,
+    row.createdMs,
+    row.actor,
+    row.requestId,
+  ]);
+  const parts = Buffer.allocUnsafe(96);
+  parts.set(previous, 0);
+  parts.set(digest('sha256', header, 'buffer'), 32);
+  parts.set(digest('sha256', row.payload, 'buffer'), 64);
+  return digest('sha256', parts, 'buffer');
+}
+
+/** Gives an event the place after the head and moves the head there. `nowMs` is the database's clock, read under the head's lock. */
+export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
+  const place = {
+    ...event,
+    tenant: head.tenant,
+    sequence: head.sequence + 1n,
+    eventId: v7(),
+    // The clock may have been set back; the log's time never goes back.
+    createdMs: Math.max(nowMs, head.lastMs),
+  };
+  const row = { ...place, hash: chainHash(head.hash, place) };
+  head.sequence = row.sequence;
+  head.hash = row.hash;
+  head.lastMs = row.createdMs;
+  return row;
+}
+
+/** Reads the database's clock, milliseconds since the Unix epoch; to be called after the head is locked. */
+export const clock = {
+  name: 'clock',
+  text: 'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms',
+};
+
+/**
+ * Locks the tenant's head in a statement of its own, as every change does first, and reads the clock under the lock. `make` makes a missing
+ * head (set-up and the first account do, a posting never does); without it a missing head is null.
+ */
+export async function lockHead(client: Client, tenant: string, make: boolean): Promise<{ head: Head; nowMs: number } | null> {
+  if (make) {
+    await client.query({
+      name: 'make_head',
+      text: `insert into heads (tenant_id, sequence, hash, last_at) values ($1, 0, $2, to_timestamp(0)) on conflict do nothing`,
+      values: [tenant, genesis],
+    });
+  }
+  const [locked, time] = await Promise.all([
+    client.query<HeadRow>({ name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenant] }),
+    client.query<{ now_ms: number }>(clock),
+  ]);
+  const row = locked.rows[0];
+  return row ? { head: headOf(row), nowMs: (time.rows[0] as { now_ms: number }).now_ms } : null;
+}
+
+/** A row of `heads` as `selectHead` reads it. */
+export interface HeadRow {
+  tenant_id: string;
+  sequence: bigint;
+  hash: Buffer;
+  last_ms: number;
+  chart: string | null;
+}
+
+/** The columns of a head. */
+export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch from last_at) * 1000)::float8 as last_ms, chart from heads`;
+
+/** A head from its row. */
+export function headOf(row: HeadRow): Head {
+  return { tenant: row.tenant_id, sequence: row.sequence, hash: row.hash, lastMs: row.last_ms, chart: row.chart };
+}
+
+/**
+ * Writes what was appended and the heads' new ends, in two statements sent together. `from` is the sequence each head was locked at; a head
+ * that is elsewhere rolls the transaction back.
+ */
+export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; from: bigint }[]): Promise<unknown> {
+  return Promise.all([
+    client.query({
+      name: 'append_log',
+      text: `insert into log (tenant_id, sequence, event_id, type, created_at, actor, request_id, payload, hash)
+        select t, s, e, y, to_timestamp(c / 1000.0), a, r, p, h
+        from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::float8[], $6::text[], $7::text[], $8::bytea[], $9::bytea[])
+          as new (t, s, e, y, c, a, r, p, h)`,
+      values: [
+        rows.map((row) => row.tenant),
+        rows.map((row) => row.sequence),
+        rows.map((row) => row.eventId),
+        rows.map((row) => row.type),
+        rows.map((row) => row.createdMs),
+        rows.map((row) => row.actor),
+        rows.map((row) => row.requestId),
+        rows.map((row) => asBuffer(row.payload)),
+        rows.map((row) => row.hash),
+      ],
+    }),
+    client.query({
+      name: 'move_heads',
+      text: `with moved as (
+          update heads set sequence = s, hash = h, last_at = to_timestamp(l / 1000.0), chart = c
+          from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[], $5::float8[], $6::text[]) as new (t, f, s, h, l, c)
+          where tenant_id = t and sequence = f returning 1)
+        select must_change($7, (select count(*) from moved), 'heads')`,
+      values: [
+        heads.map(({ head }) => head.tenant),
+        heads.map(({ from }) => from),
+        heads.map(({ head }) => head.sequence),
+        heads.map(({ head }) => head.hash),
+        heads.map(({ head }) => head.lastMs),
+        heads.map(({ head }) => head.chart),
+        heads.length,
+      ],
+    }),
+  ]);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
