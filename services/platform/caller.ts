@@ -132,5 +132,6 @@ export function refusalOf(error: unknown): RefusalInfo | null {
     tag: info.metadata['tag'],
     value: info.metadata['value'],
     retryAfter: delay ? Number(delay.seconds) : undefined,
+    metadata: info.metadata,
   };
 }

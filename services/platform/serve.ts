@@ -132,11 +132,13 @@ export interface RefusalInfo {
   value?: string | undefined;
   /** When to try again, seconds. */
   retryAfter?: number | undefined;
+  /** What else the caller may use; travels in the ErrorInfo. */
+  metadata?: Record<string, string> | undefined;
 }
 
 /** A refusal as a gRPC error: google.rpc.ErrorInfo always, BadRequest where a field is to blame, RetryInfo where a time is known. */
 export function refuse(code: Code, info: RefusalInfo): ConnectError {
-  const metadata: Record<string, string> = {};
+  const metadata: Record<string, string> = { ...info.metadata };
   if (info.field !== undefined && info.field !== '') {
     Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value: info.value ?? '' });
   }

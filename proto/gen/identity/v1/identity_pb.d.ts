@@ -262,6 +262,11 @@ export declare type LoginResponse = Message<"identity.v1.LoginResponse"> & {
    * @generated from field: identity.v1.User user = 2;
    */
   user?: User | undefined;
+
+  /**
+   * @generated from field: identity.v1.RateLimit rate_limit = 3;
+   */
+  rateLimit?: RateLimit | undefined;
 };
 
 /**
@@ -269,6 +274,51 @@ export declare type LoginResponse = Message<"identity.v1.LoginResponse"> & {
  * Use `create(LoginResponseSchema)` to create a new message.
  */
 export declare const LoginResponseSchema: GenMessage<LoginResponse>;
+
+/**
+ * RateLimit is where the caller stands with a limit. A refusal `rate_limited`, and of a login `unauthenticated` too, carries the same
+ * figures in the metadata of its ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
+ *
+ * @generated from message identity.v1.RateLimit
+ */
+export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
+  /**
+   * `login`.
+   *
+   * @generated from field: string policy = 1;
+   */
+  policy: string;
+
+  /**
+   * Failures that are allowed in the window.
+   *
+   * @generated from field: int32 quota = 2;
+   */
+  quota: number;
+
+  /**
+   * @generated from field: int32 window_seconds = 3;
+   */
+  windowSeconds: number;
+
+  /**
+   * @generated from field: int32 remaining = 4;
+   */
+  remaining: number;
+
+  /**
+   * When the next of them is given back, seconds.
+   *
+   * @generated from field: int32 reset_seconds = 5;
+   */
+  resetSeconds: number;
+};
+
+/**
+ * Describes the message identity.v1.RateLimit.
+ * Use `create(RateLimitSchema)` to create a new message.
+ */
+export declare const RateLimitSchema: GenMessage<RateLimit>;
 
 /**
  * Session is what a login or a refresh hands out.

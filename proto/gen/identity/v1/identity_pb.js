@@ -10,7 +10,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file identity/v1/identity.proto.
  */
 export const file_identity_v1_identity = /*@__PURE__*/
-  fileDesc("ChppZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxILaWRlbnRpdHkudjEibAoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSEgoKY3JlYXRlZF9tcxgGIAEoAyKVAQoGVGVuYW50EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEc2x1ZxgDIAEoCRIVCg1idXNpbmVzc190eXBlGAQgASgJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESDgoGc3RhdHVzGAYgASgJEhIKCmNyZWF0ZWRfbXMYByABKANCDgoMX2Rlc2NyaXB0aW9uIs8BCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGAoLZGVzY3JpcHRpb24YBCABKAlIAIgBARINCgVsYXN0NBgFIAEoCRISCgpjcmVhdGVkX21zGAYgASgDEhcKCmV4cGlyZXNfbXMYByABKANIAYgBARIXCgpyZXZva2VkX21zGAggASgDSAKIAQFCDgoMX2Rlc2NyaXB0aW9uQg0KC19leHBpcmVzX21zQg0KC19yZXZva2VkX21zIlkKD1JlZ2lzdGVyUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCSIzChBSZWdpc3RlclJlc3BvbnNlEh8KBHVzZXIYASABKAsyES5pZGVudGl0eS52MS5Vc2VyIkcKDExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgDIAEoCSJXCg1Mb2dpblJlc3BvbnNlEiUKB3Nlc3Npb24YASABKAsyFC5pZGVudGl0eS52MS5TZXNzaW9uEh8KBHVzZXIYAiABKAsyES5pZGVudGl0eS52MS5Vc2VyIkMKB1Nlc3Npb24SDQoFdG9rZW4YASABKAkSEgoKZXhwaXJlc19tcxgCIAEoAxIVCg1yZWZyZXNoX3Rva2VuGAMgASgJIicKDlJlZnJlc2hSZXF1ZXN0EhUKDXJlZnJlc2hfdG9rZW4YASABKAkiWQoPUmVmcmVzaFJlc3BvbnNlEiUKB3Nlc3Npb24YASABKAsyFC5pZGVudGl0eS52MS5TZXNzaW9uEh8KBHVzZXIYAiABKAsyES5pZGVudGl0eS52MS5Vc2VyIiYKDUxvZ291dFJlcXVlc3QSFQoNcmVmcmVzaF90b2tlbhgBIAEoCSIQCg5Mb2dvdXRSZXNwb25zZSISChBHZXRLZXlTZXRSZXF1ZXN0IiEKEUdldEtleVNldFJlc3BvbnNlEgwKBGp3a3MYASABKAkiIQoOR2V0VXNlclJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCSIyCg9HZXRVc2VyUmVzcG9uc2USHwoEdXNlchgBIAEoCzIRLmlkZW50aXR5LnYxLlVzZXIigwEKE0NyZWF0ZVRlbmFudFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHNsdWcYAyABKAkSFQoNYnVzaW5lc3NfdHlwZRgEIAEoCRIYCgtkZXNjcmlwdGlvbhgFIAEoCUgAiAEBQg4KDF9kZXNjcmlwdGlvbiI7ChRDcmVhdGVUZW5hbnRSZXNwb25zZRIjCgZ0ZW5hbnQYASABKAsyEy5pZGVudGl0eS52MS5UZW5hbnQiRAoSTGlzdFRlbmFudHNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSDQoFbGltaXQYAiABKAUSDgoGY3Vyc29yGAMgASgJIlAKE0xpc3RUZW5hbnRzUmVzcG9uc2USJAoHdGVuYW50cxgBIAMoCzITLmlkZW50aXR5LnYxLlRlbmFudBITCgtuZXh0X2N1cnNvchgCIAEoCSKpAQoTQ3JlYXRlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEg4KBnNjb3BlcxgEIAMoCRIYCgtkZXNjcmlwdGlvbhgFIAEoCUgAiAEBEhcKCmV4cGlyZXNfbXMYBiABKANIAYgBAUIOCgxfZGVzY3JpcHRpb25CDQoLX2V4cGlyZXNfbXMiSQoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleRILCgNrZXkYAiABKAkiVwoSTGlzdEFwaUtleXNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEg4KBmN1cnNvchgEIAEoCSJRChNMaXN0QXBpS2V5c1Jlc3BvbnNlEiUKCGFwaV9rZXlzGAEgAygLMhMuaWRlbnRpdHkudjEuQXBpS2V5EhMKC25leHRfY3Vyc29yGAIgASgJIkkKE1Jldm9rZUFwaUtleVJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJIhYKFFJldm9rZUFwaUtleVJlc3BvbnNlInsKE1JvdGF0ZUFwaUtleVJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhwKD292ZXJsYXBfc2Vjb25kcxgEIAEoBUgAiAEBQhIKEF9vdmVybGFwX3NlY29uZHMicAoUUm90YXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleRILCgNrZXkYAiABKAkSJQoIcHJldmlvdXMYAyABKAsyEy5pZGVudGl0eS52MS5BcGlLZXkiIgoTVmVyaWZ5QXBpS2V5UmVxdWVzdBILCgNrZXkYASABKAkiVAoUVmVyaWZ5QXBpS2V5UmVzcG9uc2USLwoIdmVyaWZpZWQYASABKAsyGC5pZGVudGl0eS52MS5WZXJpZmllZEtleUgAiAEBQgsKCV92ZXJpZmllZCJ9CgtWZXJpZmllZEtleRIOCgZrZXlfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEhMKC3RlbmFudF9zbHVnGAMgASgJEg4KBnNjb3BlcxgEIAMoCRIXCgpleHBpcmVzX21zGAUgASgDSACIAQFCDQoLX2V4cGlyZXNfbXMiPwoZVmVyaWZ5VGVuYW50TWVtYmVyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCSIqChpWZXJpZnlUZW5hbnRNZW1iZXJSZXNwb25zZRIMCgRyb2xlGAEgASgJMukICg9JZGVudGl0eVNlcnZpY2USRwoIUmVnaXN0ZXISHC5pZGVudGl0eS52MS5SZWdpc3RlclJlcXVlc3QaHS5pZGVudGl0eS52MS5SZWdpc3RlclJlc3BvbnNlEj4KBUxvZ2luEhkuaWRlbnRpdHkudjEuTG9naW5SZXF1ZXN0GhouaWRlbnRpdHkudjEuTG9naW5SZXNwb25zZRJECgdSZWZyZXNoEhsuaWRlbnRpdHkudjEuUmVmcmVzaFJlcXVlc3QaHC5pZGVudGl0eS52MS5SZWZyZXNoUmVzcG9uc2USQQoGTG9nb3V0EhouaWRlbnRpdHkudjEuTG9nb3V0UmVxdWVzdBobLmlkZW50aXR5LnYxLkxvZ291dFJlc3BvbnNlEkoKCUdldEtleVNldBIdLmlkZW50aXR5LnYxLkdldEtleVNldFJlcXVlc3QaHi5pZGVudGl0eS52MS5HZXRLZXlTZXRSZXNwb25zZRJECgdHZXRVc2VyEhsuaWRlbnRpdHkudjEuR2V0VXNlclJlcXVlc3QaHC5pZGVudGl0eS52MS5HZXRVc2VyUmVzcG9uc2USUwoMQ3JlYXRlVGVuYW50EiAuaWRlbnRpdHkudjEuQ3JlYXRlVGVuYW50UmVxdWVzdBohLmlkZW50aXR5LnYxLkNyZWF0ZVRlbmFudFJlc3BvbnNlElAKC0xpc3RUZW5hbnRzEh8uaWRlbnRpdHkudjEuTGlzdFRlbmFudHNSZXF1ZXN0GiAuaWRlbnRpdHkudjEuTGlzdFRlbmFudHNSZXNwb25zZRJTCgxDcmVhdGVBcGlLZXkSIC5pZGVudGl0eS52MS5DcmVhdGVBcGlLZXlSZXF1ZXN0GiEuaWRlbnRpdHkudjEuQ3JlYXRlQXBpS2V5UmVzcG9uc2USUAoLTGlzdEFwaUtleXMSHy5pZGVudGl0eS52MS5MaXN0QXBpS2V5c1JlcXVlc3QaIC5pZGVudGl0eS52MS5MaXN0QXBpS2V5c1Jlc3BvbnNlElMKDFJldm9rZUFwaUtleRIgLmlkZW50aXR5LnYxLlJldm9rZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5SZXZva2VBcGlLZXlSZXNwb25zZRJTCgxSb3RhdGVBcGlLZXkSIC5pZGVudGl0eS52MS5Sb3RhdGVBcGlLZXlSZXF1ZXN0GiEuaWRlbnRpdHkudjEuUm90YXRlQXBpS2V5UmVzcG9uc2USUwoMVmVyaWZ5QXBpS2V5EiAuaWRlbnRpdHkudjEuVmVyaWZ5QXBpS2V5UmVxdWVzdBohLmlkZW50aXR5LnYxLlZlcmlmeUFwaUtleVJlc3BvbnNlEmUKElZlcmlmeVRlbmFudE1lbWJlchImLmlkZW50aXR5LnYxLlZlcmlmeVRlbmFudE1lbWJlclJlcXVlc3QaJy5pZGVudGl0eS52MS5WZXJpZnlUZW5hbnRNZW1iZXJSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("ChppZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxILaWRlbnRpdHkudjEibAoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSEgoKY3JlYXRlZF9tcxgGIAEoAyKVAQoGVGVuYW50EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEc2x1ZxgDIAEoCRIVCg1idXNpbmVzc190eXBlGAQgASgJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESDgoGc3RhdHVzGAYgASgJEhIKCmNyZWF0ZWRfbXMYByABKANCDgoMX2Rlc2NyaXB0aW9uIs8BCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGAoLZGVzY3JpcHRpb24YBCABKAlIAIgBARINCgVsYXN0NBgFIAEoCRISCgpjcmVhdGVkX21zGAYgASgDEhcKCmV4cGlyZXNfbXMYByABKANIAYgBARIXCgpyZXZva2VkX21zGAggASgDSAKIAQFCDgoMX2Rlc2NyaXB0aW9uQg0KC19leHBpcmVzX21zQg0KC19yZXZva2VkX21zIlkKD1JlZ2lzdGVyUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCSIzChBSZWdpc3RlclJlc3BvbnNlEh8KBHVzZXIYASABKAsyES5pZGVudGl0eS52MS5Vc2VyIkcKDExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgDIAEoCSKDAQoNTG9naW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuaWRlbnRpdHkudjEuU2Vzc2lvbhIfCgR1c2VyGAIgASgLMhEuaWRlbnRpdHkudjEuVXNlchIqCgpyYXRlX2xpbWl0GAMgASgLMhYuaWRlbnRpdHkudjEuUmF0ZUxpbWl0ImwKCVJhdGVMaW1pdBIOCgZwb2xpY3kYASABKAkSDQoFcXVvdGEYAiABKAUSFgoOd2luZG93X3NlY29uZHMYAyABKAUSEQoJcmVtYWluaW5nGAQgASgFEhUKDXJlc2V0X3NlY29uZHMYBSABKAUiQwoHU2Vzc2lvbhINCgV0b2tlbhgBIAEoCRISCgpleHBpcmVzX21zGAIgASgDEhUKDXJlZnJlc2hfdG9rZW4YAyABKAkiJwoOUmVmcmVzaFJlcXVlc3QSFQoNcmVmcmVzaF90b2tlbhgBIAEoCSJZCg9SZWZyZXNoUmVzcG9uc2USJQoHc2Vzc2lvbhgBIAEoCzIULmlkZW50aXR5LnYxLlNlc3Npb24SHwoEdXNlchgCIAEoCzIRLmlkZW50aXR5LnYxLlVzZXIiJgoNTG9nb3V0UmVxdWVzdBIVCg1yZWZyZXNoX3Rva2VuGAEgASgJIhAKDkxvZ291dFJlc3BvbnNlIhIKEEdldEtleVNldFJlcXVlc3QiIQoRR2V0S2V5U2V0UmVzcG9uc2USDAoEandrcxgBIAEoCSIhCg5HZXRVc2VyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJIjIKD0dldFVzZXJSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuaWRlbnRpdHkudjEuVXNlciKDAQoTQ3JlYXRlVGVuYW50UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEc2x1ZxgDIAEoCRIVCg1idXNpbmVzc190eXBlGAQgASgJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQFCDgoMX2Rlc2NyaXB0aW9uIjsKFENyZWF0ZVRlbmFudFJlc3BvbnNlEiMKBnRlbmFudBgBIAEoCzITLmlkZW50aXR5LnYxLlRlbmFudCJEChJMaXN0VGVuYW50c1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIOCgZjdXJzb3IYAyABKAkiUAoTTGlzdFRlbmFudHNSZXNwb25zZRIkCgd0ZW5hbnRzGAEgAygLMhMuaWRlbnRpdHkudjEuVGVuYW50EhMKC25leHRfY3Vyc29yGAIgASgJIqkBChNDcmVhdGVBcGlLZXlSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESFwoKZXhwaXJlc19tcxgGIAEoA0gBiAEBQg4KDF9kZXNjcmlwdGlvbkINCgtfZXhwaXJlc19tcyJJChRDcmVhdGVBcGlLZXlSZXNwb25zZRIkCgdhcGlfa2V5GAEgASgLMhMuaWRlbnRpdHkudjEuQXBpS2V5EgsKA2tleRgCIAEoCSJXChJMaXN0QXBpS2V5c1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFbGltaXQYAyABKAUSDgoGY3Vyc29yGAQgASgJIlEKE0xpc3RBcGlLZXlzUmVzcG9uc2USJQoIYXBpX2tleXMYASADKAsyEy5pZGVudGl0eS52MS5BcGlLZXkSEwoLbmV4dF9jdXJzb3IYAiABKAkiSQoTUmV2b2tlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkiFgoUUmV2b2tlQXBpS2V5UmVzcG9uc2UiewoTUm90YXRlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSHAoPb3ZlcmxhcF9zZWNvbmRzGAQgASgFSACIAQFCEgoQX292ZXJsYXBfc2Vjb25kcyJwChRSb3RhdGVBcGlLZXlSZXNwb25zZRIkCgdhcGlfa2V5GAEgASgLMhMuaWRlbnRpdHkudjEuQXBpS2V5EgsKA2tleRgCIAEoCRIlCghwcmV2aW91cxgDIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleSIiChNWZXJpZnlBcGlLZXlSZXF1ZXN0EgsKA2tleRgBIAEoCSJUChRWZXJpZnlBcGlLZXlSZXNwb25zZRIvCgh2ZXJpZmllZBgBIAEoCzIYLmlkZW50aXR5LnYxLlZlcmlmaWVkS2V5SACIAQFCCwoJX3ZlcmlmaWVkIn0KC1ZlcmlmaWVkS2V5Eg4KBmtleV9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSEwoLdGVuYW50X3NsdWcYAyABKAkSDgoGc2NvcGVzGAQgAygJEhcKCmV4cGlyZXNfbXMYBSABKANIAIgBAUINCgtfZXhwaXJlc19tcyI/ChlWZXJpZnlUZW5hbnRNZW1iZXJSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJIioKGlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlEgwKBHJvbGUYASABKAky6QgKD0lkZW50aXR5U2VydmljZRJHCghSZWdpc3RlchIcLmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVxdWVzdBodLmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVzcG9uc2USPgoFTG9naW4SGS5pZGVudGl0eS52MS5Mb2dpblJlcXVlc3QaGi5pZGVudGl0eS52MS5Mb2dpblJlc3BvbnNlEkQKB1JlZnJlc2gSGy5pZGVudGl0eS52MS5SZWZyZXNoUmVxdWVzdBocLmlkZW50aXR5LnYxLlJlZnJlc2hSZXNwb25zZRJBCgZMb2dvdXQSGi5pZGVudGl0eS52MS5Mb2dvdXRSZXF1ZXN0GhsuaWRlbnRpdHkudjEuTG9nb3V0UmVzcG9uc2USSgoJR2V0S2V5U2V0Eh0uaWRlbnRpdHkudjEuR2V0S2V5U2V0UmVxdWVzdBoeLmlkZW50aXR5LnYxLkdldEtleVNldFJlc3BvbnNlEkQKB0dldFVzZXISGy5pZGVudGl0eS52MS5HZXRVc2VyUmVxdWVzdBocLmlkZW50aXR5LnYxLkdldFVzZXJSZXNwb25zZRJTCgxDcmVhdGVUZW5hbnQSIC5pZGVudGl0eS52MS5DcmVhdGVUZW5hbnRSZXF1ZXN0GiEuaWRlbnRpdHkudjEuQ3JlYXRlVGVuYW50UmVzcG9uc2USUAoLTGlzdFRlbmFudHMSHy5pZGVudGl0eS52MS5MaXN0VGVuYW50c1JlcXVlc3QaIC5pZGVudGl0eS52MS5MaXN0VGVuYW50c1Jlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USUwoMUmV2b2tlQXBpS2V5EiAuaWRlbnRpdHkudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBohLmlkZW50aXR5LnYxLlJldm9rZUFwaUtleVJlc3BvbnNlElMKDFJvdGF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLlJvdGF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZRJTCgxWZXJpZnlBcGlLZXkSIC5pZGVudGl0eS52MS5WZXJpZnlBcGlLZXlSZXF1ZXN0GiEuaWRlbnRpdHkudjEuVmVyaWZ5QXBpS2V5UmVzcG9uc2USZQoSVmVyaWZ5VGVuYW50TWVtYmVyEiYuaWRlbnRpdHkudjEuVmVyaWZ5VGVuYW50TWVtYmVyUmVxdWVzdBonLmlkZW50aXR5LnYxLlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message identity.v1.User.
@@ -62,186 +62,193 @@ export const LoginResponseSchema = /*@__PURE__*/
   messageDesc(file_identity_v1_identity, 6);
 
 /**
+ * Describes the message identity.v1.RateLimit.
+ * Use `create(RateLimitSchema)` to create a new message.
+ */
+export const RateLimitSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 7);
+
+/**
  * Describes the message identity.v1.Session.
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 7);
+  messageDesc(file_identity_v1_identity, 8);
 
 /**
  * Describes the message identity.v1.RefreshRequest.
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 8);
+  messageDesc(file_identity_v1_identity, 9);
 
 /**
  * Describes the message identity.v1.RefreshResponse.
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 9);
+  messageDesc(file_identity_v1_identity, 10);
 
 /**
  * Describes the message identity.v1.LogoutRequest.
  * Use `create(LogoutRequestSchema)` to create a new message.
  */
 export const LogoutRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 10);
+  messageDesc(file_identity_v1_identity, 11);
 
 /**
  * Describes the message identity.v1.LogoutResponse.
  * Use `create(LogoutResponseSchema)` to create a new message.
  */
 export const LogoutResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 11);
+  messageDesc(file_identity_v1_identity, 12);
 
 /**
  * Describes the message identity.v1.GetKeySetRequest.
  * Use `create(GetKeySetRequestSchema)` to create a new message.
  */
 export const GetKeySetRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 12);
+  messageDesc(file_identity_v1_identity, 13);
 
 /**
  * Describes the message identity.v1.GetKeySetResponse.
  * Use `create(GetKeySetResponseSchema)` to create a new message.
  */
 export const GetKeySetResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 13);
+  messageDesc(file_identity_v1_identity, 14);
 
 /**
  * Describes the message identity.v1.GetUserRequest.
  * Use `create(GetUserRequestSchema)` to create a new message.
  */
 export const GetUserRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 14);
+  messageDesc(file_identity_v1_identity, 15);
 
 /**
  * Describes the message identity.v1.GetUserResponse.
  * Use `create(GetUserResponseSchema)` to create a new message.
  */
 export const GetUserResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 15);
+  messageDesc(file_identity_v1_identity, 16);
 
 /**
  * Describes the message identity.v1.CreateTenantRequest.
  * Use `create(CreateTenantRequestSchema)` to create a new message.
  */
 export const CreateTenantRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 16);
+  messageDesc(file_identity_v1_identity, 17);
 
 /**
  * Describes the message identity.v1.CreateTenantResponse.
  * Use `create(CreateTenantResponseSchema)` to create a new message.
  */
 export const CreateTenantResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 17);
+  messageDesc(file_identity_v1_identity, 18);
 
 /**
  * Describes the message identity.v1.ListTenantsRequest.
  * Use `create(ListTenantsRequestSchema)` to create a new message.
  */
 export const ListTenantsRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 18);
+  messageDesc(file_identity_v1_identity, 19);
 
 /**
  * Describes the message identity.v1.ListTenantsResponse.
  * Use `create(ListTenantsResponseSchema)` to create a new message.
  */
 export const ListTenantsResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 19);
+  messageDesc(file_identity_v1_identity, 20);
 
 /**
  * Describes the message identity.v1.CreateApiKeyRequest.
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 20);
+  messageDesc(file_identity_v1_identity, 21);
 
 /**
  * Describes the message identity.v1.CreateApiKeyResponse.
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 21);
+  messageDesc(file_identity_v1_identity, 22);
 
 /**
  * Describes the message identity.v1.ListApiKeysRequest.
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 22);
+  messageDesc(file_identity_v1_identity, 23);
 
 /**
  * Describes the message identity.v1.ListApiKeysResponse.
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 23);
+  messageDesc(file_identity_v1_identity, 24);
 
 /**
  * Describes the message identity.v1.RevokeApiKeyRequest.
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 24);
+  messageDesc(file_identity_v1_identity, 25);
 
 /**
  * Describes the message identity.v1.RevokeApiKeyResponse.
  * Use `create(RevokeApiKeyResponseSchema)` to create a new message.
  */
 export const RevokeApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 25);
+  messageDesc(file_identity_v1_identity, 26);
 
 /**
  * Describes the message identity.v1.RotateApiKeyRequest.
  * Use `create(RotateApiKeyRequestSchema)` to create a new message.
  */
 export const RotateApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 26);
+  messageDesc(file_identity_v1_identity, 27);
 
 /**
  * Describes the message identity.v1.RotateApiKeyResponse.
  * Use `create(RotateApiKeyResponseSchema)` to create a new message.
  */
 export const RotateApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 27);
+  messageDesc(file_identity_v1_identity, 28);
 
 /**
  * Describes the message identity.v1.VerifyApiKeyRequest.
  * Use `create(VerifyApiKeyRequestSchema)` to create a new message.
  */
 export const VerifyApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 28);
+  messageDesc(file_identity_v1_identity, 29);
 
 /**
  * Describes the message identity.v1.VerifyApiKeyResponse.
  * Use `create(VerifyApiKeyResponseSchema)` to create a new message.
  */
 export const VerifyApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 29);
+  messageDesc(file_identity_v1_identity, 30);
 
 /**
  * Describes the message identity.v1.VerifiedKey.
  * Use `create(VerifiedKeySchema)` to create a new message.
  */
 export const VerifiedKeySchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 30);
+  messageDesc(file_identity_v1_identity, 31);
 
 /**
  * Describes the message identity.v1.VerifyTenantMemberRequest.
  * Use `create(VerifyTenantMemberRequestSchema)` to create a new message.
  */
 export const VerifyTenantMemberRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 31);
+  messageDesc(file_identity_v1_identity, 32);
 
 /**
  * Describes the message identity.v1.VerifyTenantMemberResponse.
  * Use `create(VerifyTenantMemberResponseSchema)` to create a new message.
  */
 export const VerifyTenantMemberResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 32);
+  messageDesc(file_identity_v1_identity, 33);
 
 /**
  * IdentityService keeps users, tenants and API keys. Every call needs the internal token; refusals carry google.rpc.ErrorInfo, whose
