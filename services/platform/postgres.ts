@@ -130,7 +130,7 @@ export function tenantPolicy(table: string): string[] {
  * Refuses a role that row-level security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older than the code.
  * Throws {@link StartFailure}.
  */
-export async function checkRoleAndSchema(pool: Pool, migrations: { name: string }[]): Promise<void> {
+export async function checkRoleAndSchema(pool: Pool, migrations: readonly string[]): Promise<void> {
   const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
     `select rolname as name, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -146,8 +146,26 @@ export async function checkRoleAndSchema(pool: Pool, migrations: { name: string 
     throw error;
   });
   const names = new Set(done.rows.map((row) => row.name));
-  const missing = migrations.filter((migration) => !names.has(migration.name));
+  const missing = migrations.filter((name) => !names.has(name));
   if (missing.length > 0) {
-    throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.map((each) => each.name).join(', ')}: run migrate first`);
+    throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.join(', ')}: run migrate first`);
   }
+}
+
+/**
+ * Whether an error says that the database can't be reached or does not take the work just now (no connection, shutting down, too many
+ * connections, a time-out), rather than that something is wrong with the work. Looks through wrapped errors.
+ */
+export function isAway(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    const code = (each as NodeJS.ErrnoException).code ?? '';
+    // 08: connection; 53: resources; 57P: shutdown; 57014: statement time-out; 55P03: lock time-out; 25P03: idle in transaction.
+    if (/^(08...|53...|57P..|57014|55P03|25P03|ECONN[A-Z]+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(code))
+      return true;
+    // pg's own words carry no code.
+    if (/^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/i.test(each.message))
+      return true;
+    if (each instanceof AggregateError && each.errors.some(isAway)) return true;
+  }
+  return false;
 }

@@ -1,0 +1,45 @@
+// What the environment tells this service, read once.
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
+
+/** Everything the running service is told. */
+export interface Config extends CommonSettings {
+  databaseUrl: string;
+  /** Ed25519: the first signs, all verify. */
+  signingKeys: [KeyObject, ...KeyObject[]];
+}
+
+/** What `migrate` is told. */
+export interface MigrationConfig {
+  ownerUrl: string;
+  serviceUrl: string;
+}
+
+/** Throws {@link BadSetting}. */
+export function readConfig(settings: Settings): Config {
+  return {
+    ...commonSettings(settings, 50051),
+    databaseUrl: settings.databaseUrl('DATABASE_URL'),
+    signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+  };
+}
+
+/** Throws {@link BadSetting}. */
+export function readMigrationConfig(settings: Settings): MigrationConfig {
+  return { ownerUrl: settings.databaseUrl('MIGRATION_DATABASE_URL'), serviceUrl: settings.databaseUrl('DATABASE_URL') };
+}
+
+function signingKeys(text: string): [KeyObject, ...KeyObject[]] {
+  const bad = () => new BadSetting('JWT_PRIVATE_KEY', 'must be an Ed25519 private key as PKCS #8 PEM');
+  const [first, ...others] = (text.match(/-----BEGIN PRIVATE KEY-----[^-]*-----END PRIVATE KEY-----/g) ?? []).map((pem) => {
+    try {
+      const key = createPrivateKey(pem);
+      if (key.asymmetricKeyType === 'ed25519') return key;
+    } catch {
+      // The same answer as for another kind of key; OpenSSL's words would only add to it.
+    }
+    throw bad();
+  });
+  if (!first) throw bad();
+  return [first, ...others];
+}

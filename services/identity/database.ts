@@ -1,0 +1,32 @@
+// MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
+import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
+import type { Logger } from '../platform/telemetry.ts';
+import { entities } from './schema.ts';
+
+/** Opens MikroORM with a pool of its own: it reads times and arrays by parsers that the plain pool does not have. */
+export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {
+  return MikroORM.init({
+    clientUrl: url,
+    entities,
+    pool: { min: 0, max: connections, idleTimeoutMillis: 60_000 },
+    driverOptions: {
+      application_name: 'identity',
+      keepAlive: true,
+      connectionTimeoutMillis: 5000,
+      options: '-c statement_timeout=10s -c idle_in_transaction_session_timeout=3s -c lock_timeout=2s',
+    },
+    debug: false,
+    logger: (message) => logger.warn(message),
+    colors: false,
+  });
+}
+
+/** Whose rows a transaction sees (UUIDs): one tenant's, to read and change; or a user's memberships and their tenants, to read. */
+export type Sight = { tenant: string } | { user: string };
+
+/** An entity manager of one use case. Without a sight it sees no row of any tenant; users and sessions are no tenant's. */
+export function rows(orm: MikroORM, sight?: Sight): EntityManager {
+  if (!sight) return orm.em.fork();
+  const variables = 'tenant' in sight ? { 'app.tenants': `{${sight.tenant}}` } : { 'app.user_id': sight.user };
+  return orm.em.fork({ session: { variables } });
+}

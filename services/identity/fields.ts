@@ -1,0 +1,106 @@
+// Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
+import { toUuid, type Prefix } from '../platform/ids.ts';
+import { Refusal } from './refusal.ts';
+
+function invalid(field: string, tag: string, message: string, value = ''): Refusal {
+  return new Refusal('validation_failed', `${field} ${message}`, { field, tag, value });
+}
+
+/** A refusal of a field that only its use case can judge. */
+export const invalidField = invalid;
+
+function storable(field: string, value: string): void {
+  // PostgreSQL stores neither; a lone surrogate can't come through protobuf, but through JSON.
+  if (value.includes('\0') || !value.isWellFormed()) throw invalid(field, 'unicode', 'has a character that is not text');
+}
+
+/** Text of 1 to `max` code points. */
+export function text(field: string, value: string, max: number): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  storable(field, value);
+  if ([...value].length > max) throw invalid(field, 'max', `is longer than ${max} characters`, value.slice(0, max));
+  return value;
+}
+
+/** Text that may be absent or empty, as it was sent. */
+export function optionalText(field: string, value: string | undefined, max: number): string | null {
+  return value === undefined || value === '' ? (value ?? null) : text(field, value, max);
+}
+
+/** An email address: something at a host, without blanks. */
+export function email(field: string, value: string): string {
+  const given = text(field, value, 254);
+  if (!/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(given)) throw invalid(field, 'email', 'is not an email address', given);
+  return given;
+}
+
+/** A new password; it appears in no message. */
+export function newPassword(field: string, value: string): string {
+  const given = password(field, value);
+  if ([...given].length < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
+  return given;
+}
+
+/** A password that is shown, however it was chosen. */
+export function password(field: string, value: string): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  storable(field, value);
+  if ([...value].length > 128) throw invalid(field, 'max', 'is longer than 128 characters');
+  return value;
+}
+
+/** A secret that is looked up; it appears in no message. */
+export function secret(field: string, value: string): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  return value;
+}
+
+/** One of the given words. */
+export function oneOf(field: string, value: string, words: readonly string[]): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  if (!words.includes(value)) throw invalid(field, 'oneof', `must be one of ${words.join(', ')}`, value.slice(0, 255));
+  return value;
+}
+
+/** A tenant's slug. */
+export function slug(field: string, value: string): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  if (value.length < 3 || value.length > 63 || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(value)) {
+    throw invalid(field, 'slug', 'must be 3 to 63 lower-case letters and digits with single hyphens between', value.slice(0, 255));
+  }
+  return value;
+}
+
+/** A whole number within bounds. */
+export function integer(field: string, value: number, min: number, max: number): number {
+  if (value < min) throw invalid(field, 'min', `is below ${min}`, String(value));
+  if (value > max) throw invalid(field, 'max', `is above ${max}`, String(value));
+  return value;
+}
+
+/** How many items a page has: 0 means 50. */
+export function pageSize(limit: number): number {
+  return limit === 0 ? 50 : integer('limit', limit, 1, 100);
+}
+
+/** The cursor that continues after the row of this UUID. */
+export function cursorAfter(uuid: string): string {
+  return Buffer.from(uuid.replaceAll('-', ''), 'hex').toString('base64url');
+}
+
+/** The UUID after which a page begins; null for the first page. */
+export function afterCursor(cursor: string): string | null {
+  if (cursor === '') return null;
+  const bytes = Buffer.from(cursor, 'base64url');
+  if (bytes.length !== 16 || bytes.toString('base64url') !== cursor) {
+    throw invalid('cursor', 'id', 'is not one of this list', cursor.slice(0, 255));
+  }
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+/** The UUID of an identifier; `otherwise` tells what a malformed one means. */
+export function uuidOf(prefix: Prefix, id: string, otherwise: () => Refusal): string {
+  const uuid = toUuid(prefix, id);
+  if (uuid === null) throw otherwise();
+  return uuid;
+}

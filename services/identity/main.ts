@@ -1,0 +1,70 @@
+// The identity service: users, tenants, API keys. `main.ts migrate` brings its schema up to date and exits.
+import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { StartFailure, run } from '../platform/lifetime.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { Settings } from '../platform/settings.ts';
+import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { readConfig, readMigrationConfig } from './config.ts';
+import { openOrm } from './database.ts';
+import { Passwords } from './passwords.ts';
+import { identityRoutes } from './rpc.ts';
+import { appendOnly, migrationNames } from './schema.ts';
+import { forgetSessions, openSigner } from './sessions.ts';
+import { forgetFailures } from './throttle.ts';
+
+const sweepMs = 10 * 60_000;
+
+await run(async (lifetime) => {
+  const settings = new Settings(process.env);
+  const command = process.argv[2];
+  if (command === 'migrate') {
+    const { ownerUrl, serviceUrl } = readMigrationConfig(settings);
+    const { migrate } = await import('../platform/migration.ts');
+    const { migrations } = await import('./migrations.ts');
+    await migrate(ownerUrl, serviceUrl, { migrations, appendOnly });
+    return;
+  }
+  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
+
+  const config = readConfig(settings);
+  const logger = openLog('identity', config.logLevel);
+  const metrics = openMetrics('identity');
+  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
+  lifetime.add('pool', () => pool.end());
+  await waitForDatabase(pool, 30);
+  await checkRoleAndSchema(pool, migrationNames);
+  const orm = await openOrm(config.databaseUrl, 5, logger);
+  lifetime.add('orm', () => orm.close(true));
+
+  const sweep = setInterval(() => {
+    Promise.all([forgetFailures(pool), forgetSessions(orm)]).catch((error: unknown) => logger.warn({ err: error }, 'sweep failed'));
+  }, sweepMs);
+  lifetime.add('sweep', () => clearInterval(sweep));
+
+  const readiness = async (): Promise<Readiness> => {
+    const problem = await pool.query('select 1').then(
+      () => null,
+      (error: Error) => error.message,
+    );
+    return { ready: problem === null, dependencies: { postgres: problem ?? 'ok' } };
+  };
+  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys) };
+  const served = await serve({
+    host: config.host,
+    port: config.port,
+    services: [IdentityService],
+    routes: identityRoutes(parts),
+    tokens: config.internalTokens,
+    maxMessageBytes: 1 << 20,
+    logger,
+    metrics,
+    readiness,
+  });
+  lifetime.add('server', served.close);
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', ops.close);
+  }
+  logger.info({ port: served.port }, 'listening');
+});

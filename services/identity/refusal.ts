@@ -1,0 +1,28 @@
+// What this service refuses, in its own words; rpc.ts gives each reason its gRPC code.
+import type { RefusalInfo } from '../platform/serve.ts';
+
+/** Why a call is refused; the same strings are the codes of REST. */
+export type Reason =
+  | 'validation_failed'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'tenant_not_found'
+  | 'key_not_found'
+  | 'email_taken'
+  | 'slug_taken'
+  | 'rate_limited'
+  | 'overloaded'
+  | 'unavailable';
+
+/** Thrown for what is refused by a rule; anything else that is thrown is a fault. */
+export class Refusal extends Error {
+  readonly reason: Reason;
+  readonly details: Omit<RefusalInfo, 'reason' | 'message'>;
+
+  constructor(reason: Reason, message: string, details: Omit<RefusalInfo, 'reason' | 'message'> = {}) {
+    super(message);
+    this.name = 'Refusal';
+    this.reason = reason;
+    this.details = details;
+  }
+}

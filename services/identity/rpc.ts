@@ -1,0 +1,166 @@
+// The door of the service: messages to use cases, refusals to gRPC codes.
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { Code, ConnectError, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import type { MikroORM } from '@mikro-orm/postgresql';
+import {
+  IdentityService,
+  type ApiKeySchema,
+  type SessionSchema,
+  type TenantSchema,
+  type UserSchema,
+} from '../../proto/gen/identity/v1/identity_pb.js';
+import { toId } from '../platform/ids.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
+import { logFields, refuse } from '../platform/serve.ts';
+import { rows } from './database.ts';
+import * as field from './fields.ts';
+import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKey } from './keys.ts';
+import type { Passwords } from './passwords.ts';
+import { Refusal, type Reason } from './refusal.ts';
+import type { ApiKeyRow, TenantRow, UserRow } from './schema.ts';
+import { closeSession, refreshSession, type Session, type Signer } from './sessions.ts';
+import { createTenant, listTenants, roleOf, tenantUuid } from './tenants.ts';
+import { login, register, userById } from './users.ts';
+
+const codes: Record<Reason, Code> = {
+  validation_failed: Code.InvalidArgument,
+  unauthenticated: Code.Unauthenticated,
+  forbidden: Code.PermissionDenied,
+  tenant_not_found: Code.NotFound,
+  key_not_found: Code.NotFound,
+  email_taken: Code.AlreadyExists,
+  slug_taken: Code.AlreadyExists,
+  rate_limited: Code.ResourceExhausted,
+  overloaded: Code.Unavailable,
+  unavailable: Code.Unavailable,
+};
+
+/** What the calls work with. */
+export interface IdentityParts {
+  orm: MikroORM;
+  pool: Pool;
+  passwords: Passwords;
+  signer: Signer;
+}
+
+/** The calls of `identity.v1.IdentityService`. */
+export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
+  const { orm, pool, passwords, signer } = parts;
+  return (router) =>
+    router.service(IdentityService, {
+      register: answer(async (request, { signal }) => ({ user: userMessage(await register(orm, passwords, request, signal)) })),
+      login: answer(async (request, { signal }) => {
+        const { session, user, standing } = await login(parts, request, signal);
+        const { window: windowSeconds, reset: resetSeconds, ...rest } = standing;
+        return { session: sessionMessage(session), user: userMessage(user), rateLimit: { ...rest, windowSeconds, resetSeconds } };
+      }),
+      refresh: answer(async (request) => {
+        const { session, user } = await refreshSession(orm, signer, field.secret('refresh_token', request.refreshToken));
+        return { session: sessionMessage(session), user: userMessage(user) };
+      }),
+      logout: answer(async (request) => {
+        await closeSession(orm, field.secret('refresh_token', request.refreshToken));
+        return {};
+      }),
+      getKeySet: () => ({ jwks: signer.keySet }),
+      getUser: answer(async (request) => ({ user: userMessage(await userById(orm, request.userId)) })),
+      createTenant: answer(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request)) })),
+      listTenants: answer(async (request) => {
+        const page = await listTenants(orm, request.userId, request.limit, request.cursor);
+        return { tenants: page.rows.map(tenantMessage), nextCursor: page.nextCursor };
+      }),
+      createApiKey: answer(async (request) => {
+        const { row, text } = await createKey(orm, request);
+        return { apiKey: keyMessage(row), key: text };
+      }),
+      listApiKeys: answer(async (request) => {
+        const page = await listKeys(orm, request);
+        return { apiKeys: page.rows.map(keyMessage), nextCursor: page.nextCursor };
+      }),
+      revokeApiKey: answer(async (request) => {
+        await revokeKey(orm, request);
+        return {};
+      }),
+      rotateApiKey: answer(async (request) => {
+        const { row, text, previous } = await rotateKey(orm, request, request.overlapSeconds);
+        return { apiKey: keyMessage(row), key: text, previous: keyMessage(previous) };
+      }),
+      verifyApiKey: answer(async (request) => {
+        const found = await verifyKey(pool, request.key);
+        if (!found) return {};
+        const { expiresMs, ...verified } = found;
+        return { verified: { ...verified, ...optional('expiresMs', expiresMs) } };
+      }),
+      verifyTenantMember: answer(async (request) => {
+        const tenant = tenantUuid(request.tenantId);
+        return { role: await roleOf(rows(orm, { tenant }), tenant, request.userId) };
+      }),
+    });
+}
+
+function answer<Request, Response>(
+  work: (request: Request, context: HandlerContext) => Promise<Response>,
+): (request: Request, context: HandlerContext) => Promise<Response> {
+  return async (request, context) => {
+    const fields = context.values.get(logFields);
+    try {
+      return await work(request, context);
+    } catch (error) {
+      if (error instanceof Refusal) {
+        fields['reason'] = error.reason;
+        throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });
+      }
+      if (context.signal.aborted) throw new ConnectError('the caller has gone', Code.Canceled);
+      if (isAway(error)) {
+        fields['err'] = error;
+        throw refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
+      }
+      throw error;
+    }
+  };
+}
+
+function ms(time: Date): bigint {
+  return BigInt(time.getTime());
+}
+
+function optional<Name extends string, Value>(name: Name, value: Value | null | undefined): { [name in Name]?: Value } {
+  return value === null || value === undefined ? {} : ({ [name]: value } as { [name in Name]?: Value });
+}
+
+function userMessage(user: UserRow): MessageInitShape<typeof UserSchema> {
+  const { email, firstName, lastName, status } = user;
+  return { id: toId('user', user.id), email, firstName, lastName, status, createdMs: ms(user.createdAt) };
+}
+
+function sessionMessage(session: Session): MessageInitShape<typeof SessionSchema> {
+  return { token: session.token, expiresMs: BigInt(session.expiresMs), refreshToken: session.refreshToken };
+}
+
+function tenantMessage(tenant: TenantRow): MessageInitShape<typeof TenantSchema> {
+  const { name, slug, businessType, status } = tenant;
+  return {
+    id: toId('tenant', tenant.tenantId),
+    name,
+    slug,
+    businessType,
+    ...optional('description', tenant.description),
+    status,
+    createdMs: ms(tenant.createdAt),
+  };
+}
+
+function keyMessage(key: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
+  const { name, scopes, last4 } = key;
+  const expiry = expiryOf(key);
+  return {
+    id: toId('key', key.id),
+    name,
+    scopes,
+    ...optional('description', key.description),
+    last4,
+    createdMs: ms(key.createdAt),
+    ...optional('expiresMs', expiry && ms(expiry)),
+    ...optional('revokedMs', key.revokedAt && ms(key.revokedAt)),
+  };
+}

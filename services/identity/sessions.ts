@@ -1,0 +1,114 @@
+// What a login hands out: a signed token that anybody can verify, and a refresh token that works once.
+import type { KeyObject } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
+import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
+import { sql, type MikroORM } from '@mikro-orm/postgresql';
+import { v7 as uuidv7 } from 'uuid';
+import { toId } from '../platform/ids.ts';
+import { hashOf, newRefreshToken } from './credentials.ts';
+import { rows } from './database.ts';
+import { Refusal } from './refusal.ts';
+import { RefreshToken, Session as SessionRow, User, type UserRow } from './schema.ts';
+
+/** Lifetime of a token, seconds. */
+export const tokenSeconds = 3600;
+/** Lifetime of a refresh token, seconds. */
+export const refreshSeconds = 30 * 86_400;
+
+/** What the holder of a session has. */
+export interface Session {
+  token: string;
+  expiresMs: number;
+  refreshToken: string;
+}
+
+/** Signs tokens, and publishes what verifies them. */
+export interface Signer {
+  /** A JSON Web Key Set (RFC 7517) as text. */
+  keySet: string;
+  sign(userId: string): Promise<{ token: string; expiresMs: number }>;
+}
+
+/** A signer over Ed25519 keys: the first signs; the others' tokens are still good, so that keys can be changed without ending sessions. */
+export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Promise<Signer> {
+  const published: JWK[] = await Promise.all(
+    keys.map(async (key) => {
+      const jwk = createPublicKey(key).export({ format: 'jwk' }) as JWK;
+      return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: 'EdDSA', use: 'sig' };
+    }),
+  );
+  const header = { alg: 'EdDSA', typ: 'JWT', kid: published[0]?.kid ?? '' };
+  return {
+    keySet: JSON.stringify({ keys: published }),
+    async sign(userId) {
+      const now = Math.floor(Date.now() / 1000);
+      const token = await new SignJWT()
+        .setProtectedHeader(header)
+        .setIssuer('ledger')
+        .setAudience('ledger')
+        .setSubject(userId)
+        .setIssuedAt(now)
+        .setExpirationTime(now + tokenSeconds)
+        .sign(keys[0]);
+      return { token, expiresMs: (now + tokenSeconds) * 1000 };
+    },
+  };
+}
+
+/** Opens a session for a user who has shown the password. */
+export async function openSession(orm: MikroORM, signer: Signer, userId: string): Promise<Session> {
+  const id = uuidv7();
+  const createdAt = new Date();
+  const { text, row } = nextToken(id, createdAt);
+  await rows(orm).transactional(async (em) => {
+    await em.insert(SessionRow, { id, userId, createdAt, expiresAt: row.expiresAt });
+    await em.insert(RefreshToken, row);
+  });
+  return { ...(await signer.sign(toId('user', userId))), refreshToken: text };
+}
+
+/**
+ * Spends a refresh token for a new session. One that was already spent is in two hands, and nobody knows whose is the thief's: the whole
+ * family ends (RFC 9700, section 4.14.2). Throws `unauthenticated`.
+ */
+export async function refreshSession(orm: MikroORM, signer: Signer, given: string): Promise<{ session: Session; user: UserRow }> {
+  const hash = hashOf(given);
+  const renewed = await rows(orm).transactional(async (em) => {
+    // The update decides between two that come at once: the second waits for the row and then finds it spent.
+    const spent = await em.nativeUpdate(RefreshToken, { hash, spentAt: null, expiresAt: { $gt: sql.now() } }, { spentAt: sql.now() });
+    const token = await em.findOne(RefreshToken, { hash });
+    if (!token) return null;
+    if (spent === 0) {
+      if (token.spentAt) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
+      return null;
+    }
+    const family = await em.findOne(SessionRow, { id: token.sessionId });
+    const user = family && !family.revokedAt ? await em.findOne(User, { id: family.userId }) : null;
+    if (!user) return null;
+    const next = nextToken(token.sessionId, new Date());
+    await em.insert(RefreshToken, next.row);
+    await em.nativeUpdate(SessionRow, { id: token.sessionId }, { expiresAt: next.row.expiresAt });
+    return { user, text: next.text };
+  });
+  if (!renewed) throw new Refusal('unauthenticated', 'invalid refresh token');
+  const signed = await signer.sign(toId('user', renewed.user.id));
+  return { session: { ...signed, refreshToken: renewed.text }, user: renewed.user };
+}
+
+/** Ends the session of a refresh token, spent or not; an unknown one has none. */
+export async function closeSession(orm: MikroORM, given: string): Promise<void> {
+  const em = rows(orm);
+  const token = await em.findOne(RefreshToken, { hash: hashOf(given) });
+  if (token) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
+}
+
+/** Forgets sessions whose last refresh token has expired. */
+export async function forgetSessions(orm: MikroORM): Promise<void> {
+  await rows(orm).nativeDelete(SessionRow, { expiresAt: { $lt: sql.now() } });
+}
+
+function nextToken(sessionId: string, createdAt: Date) {
+  const text = newRefreshToken();
+  const expiresAt = new Date(createdAt.getTime() + refreshSeconds * 1000);
+  return { text, row: { hash: hashOf(text), sessionId, createdAt, expiresAt } };
+}

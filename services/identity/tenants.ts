@@ -1,0 +1,86 @@
+// Tenants and who belongs to them.
+import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
+import { v7 as uuidv7 } from 'uuid';
+import { rows } from './database.ts';
+import * as field from './fields.ts';
+import { Refusal } from './refusal.ts';
+import { Membership, Slug, Tenant, type TenantRow } from './schema.ts';
+import { userById } from './users.ts';
+
+const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'];
+
+/** What a new tenant gives. */
+export interface NewTenant {
+  userId: string;
+  name: string;
+  slug: string;
+  businessType: string;
+  description?: string | undefined;
+}
+
+/** Makes a tenant owned by the user. Throws `validation_failed`, `unauthenticated`, `slug_taken`. */
+export async function createTenant(orm: MikroORM, given: NewTenant): Promise<TenantRow> {
+  const name = field.text('name', given.name, 255);
+  const slug = field.slug('slug', given.slug);
+  const businessType = field.oneOf('business_type', given.businessType, businessTypes);
+  const description = field.optionalText('description', given.description, 1000);
+  const user = await userById(orm, given.userId);
+  const tenantId = uuidv7();
+  const createdAt = new Date();
+  const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
+  try {
+    await rows(orm, { tenant: tenantId }).transactional(async (em) => {
+      await em.insert(Slug, { slug, takenBy: tenantId });
+      await em.insert(Tenant, tenant);
+      await em.insert(Membership, { tenantId, userId: user.id, role: 'owner', createdAt });
+    });
+  } catch (error) {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error;
+    throw new Refusal('slug_taken', 'slug already taken', { field: 'slug', tag: 'unique', value: slug });
+  }
+  return tenant;
+}
+
+/** One page of a list, newest first. */
+export interface Page<Row> {
+  rows: Row[];
+  /** Empty on the last page. */
+  nextCursor: string;
+}
+
+/** The tenants of a user. Throws `validation_failed`, `unauthenticated`. */
+export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantRow>> {
+  const size = field.pageSize(limit);
+  const after = field.afterCursor(cursor);
+  const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
+  // The policy is the condition: such a transaction sees this user's tenants and no other.
+  const found = await rows(orm, { user }).find(Tenant, after === null ? {} : { tenantId: { $lt: after } }, {
+    orderBy: { tenantId: 'desc' },
+    limit: size + 1,
+  });
+  return page(found, size, (tenant) => tenant.tenantId);
+}
+
+/** Cuts what was read (one row more than the page has) to a page. */
+export function page<Row>(found: Row[], size: number, uuid: (row: Row) => string): Page<Row> {
+  const shown = found.slice(0, size);
+  const last = shown.at(-1);
+  return { rows: shown, nextCursor: found.length > size && last ? field.cursorAfter(uuid(last)) : '' };
+}
+
+/** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */
+export function tenantUuid(id: string): string {
+  return field.uuidOf('tenant', id, unknownTenant);
+}
+
+/** The role of a user in a tenant. Throws `tenant_not_found`, also where the tenant exists: to others it does not. */
+export async function roleOf(em: EntityManager, tenant: string, userId: string): Promise<string> {
+  const user = field.uuidOf('user', userId, unknownTenant);
+  const membership = await em.findOne(Membership, { tenantId: tenant, userId: user });
+  if (!membership) throw unknownTenant();
+  return membership.role;
+}
+
+function unknownTenant(): Refusal {
+  return new Refusal('tenant_not_found', 'tenant not found');
+}

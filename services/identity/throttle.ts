@@ -1,0 +1,124 @@
+// Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
+import type { Pool } from '../platform/postgres.ts';
+import { limitedAddress } from './credentials.ts';
+import { Refusal } from './refusal.ts';
+
+/** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
+export const loginLimits = { perAccount: 10, perAddress: 100, seconds: 900 };
+
+/** Where a login stands with the limit that is nearer to being reached. Times in seconds. */
+export interface Standing {
+  policy: 'login';
+  quota: number;
+  window: number;
+  remaining: number;
+  /** When the next failure is forgotten. */
+  reset: number;
+}
+
+interface Counts {
+  account_failures: number;
+  address_failures: number;
+  account_reset: number | null;
+  address_reset: number | null;
+  account_wait: number | null;
+  address_wait: number | null;
+}
+
+const { perAccount, perAddress, seconds } = loginLimits;
+// A wait ends when the failure that fills the quota is forgotten: the tenth from the newest, the hundredth.
+const left = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${seconds} s' - now()))::int`;
+const counts = `
+  with recent as (
+    select account = sha256(convert_to(lower($2), 'UTF8')) as own, failed_at
+    from login_failures where address = $1 and failed_at > now() - interval '${seconds} s'
+  ), counts as (
+    select count(*) filter (where own)::int as account_failures, count(*)::int as address_failures,
+           ${left('min(failed_at) filter (where own)')} as account_reset, ${left('min(failed_at)')} as address_reset,
+           ${left(`(array_agg(failed_at order by failed_at desc) filter (where own))[${perAccount}]`)} as account_wait,
+           ${left(`(array_agg(failed_at order by failed_at desc))[${perAddress}]`)} as address_wait
+    from recent
+  )`;
+const look = { name: 'login_look', text: `${counts} select * from counts` };
+const record = {
+  name: 'login_record',
+  text: `${counts}, recorded as (
+    insert into login_failures (address, account, failed_at)
+    select $1, sha256(convert_to(lower($2), 'UTF8')), now() from counts
+    where account_failures < ${perAccount} and address_failures < ${perAddress}
+  ) select * from counts`,
+};
+
+/** Where this address stands with this account. Throws the refusal `rate_limited` where a limit is reached. */
+export async function admitLogin(pool: Pool, email: string, address: string): Promise<Standing> {
+  const { rows } = await pool.query<Counts>({ ...look, values: [limitedAddress(address), email] });
+  return admitted(rows[0]);
+}
+
+/**
+ * Records a failed login and tells how it stands then. Throws `rate_limited` where the limit was reached meanwhile: however many guesses
+ * come at once, ten are answered.
+ */
+export async function recordFailure(pool: Pool, email: string, address: string): Promise<Standing> {
+  const values = [limitedAddress(address), email];
+  const client = await pool.connect();
+  try {
+    const [, , answer] = await Promise.all([
+      client.query('begin'),
+      // In a statement of its own: one that waits for a lock still counts what it saw before.
+      client.query({ name: 'login_lock', text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [values[0]] }),
+      client.query<Counts>({ ...record, values }),
+      client.query('commit'),
+    ]);
+    client.release();
+    const before = admitted(answer.rows[0]);
+    return { ...before, remaining: before.remaining - 1 };
+  } catch (error) {
+    if (error instanceof Refusal) throw error;
+    client.release(true);
+    throw error;
+  }
+}
+
+/** Forgets failures that no limit counts any more. */
+export async function forgetFailures(pool: Pool): Promise<void> {
+  await pool.query(`delete from login_failures where failed_at <= now() - interval '${seconds} s'`);
+}
+
+/** The figures of a standing as the metadata of a refusal. */
+export function standingMetadata(standing: Standing): Record<string, string> {
+  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
+}
+
+function admitted(found: Counts | undefined): Standing {
+  if (!found) throw new Error('the count of failures is one row');
+  const account = {
+    quota: perAccount,
+    remaining: Math.max(0, perAccount - found.account_failures),
+    reset: found.account_reset,
+    wait: found.account_wait,
+  };
+  const address = {
+    quota: perAddress,
+    remaining: Math.max(0, perAddress - found.address_failures),
+    reset: found.address_reset,
+    wait: found.address_wait,
+  };
+  const nearer = address.remaining < account.remaining ? address : account;
+  const standing: Standing = {
+    policy: 'login',
+    quota: nearer.quota,
+    window: seconds,
+    remaining: nearer.remaining,
+    reset: nearer.reset ?? seconds,
+  };
+  if (nearer.remaining === 0) {
+    // Both may be full.
+    const wait = Math.max(1, account.wait ?? 0, address.wait ?? 0);
+    throw new Refusal('rate_limited', 'too many failed logins, try again later', {
+      retryAfter: wait,
+      metadata: standingMetadata({ ...standing, reset: wait }),
+    });
+  }
+  return standing;
+}

@@ -1,0 +1,82 @@
+// Users: who they are, and how they show it.
+import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-orm/postgresql';
+import { v7 as uuidv7 } from 'uuid';
+import type { Pool } from '../platform/postgres.ts';
+import { rows } from './database.ts';
+import * as field from './fields.ts';
+import type { Passwords } from './passwords.ts';
+import { Refusal } from './refusal.ts';
+import { User, type UserRow } from './schema.ts';
+import { openSession, type Session, type Signer } from './sessions.ts';
+import { admitLogin, recordFailure, standingMetadata, type Standing } from './throttle.ts';
+
+/** What a new user gives. */
+export interface Registration {
+  email: string;
+  password: string;
+  firstName: string;
+  lastName: string;
+}
+
+/** Makes a user. Throws `validation_failed`, `email_taken`, `overloaded`. */
+export async function register(orm: MikroORM, passwords: Passwords, given: Registration, signal: AbortSignal): Promise<UserRow> {
+  const email = field.email('email', given.email);
+  const password = field.newPassword('password', given.password);
+  const firstName = field.text('first_name', given.firstName, 255);
+  const lastName = field.text('last_name', given.lastName, 255);
+  const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
+  // Asked before the expensive part, decided by the unique key after it.
+  if (await byEmail(orm, email)) throw taken();
+  const passwordHash = await passwords.hash(password, signal);
+  const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt: new Date() };
+  try {
+    await rows(orm).insert(User, user);
+  } catch (error) {
+    if (error instanceof UniqueConstraintViolationException) throw taken();
+    throw error;
+  }
+  return user;
+}
+
+/** What a login needs. */
+export interface LoginParts {
+  orm: MikroORM;
+  pool: Pool;
+  passwords: Passwords;
+  signer: Signer;
+}
+
+/**
+ * Opens a session for email and password. An unknown email costs the same work and gets the same answer as a wrong password. Throws
+ * `validation_failed`, `unauthenticated`, `rate_limited`, `overloaded`.
+ */
+export async function login(
+  { orm, pool, passwords, signer }: LoginParts,
+  given: { email: string; password: string; clientAddress: string },
+  signal: AbortSignal,
+): Promise<{ session: Session; user: UserRow; standing: Standing }> {
+  const email = field.text('email', given.email, 254);
+  const password = field.password('password', given.password);
+  await admitLogin(pool, email, given.clientAddress);
+  const user = await byEmail(orm, email);
+  const right = await passwords.verify(user?.passwordHash ?? null, password, signal);
+  if (!user || !right) {
+    const standing = await recordFailure(pool, email, given.clientAddress);
+    throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
+  }
+  // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
+  const standing = await admitLogin(pool, email, given.clientAddress);
+  return { session: await openSession(orm, signer, user.id), user, standing };
+}
+
+/** The user of an identifier. Throws `unauthenticated`: the bearer of a good token is gone, or is nobody. */
+export async function userById(orm: MikroORM, id: string): Promise<UserRow> {
+  const nobody = () => new Refusal('unauthenticated', 'unknown user');
+  const user = await rows(orm).findOne(User, { id: field.uuidOf('user', id, nobody) });
+  if (!user) throw nobody();
+  return user;
+}
+
+async function byEmail(orm: MikroORM, email: string): Promise<UserRow | null> {
+  return rows(orm).findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
+}

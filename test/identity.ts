@@ -1,0 +1,117 @@
+// One identity service as a process of its own, on a database of its own, for the tests of its rules.
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { createClient, type Client } from '@connectrpc/connect';
+import { Children, type Child } from '../deploy/local/children.ts';
+import { root } from '../deploy/local/plan.ts';
+import { freePort } from '../deploy/local/ports.ts';
+import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
+import { Health } from '../proto/gen/grpc/health/v1/health_pb.js';
+import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
+import type { RefusalInfo } from '../services/platform/serve.ts';
+import { currentRun } from './run.ts';
+
+export type IdentityClient = Client<typeof IdentityService>;
+
+/** A running service. */
+export interface RunningIdentity {
+  client: IdentityClient;
+  child: Child;
+  /** The value of a line of `/metrics`, 0 where there is none. */
+  metric(name: string): Promise<number>;
+  end(): Promise<void>;
+}
+
+const token = 'token-of-the-test';
+export const signingKey = newSigningKey();
+
+/** An Ed25519 private key as PKCS #8 PEM. */
+export function newSigningKey(): string {
+  return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+/** Starts the service's process with these variables alone and does not wait for anything. */
+export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { child: Child; end: () => Promise<void> } {
+  const directory = join(currentRun().directory, `identity-${randomBytes(4).toString('hex')}`);
+  const children = new Children(directory, join(directory, 'processes.json'));
+  const child = children.start({
+    name: 'identity',
+    command: process.execPath,
+    args: ['services/identity/main.ts', ...args],
+    cwd: root,
+    env: { PATH: process.env['PATH'], ...env },
+  });
+  return { child, end: async () => void (await children.end()) };
+}
+
+/** Starts a service on a migrated database and waits until it answers. */
+export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv = {}): Promise<RunningIdentity> {
+  const [port, ops] = [await freePort(), await freePort()];
+  const { child, end } = launchIdentity({
+    DATABASE_URL: databaseUrl,
+    INTERNAL_TOKEN: token,
+    JWT_PRIVATE_KEY: signingKey,
+    PORT: String(port),
+    OPS_PORT: String(ops),
+    ...env,
+  });
+  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20, retried: [] });
+  await answering(caller, child);
+  return {
+    client: createClient(IdentityService, caller),
+    child,
+    async metric(name) {
+      const text = await (await fetch(`http://127.0.0.1:${ops}/metrics`)).text();
+      return Number(text.split('\n').find((line) => line.startsWith(name))?.split(' ').at(-1) ?? 0);
+    },
+    async end() {
+      caller.close();
+      await end();
+    },
+  };
+}
+
+async function answering(caller: Caller, child: Child): Promise<void> {
+  const health = createClient(Health, caller);
+  while (child.running()) {
+    const answer = await health.check({}).catch(() => undefined);
+    if (answer?.status === 1) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  throw new Error(`identity did not start: ${child.output()}`);
+}
+
+/** What a call is refused for; throws where it is not. */
+export async function refusal(call: Promise<unknown>): Promise<RefusalInfo> {
+  const error = await call.then(
+    () => new Error('the call was answered'),
+    (thrown: unknown) => thrown,
+  );
+  const info = refusalOf(error);
+  if (!info) throw error;
+  return info;
+}
+
+export const password = 'correct horse battery';
+
+/** An email address that nobody has. */
+export function newEmail(): string {
+  return `ada.${randomBytes(6).toString('hex')}@example.com`;
+}
+
+/** A slug that nobody has. */
+export function newSlug(): string {
+  return `books-${randomBytes(6).toString('hex')}`;
+}
+
+/** Registers somebody new. */
+export async function newUser(client: IdentityClient): Promise<User> {
+  const { user } = await client.register({ email: newEmail(), password, firstName: 'Ada', lastName: 'Lovelace' });
+  return user!;
+}
+
+/** A tenant of this user, new. */
+export async function newTenant(client: IdentityClient, userId: string): Promise<string> {
+  const { tenant } = await client.createTenant({ userId, name: 'Books', slug: newSlug(), businessType: 'wallet' });
+  return tenant!.id;
+}
