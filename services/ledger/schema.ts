@@ -1,8 +1,7 @@
-// What the ledger's database holds: its migrations in order.
-import { Books } from './migrations/0001-books.ts';
+// What the ledger's database holds, by name. The migrations themselves are loaded by `migrate` alone: they bring MikroORM with them.
 
-/** Migrations by name, oldest first. */
-export const migrations = [{ name: '0001-books', class: Books }];
+/** Migrations, oldest first; the service refuses to start on a database that lacks one. */
+export const migrationNames = ['0001-books'];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = ['log', 'transactions', 'entries'];

@@ -129,6 +129,13 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: int32 timeout_ms = 10;
    */
   timeoutMs: number;
+
+  /**
+   * The caller sends this again because it does not know the outcome: what it posted under this transaction id is then no replay.
+   *
+   * @generated from field: bool retry = 11;
+   */
+  retry: boolean;
 };
 
 /**

@@ -1,0 +1,235 @@
+// The rules of double entry: what a posting does to the books, or why it is refused. Pure: amounts are minor units, time and storage are
+// the caller's.
+
+/** The two sides of an account. */
+export type Side = 'debit' | 'credit';
+
+/** Why a change was refused; the same words as the codes of REST. */
+export type Reason =
+  | 'validation_failed'
+  | 'account_not_found'
+  | 'transaction_not_found'
+  | 'account_code_taken'
+  | 'chart_exists'
+  | 'version_conflict'
+  | 'account_not_empty'
+  | 'parent_invalid'
+  | 'already_reversed'
+  | 'unbalanced'
+  | 'insufficient_funds'
+  | 'account_closed'
+  | 'account_is_group'
+  | 'account_is_system'
+  | 'currency_not_allowed'
+  | 'balance_overflow'
+  | 'idempotency_key_reused'
+  | 'overloaded'
+  | 'unavailable'
+  | 'internal';
+
+/** Where a refusal arose: the field to blame, the rule's tag and what was sent. */
+export interface Blame {
+  field: string;
+  tag: string;
+  value: string;
+}
+
+/** A request refused by a rule. Nothing was changed. */
+export class Refusal extends Error {
+  readonly reason: Reason;
+  readonly blame: Blame | null;
+
+  constructor(reason: Reason, message: string, blame: Blame | null = null) {
+    super(message);
+    this.name = 'Refusal';
+    this.reason = reason;
+    this.blame = blame;
+  }
+}
+
+/** What posting needs to know of an account. */
+export interface Account {
+  /** UUID. */
+  id: string;
+  code: string;
+  normalBalance: Side;
+  /** The only currency, or null for all. */
+  currency: string | null;
+  isGroup: boolean;
+  allowNegative: boolean;
+  closed: boolean;
+  /** Suspense or FX position. */
+  system: boolean;
+}
+
+/** Totals of one account in one currency, minor units. */
+export interface Balance {
+  debits: bigint;
+  credits: bigint;
+  pendingDebits: bigint;
+  pendingCredits: bigint;
+  /** Number of postings so far. */
+  version: bigint;
+}
+
+/** One requested entry. */
+export interface Entry {
+  code: string;
+  /** Minor units, greater than zero. */
+  amount: bigint;
+  side: Side;
+  currency: string;
+  /** True where a reversal mirrors the line that balanced a single entry. */
+  counter: boolean;
+}
+
+/** What is to be posted. */
+export interface Request {
+  kind: 'single' | 'double' | 'reversal';
+  entries: Entry[];
+}
+
+/** The books as a posting sees them. */
+export interface Books {
+  account(code: string): Account | undefined;
+  /** Totals so far; all zero where nothing was posted. */
+  balance(account: Account, currency: string): Balance;
+  /** The account that balances single entries in a currency. */
+  suspense(currency: string): Account;
+}
+
+/** One line as it is posted. */
+export interface Line {
+  account: Account;
+  amount: bigint;
+  side: Side;
+  currency: string;
+  /** True for the line that balances a single entry. */
+  counter: boolean;
+  /** Balance after this line, in the account's normal direction. */
+  balanceAfter: bigint;
+}
+
+/** A balance before and after a posting. */
+export interface Change {
+  account: Account;
+  currency: string;
+  before: Balance;
+  after: Balance;
+}
+
+/** A posting that the rules allow. */
+export interface Posted {
+  lines: Line[];
+  /** One an account and currency, in order of first appearance. */
+  changes: Change[];
+}
+
+/** Totals of an account that nothing was posted to. */
+export const nothing: Balance = { debits: 0n, credits: 0n, pendingDebits: 0n, pendingCredits: 0n, version: 0n };
+
+/** The largest total a balance can hold: 38 digits. */
+export const largestTotal = 10n ** 38n - 1n;
+
+/** An account's balance in its normal direction, minor units. */
+export function net(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
+  return account.normalBalance === 'debit' ? balance.debits - balance.credits : balance.credits - balance.debits;
+}
+
+/** The other side. */
+export function opposite(side: Side): Side {
+  return side === 'debit' ? 'credit' : 'debit';
+}
+
+/**
+ * Decides a posting: its lines and the balances after it. Changes nothing itself. Throws {@link Refusal}; the order of checks is shape,
+ * existence, fit, limits.
+ */
+export function post(request: Request, books: Books): Posted {
+  if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
+  const lines = request.entries.map((entry, place) => {
+    const account = accountMustTakeEntry(entry, request.kind, fieldOf(request.kind, place), books);
+    return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
+  });
+  if (request.kind === 'single') {
+    const entry = lines[0] as Line;
+    lines.push({ ...entry, account: books.suspense(entry.currency), side: opposite(entry.side), counter: true });
+  }
+
+  const changes = new Map<string, Change>();
+  for (const line of lines) {
+    const key = `${line.account.id} ${line.currency}`;
+    let change = changes.get(key);
+    if (!change) {
+      const before = books.balance(line.account, line.currency);
+      change = { account: line.account, currency: line.currency, before, after: { ...before, version: before.version + 1n } };
+      changes.set(key, change);
+    }
+    if (line.side === 'debit') change.after.debits += line.amount;
+    else change.after.credits += line.amount;
+    line.balanceAfter = net(line.account, change.after);
+  }
+  for (const change of changes.values()) {
+    totalsMustFit(change, request);
+    balanceMustNotGoNegative(change, request);
+  }
+  return { lines, changes: [...changes.values()] };
+}
+
+function debitsMustEqualCredits(entries: Entry[]): void {
+  const sums = new Map<string, bigint>();
+  for (const { currency, side, amount } of entries) {
+    sums.set(currency, (sums.get(currency) ?? 0n) + (side === 'debit' ? amount : -amount));
+  }
+  for (const [currency, sum] of sums) {
+    if (sum !== 0n) {
+      const blame = { field: 'entries', tag: 'unbalanced', value: currency };
+      throw new Refusal('unbalanced', `debits and credits in ${currency} differ`, blame);
+    }
+  }
+}
+
+function accountMustTakeEntry(entry: Entry, kind: Request['kind'], field: string, books: Books): Account {
+  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field, tag: reason, value: entry.code });
+  const account = books.account(entry.code);
+  if (!account) throw refuse('account_not_found', `account ${entry.code} not found`);
+  if (account.closed) throw refuse('account_closed', `account ${entry.code} is closed`);
+  if (account.isGroup) throw refuse('account_is_group', `account ${entry.code} is a group and takes no postings`);
+  if (kind === 'single' && account.system) {
+    throw refuse('account_is_system', `account ${entry.code} is a system account, which a single entry may not use`);
+  }
+  if (account.currency !== null && account.currency !== entry.currency) {
+    throw refuse('currency_not_allowed', `account ${entry.code} holds ${account.currency} only, not ${entry.currency}`);
+  }
+  return account;
+}
+
+function totalsMustFit(change: Change, request: Request): void {
+  if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
+    const blame = { field: blamed(request, change, () => true), tag: 'balance_overflow', value: change.account.code };
+    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would not fit`, blame);
+  }
+}
+
+// Judged after the whole transaction: lines that lower the account and raise it again are no concern, and a transaction that does not lower
+// it is never refused for a balance that was negative before.
+function balanceMustNotGoNegative(change: Change, request: Request): void {
+  if (change.account.allowNegative) return;
+  const after = net(change.account, change.after);
+  if (after >= 0n || after >= net(change.account, change.before)) return;
+  const lowers = (entry: Entry) => entry.side !== change.account.normalBalance;
+  const blame = { field: blamed(request, change, lowers), tag: 'insufficient_funds', value: change.account.code };
+  throw new Refusal('insufficient_funds', `account ${change.account.code} has insufficient funds`, blame);
+}
+
+// The last entry on the changed balance that fits.
+function blamed(request: Request, change: Change, fits: (entry: Entry) => boolean): string {
+  const place = request.entries.findLastIndex(
+    (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
+  );
+  return fieldOf(request.kind, Math.max(place, 0));
+}
+
+function fieldOf(kind: Request['kind'], place: number): string {
+  return kind === 'single' ? 'account_code' : `entries[${place}].account_code`;
+}

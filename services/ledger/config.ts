@@ -1,0 +1,27 @@
+// The ledger's settings, read once.
+import { commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
+
+/** What the ledger reads from its environment. */
+export interface LedgerConfig extends CommonSettings {
+  databaseUrl: string;
+  /** Batches of mixed tenants at a time, each on a connection of its own. */
+  writerLanes: number;
+  /** Connections for batches that wait for one tenant's head. */
+  writerWaiters: number;
+  /** Postings that may wait in all; a tenant may hold half. */
+  writerQueue: number;
+  /** Connections for reads and changes of accounts. */
+  readConnections: number;
+}
+
+/** Reads and checks the settings. Throws BadSetting. */
+export function ledgerConfig(settings: Settings): LedgerConfig {
+  return {
+    ...commonSettings(settings, 50052),
+    databaseUrl: settings.databaseUrl('DATABASE_URL'),
+    writerLanes: settings.integer('WRITER_LANES', { min: 1, max: 16, fallback: 2 }),
+    writerWaiters: settings.integer('WRITER_WAITERS', { min: 1, max: 16, fallback: 4 }),
+    writerQueue: settings.integer('WRITER_QUEUE', { min: 10, max: 1_000_000, fallback: 8_000 }),
+    readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
+  };
+}

@@ -1,0 +1,81 @@
+// The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
+import { run } from '../platform/lifetime.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { Settings } from '../platform/settings.ts';
+import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { ledgerConfig } from './config.ts';
+import { ledgerRoutes } from './rpc.ts';
+import { appendOnly, migrationNames } from './schema.ts';
+import { Writer } from './writer.ts';
+
+// The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
+const maxMessageBytes = 32 * 1024 * 1024;
+
+// A plan made while tables are small or not analysed scans, and gets slower with every posting; the writer's statements all go by index.
+const pinnedPlans = {
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_bitmapscan: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  jit: 'off',
+};
+
+await run(async (lifetime) => {
+  const settings = new Settings(process.env);
+  if (process.argv[2] === 'migrate') {
+    const { migrate } = await import('../platform/migration.ts');
+    const { migrations } = await import('./migrations.ts');
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
+    process.exit(0);
+  }
+  const config = ledgerConfig(settings);
+  const logger = openLog('ledger', config.logLevel);
+  const metrics = openMetrics('ledger');
+
+  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: { jit: 'off' } });
+  lifetime.add('reads', () => reads.end());
+  const connections = config.writerLanes + config.writerWaiters;
+  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: pinnedPlans });
+  lifetime.add('writes', () => writes.end());
+  await waitForDatabase(reads);
+  await checkRoleAndSchema(reads, migrationNames);
+
+  const writer = new Writer({
+    pool: writes,
+    lanes: config.writerLanes,
+    waiters: config.writerWaiters,
+    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 256, entries: 2_000, bytes: 2 * 1024 * 1024 },
+    rememberedAccounts: 100_000,
+    logger,
+    metrics,
+  });
+  lifetime.add('writer', () => writer.close());
+
+  const readiness = async (): Promise<Readiness> => {
+    const answer = await reads.query('select 1').then(
+      () => 'ok',
+      () => 'away',
+    );
+    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
+  };
+  const served = await serve({
+    host: config.host,
+    port: config.port,
+    services: [LedgerService],
+    routes: ledgerRoutes({ writer, reads }),
+    tokens: config.internalTokens,
+    maxMessageBytes,
+    logger,
+    metrics,
+    readiness,
+  });
+  lifetime.add('server', () => served.close());
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', () => ops.close());
+  }
+  logger.info({ port: served.port }, 'listening');
+});

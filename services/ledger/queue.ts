@@ -1,0 +1,193 @@
+// What waits to be posted: a queue a tenant, filled into batches round-robin, so that no tenant starves another.
+import { Refusal } from './accounting.ts';
+import type { PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Order } from './wire.ts';
+
+/** A posting that waits, and who waits for it. */
+export interface Item {
+  order: Order;
+  /** `performance.now()` after which nobody waits any more. */
+  expires: number;
+  /** An earlier attempt may have been committed. */
+  uncertain: boolean;
+  /** Set when the caller is gone: what is not yet picked up is not started. */
+  signal: AbortSignal | undefined;
+  settle: (result: Outcome) => void;
+}
+
+/** How an item ended. */
+export type Outcome = { result: PostingResult } | { refusal: Refusal };
+
+/** Bounds of the queue and of one batch. */
+export interface Bounds {
+  /** Items waiting in all; a tenant may hold half. */
+  waiting: number;
+  /** Bytes waiting in all; a tenant may hold half. */
+  waitingBytes: number;
+  /** A batch: items, entries and bytes. A larger single item travels alone. */
+  items: number;
+  entries: number;
+  bytes: number;
+}
+
+interface TenantQueue {
+  items: Item[];
+  bytes: number;
+  /** A lane holds some of its items: the tenant is in one lane at a time. */
+  busy: boolean;
+  /** Another process was holding the head: it goes alone, waiting for the lock. */
+  contended: boolean;
+}
+
+/** What the queue says when it sheds. */
+export function overloaded(): Refusal {
+  return new Refusal('overloaded', 'too many postings are waiting');
+}
+
+/** Queues by tenant. */
+export class Queues {
+  private readonly tenants = new Map<string, TenantQueue>();
+  private readonly bounds: Bounds;
+  private items = 0;
+  private bytes = 0;
+
+  constructor(bounds: Bounds) {
+    this.bounds = bounds;
+  }
+
+  /** Items waiting. */
+  get size(): number {
+    return this.items;
+  }
+
+  /**
+   * Adds an item at the end of its tenant's queue. A full queue sheds who is over his share first: the item itself, or the newest of the
+   * tenant that has most waiting.
+   */
+  add(item: Item): void {
+    const { tenant, bytes } = item.order;
+    const queue = this.tenants.get(tenant) ?? { items: [], bytes: 0, busy: false, contended: false };
+    if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
+      item.settle({ refusal: overloaded() });
+      return;
+    }
+    if (this.items >= this.bounds.waiting || this.bytes >= this.bounds.waitingBytes) {
+      const largest = [...this.tenants.values()].reduce((most, each) => (each.bytes > most.bytes ? each : most), queue);
+      const shed = largest === queue ? undefined : largest.items.pop();
+      if (!shed) {
+        item.settle({ refusal: overloaded() });
+        return;
+      }
+      this.count(largest, shed, -1);
+      shed.settle({ refusal: overloaded() });
+    }
+    this.tenants.set(tenant, queue);
+    queue.items.push(item);
+    this.count(queue, item, 1);
+  }
+
+  /**
+   * Takes a batch of mixed tenants, an item of each in turn, or null where nothing is free. Its tenants are busy until `release`.
+   * Items that nobody waits for any more are settled, not taken.
+   */
+  takeMixed(): Item[] | null {
+    const free = [...this.tenants.values()].filter((queue) => !queue.busy && !queue.contended && queue.items.length > 0);
+    return this.take(free);
+  }
+
+  /** Takes a batch of one tenant whose head another process holds, or null. */
+  takeContended(): Item[] | null {
+    for (const queue of this.tenants.values()) {
+      if (!queue.busy && queue.contended && queue.items.length > 0) {
+        const batch = this.take([queue]);
+        if (batch) return batch;
+      }
+    }
+    return null;
+  }
+
+  /** Puts items back at the front of their queues, in their order. */
+  putBack(items: Item[]): void {
+    for (const item of items.toReversed()) {
+      const queue = this.tenants.get(item.order.tenant) ?? { items: [], bytes: 0, busy: false, contended: false };
+      this.tenants.set(item.order.tenant, queue);
+      queue.items.unshift(item);
+      this.count(queue, item, 1);
+    }
+  }
+
+  /** Marks whether another process was holding a tenant's head. */
+  contend(tenant: string, contended: boolean): void {
+    const queue = this.tenants.get(tenant);
+    if (queue) queue.contended = contended;
+  }
+
+  /** Lets go of the tenants of a batch; the next turn begins behind them. */
+  release(tenants: Iterable<string>): void {
+    for (const tenant of tenants) {
+      const queue = this.tenants.get(tenant);
+      if (!queue) continue;
+      this.tenants.delete(tenant);
+      queue.busy = false;
+      if (queue.items.length > 0) this.tenants.set(tenant, queue);
+    }
+  }
+
+  /** Takes everything out, for a process that ends. */
+  drain(): Item[] {
+    const all = [...this.tenants.values()].flatMap((queue) => queue.items);
+    this.tenants.clear();
+    this.items = 0;
+    this.bytes = 0;
+    return all;
+  }
+
+  private take(free: TenantQueue[]): Item[] | null {
+    const batch: Item[] = [];
+    const now = performance.now();
+    let entries = 0;
+    let bytes = 0;
+    const places = free.map((queue) => ({ queue, taken: 0 }));
+    let turn = places;
+    while (turn.length > 0 && batch.length < this.bounds.items) {
+      const next: typeof places = [];
+      for (const place of turn) {
+        if (batch.length >= this.bounds.items) break;
+        const item = this.firstWanted(place.queue, place.taken, now);
+        if (!item) continue;
+        const more = Math.max(item.order.entries.length, 2);
+        const fits = entries + more <= this.bounds.entries && bytes + item.order.bytes <= this.bounds.bytes;
+        if (!fits && batch.length > 0) continue;
+        place.taken++;
+        batch.push(item);
+        entries += more;
+        bytes += item.order.bytes;
+        next.push(place);
+      }
+      turn = next;
+    }
+    for (const { queue, taken } of places) {
+      if (taken === 0) continue;
+      queue.busy = true;
+      for (const item of queue.items.splice(0, taken)) this.count(queue, item, -1);
+    }
+    return batch.length > 0 ? batch : null;
+  }
+
+  // The item at a place; those before it that nobody waits for are settled and dropped. What may have been posted is always resolved.
+  private firstWanted(queue: TenantQueue, place: number, now: number): Item | undefined {
+    for (;;) {
+      const item = queue.items[place];
+      if (!item || item.uncertain || (item.expires > now && item.signal?.aborted !== true)) return item;
+      queue.items.splice(place, 1);
+      this.count(queue, item, -1);
+      item.settle({ refusal: new Refusal('unavailable', 'the posting waited too long and was not begun') });
+    }
+  }
+
+  private count(queue: TenantQueue, item: Item, sign: 1 | -1): void {
+    this.items += sign;
+    this.bytes += sign * item.order.bytes;
+    queue.bytes += sign * item.order.bytes;
+  }
+}

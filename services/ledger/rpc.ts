@@ -1,0 +1,130 @@
+// The ledger's RPCs: message → domain → message. Refusals become gRPC errors here, by one table.
+import { create } from '@bufbuild/protobuf';
+import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import {
+  LedgerService,
+  PostingResultSchema,
+  RefusalSchema,
+  type Posting,
+  type PostingResult,
+} from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Pool } from '../platform/postgres.ts';
+import { logFields, refuse } from '../platform/serve.ts';
+import { Refusal, type Reason } from './accounting.ts';
+import { chartAndReads } from './books-rpc.ts';
+import type { Outcome } from './queue.ts';
+import { orderOf, reversalOf, type Order } from './wire.ts';
+import type { Writer } from './writer.ts';
+
+/** How each reason is told as a gRPC code: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
+const codes: Record<Reason, Code> = {
+  validation_failed: Code.InvalidArgument,
+  account_not_found: Code.FailedPrecondition,
+  transaction_not_found: Code.NotFound,
+  account_code_taken: Code.AlreadyExists,
+  chart_exists: Code.AlreadyExists,
+  version_conflict: Code.Aborted,
+  account_not_empty: Code.FailedPrecondition,
+  parent_invalid: Code.FailedPrecondition,
+  already_reversed: Code.FailedPrecondition,
+  unbalanced: Code.FailedPrecondition,
+  insufficient_funds: Code.FailedPrecondition,
+  account_closed: Code.FailedPrecondition,
+  account_is_group: Code.FailedPrecondition,
+  account_is_system: Code.FailedPrecondition,
+  currency_not_allowed: Code.FailedPrecondition,
+  balance_overflow: Code.FailedPrecondition,
+  idempotency_key_reused: Code.FailedPrecondition,
+  overloaded: Code.ResourceExhausted,
+  unavailable: Code.Unavailable,
+  internal: Code.Internal,
+};
+
+/** The most items of one PostTransactions call. */
+const mostItems = 1000;
+
+/** The RPCs of the ledger. */
+export function ledgerRoutes({ writer, reads }: { writer: Writer; reads: Pool }): (router: ConnectRouter) => void {
+  const post = async (order: Order, context: HandlerContext) => {
+    const outcome = await writer.post(order, context.signal);
+    if ('refusal' in outcome) throw outcome.refusal;
+    const { outcome: answer, replayed } = outcome.result;
+    if (answer.case !== 'transaction') throw new Error('a posting without a transaction');
+    return { transaction: answer.value, replayed };
+  };
+  const postings: Partial<ServiceImpl<typeof LedgerService>> = {
+    async postTransaction(request, context) {
+      Object.assign(context.values.get(logFields), { tenant: request.posting?.tenantId, request: request.posting?.requestId });
+      if (!request.posting) throw requiredPosting('posting');
+      return post(orderOf(request.posting), context);
+    },
+    async reverseTransaction(request, context) {
+      Object.assign(context.values.get(logFields), { tenant: request.tenantId, request: request.requestId });
+      return post(reversalOf(request), context);
+    },
+    async postTransactions(request, context) {
+      const { postings } = request;
+      const fields = context.values.get(logFields);
+      fields['items'] = postings.length;
+      if (postings.length > mostItems) {
+        const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
+        throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
+      }
+      const results = await Promise.all(postings.map((posting) => resultOf(writer, posting, context.signal)));
+      fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
+      return { results };
+    },
+  };
+  return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads) }));
+}
+
+async function resultOf(writer: Writer, posting: Posting, signal: AbortSignal): Promise<PostingResult> {
+  let outcome: Outcome;
+  try {
+    outcome = await writer.post(orderOf(posting), signal);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    outcome = { refusal: error };
+  }
+  if ('result' in outcome) return outcome.result;
+  const { reason, message, blame } = outcome.refusal;
+  const value = create(RefusalSchema, { reason, message, ...blame });
+  return create(PostingResultSchema, { outcome: { case: 'refusal', value } });
+}
+
+function requiredPosting(field: string): Refusal {
+  return new Refusal('validation_failed', `${field} is required`, { field, tag: 'required', value: '' });
+}
+
+/** A refusal as a gRPC error. A resource that the request itself names, without a field to blame, is NOT_FOUND. */
+export function asConnectError(refusal: Refusal): ConnectError {
+  const { reason, message, blame } = refusal;
+  const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
+  const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
+  return refuse(code, { reason, message, ...blame, retryAfter });
+}
+
+// PostgreSQL being away is the caller's to wait for; everything else that is no refusal stays an internal error.
+function translate(error: unknown): unknown {
+  if (error instanceof Refusal) return asConnectError(error);
+  const code = (error as { code?: unknown }).code;
+  const away = typeof code === 'string' && /^(ECONN|EPIPE|ETIMEDOUT|08|53|57|25P03|55P03)/.test(code);
+  const lost = error instanceof Error && /^(Connection terminated|timeout exceeded when trying to connect)/.test(error.message);
+  return away || lost ? refuse(Code.Unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 }) : error;
+}
+
+function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {
+  type Handler = (request: never, context: HandlerContext) => Promise<unknown>;
+  const wrap = (handler: Handler): Handler => {
+    return async (request, context) => {
+      try {
+        return await handler(request, context);
+      } catch (error) {
+        throw translate(error);
+      }
+    };
+  };
+  return Object.fromEntries(
+    Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]),
+  ) as unknown as Partial<ServiceImpl<typeof LedgerService>>;
+}

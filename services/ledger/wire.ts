@@ -1,0 +1,228 @@
+// Messages ↔ domain for postings: what a caller may send, checked field by field, and how a posted transaction is told.
+import { hash as digest } from 'node:crypto';
+import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import { TransactionSchema, type Posting, type ReverseTransactionRequest, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { newId, toUuid } from '../platform/ids.ts';
+import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
+import { Refusal, type Entry, type Request } from './accounting.ts';
+
+/** A posting as the writer takes it: every text checked, every amount in minor units. */
+export interface Order extends Request {
+  /** TypeID and UUID of the tenant. */
+  tenantId: string;
+  tenant: string;
+  /** TypeID and UUID of the transaction. */
+  transactionId: string;
+  transaction: string;
+  idempotencyKey: string;
+  fingerprint: Buffer;
+  description: string;
+  reference: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  /** The transaction to reverse, whose lines then are the entries. */
+  reverses: { id: string; uuid: string } | null;
+  actor: string;
+  requestId: string;
+  /** Milliseconds the caller waits. */
+  timeoutMs: number;
+  /** The caller repeats what it may have posted already. */
+  retry: boolean;
+  /** About how large the posting is on the wire and in the log, bytes. */
+  bytes: number;
+}
+
+const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
+
+function invalid(field: string, tag: string, value: string, message: string): Refusal {
+  return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 1000) });
+}
+
+/** Checks a text's length in code points and that PostgreSQL can hold it. Throws {@link Refusal} naming the field. */
+export function checkedText(field: string, text: string, bounds: { min?: number; max: number }): string {
+  if (text.includes('\0')) throw invalid(field, 'unicode', text, `${field} holds a NUL`);
+  if (text.length < (bounds.min ?? 0)) throw invalid(field, 'required', text, `${field} is required`);
+  // A code point is one or two UTF-16 units: counted one by one only where the difference matters.
+  if (text.length > bounds.max && (text.length > 2 * bounds.max || [...text].length > bounds.max)) {
+    throw invalid(field, 'max', text, `${field} must have at most ${bounds.max} characters`);
+  }
+  return text;
+}
+
+/** Checks an account code. Throws {@link Refusal} naming the field. */
+export function checkedCode(field: string, code: string): string {
+  if (code === '') throw invalid(field, 'required', code, `${field} is required`);
+  if (!codePattern.test(code)) throw invalid(field, 'code', code, `${field} must match ${codePattern.source}`);
+  return code;
+}
+
+/** Checks an identifier and answers its UUID. Throws {@link Refusal} naming the field. */
+export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], id: string): string {
+  const uuid = toUuid(prefix, id);
+  if (uuid === null) throw invalid(field, id === '' ? 'required' : 'id', id, `${field} must be an identifier with the prefix ${prefix}_`);
+  return uuid;
+}
+
+/** Checks a currency. Throws {@link Refusal} naming the field. */
+export function checkedCurrency(field: string, currency: string): string {
+  if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);
+  if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of NGN USD EUR GBP`);
+  return currency;
+}
+
+/** Checks metadata and answers it as compact JSON text, with its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
+export function checkedMetadata(text: string): { text: string; canonical: string } {
+  if (text === '' || text === '{}') return { text: '{}', canonical: '{}' };
+  const refuse = (tag: string, message: string) => invalid('metadata', tag, text, message);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw refuse('type', 'metadata must be a JSON object');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', 'metadata must be a JSON object');
+  const compact = JSON.stringify(value);
+  if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
+  const canonical = sorted(value, 1, refuse);
+  return { text: compact, canonical };
+}
+
+function sorted(value: unknown, depth: number, refuse: (tag: string, message: string) => Refusal): string {
+  if (typeof value === 'string') return sane(value, refuse);
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (depth > 10) throw refuse('max', 'metadata must be at most 10 deep');
+  if (Array.isArray(value)) return `[${value.map((item) => sorted(item, depth + 1, refuse)).join(',')}]`;
+  const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${fields.map(([key, item]) => `${sane(key, refuse)}:${sorted(item, depth + 1, refuse)}`).join(',')}}`;
+}
+
+function sane(text: string, refuse: (tag: string, message: string) => Refusal): string {
+  if (text.includes('\0') || !text.isWellFormed()) throw refuse('unicode', 'metadata holds a NUL or half of a surrogate pair');
+  return JSON.stringify(text);
+}
+
+/** Checks a posting. Throws {@link Refusal} with the reason `validation_failed` and the field's name as in REST. */
+export function orderOf(posting: Posting): Order {
+  const tenant = checkedId('tenant_id', 'tenant', posting.tenantId);
+  const transactionId = posting.transactionId === '' ? newId('txn') : posting.transactionId;
+  const transaction = checkedId('transaction_id', 'txn', transactionId);
+  const { entries } = posting;
+  if (entries.length === 0) throw invalid('entries', 'required', '', 'entries is required');
+  if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
+  const kind = entries.length === 1 ? 'single' : 'double';
+  const metadata = checkedMetadata(posting.metadata);
+  const order = {
+    ...common(posting, transactionId),
+    tenantId: posting.tenantId,
+    tenant,
+    transactionId,
+    transaction,
+    kind: kind as 'single' | 'double',
+    reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
+    entries: entries.map((entry, place) => entryOf(entry, kind === 'single' ? '' : `entries[${place}].`)),
+    metadata: metadata.text,
+    reverses: null,
+    timeoutMs: posting.timeoutMs > 0 ? posting.timeoutMs : 10_000,
+    retry: posting.retry,
+    bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 300,
+  };
+  return { ...order, fingerprint: fingerprint(order, metadata.canonical) };
+}
+
+/** Checks a request to reverse, as {@link orderOf}; its entries are the mirrored lines, which the writer reads under the head's lock. */
+export function reversalOf(request: ReverseTransactionRequest): Order {
+  const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
+  const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
+  const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
+  const order = {
+    ...common(request, transactionId),
+    tenantId: request.tenantId,
+    tenant,
+    transactionId,
+    transaction: checkedId('reversal_id', 'txn', transactionId),
+    kind: 'reversal' as const,
+    reference: null,
+    entries: [],
+    metadata: '{}',
+    reverses,
+    timeoutMs: 10_000,
+    retry: false,
+    // The mirrored lines are not known yet: as large as a posting of 200 entries may be.
+    bytes: 60_000,
+  };
+  return { ...order, fingerprint: fingerprint(order, '{}') };
+}
+
+function common(request: { idempotencyKey: string; description: string; actor: string; requestId: string }, transactionId: string) {
+  return {
+    idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedText('idempotency_key', request.idempotencyKey, { max: 255 }),
+    description: checkedText('description', request.description, { max: 1000 }),
+    actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
+    requestId: checkedText('request_id', request.requestId, { max: 255 }),
+  };
+}
+
+function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
+  checkedCode(`${path}account_code`, entry.accountCode);
+  const field = `${path}amount`;
+  if (entry.amount === '') throw invalid(field, 'required', '', `${field} is required`);
+  const amount = toMinor(entry.amount);
+  if (amount === null) throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal with at most 13 and 2 digits`);
+  if (amount === 0n) throw invalid(field, 'gt', entry.amount, `${field} must be greater than zero`);
+  if (entry.side !== 'debit' && entry.side !== 'credit') {
+    throw invalid(`${path}side`, entry.side === '' ? 'required' : 'oneof', entry.side, `${path}side must be debit or credit`);
+  }
+  checkedCurrency(`${path}currency`, entry.currency);
+  return { code: entry.accountCode, amount, side: entry.side, currency: entry.currency, counter: false };
+}
+
+const version = Buffer.from([1]);
+
+// What makes two requests the same: absent and default are one, entries keep their order, metadata's keys do not.
+function fingerprint(order: Omit<Order, 'fingerprint'>, metadata: string): Buffer {
+  const canonical = JSON.stringify([
+    order.kind,
+    order.description,
+    order.reference,
+    order.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
+    metadata,
+    order.reverses?.id ?? null,
+  ]);
+  return Buffer.concat([version, digest('sha256', canonical, 'buffer')]);
+}
+
+/** A posted transaction as its event tells it. `place` is the event's place and time in the log. */
+export function transactionOf(
+  event: MessageInitShape<typeof TransactionPostedSchema>,
+  place: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined },
+): Transaction {
+  const entries = event.entries ?? [];
+  const currency = entries.every((entry) => entry.currency === entries[0]?.currency) ? entries[0]?.currency : undefined;
+  const init: MessageInitShape<typeof TransactionSchema> = {
+    tenantId: place.tenantId,
+    transactionId: event.transactionId ?? '',
+    kind: event.kind ?? '',
+    status: 'posted',
+    idempotencyKey: event.idempotencyKey ?? '',
+    description: event.description ?? '',
+    entries,
+    metadata: event.metadata ?? '{}',
+    createdMs: BigInt(place.createdMs),
+    sequence: place.sequence,
+  };
+  if (event.reference !== undefined) init.reference = event.reference;
+  if (event.reverses !== undefined) init.reverses = event.reverses;
+  if (place.reversedBy !== undefined) init.reversedBy = place.reversedBy;
+  if (currency !== undefined) {
+    init.currency = currency;
+    const debits = entries.filter((entry) => entry.side === 'debit');
+    init.amount = toDecimal(debits.reduce((sum, entry) => sum + (toMinor(entry.amount ?? '') ?? 0n), 0n));
+  }
+  return create(TransactionSchema, init);
+}
+
+/** The event of a posting as the log stores it. */
+export function postedEvent(payload: Uint8Array): TransactionPosted {
+  return fromBinary(TransactionPostedSchema, payload);
+}

@@ -1,0 +1,237 @@
+// Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { Refusal } from './accounting.ts';
+import { runBatch } from './batch.ts';
+import { Shelf } from './books.ts';
+import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
+import type { Order } from './wire.ts';
+
+/** What a writer needs. */
+export interface WriterOptions {
+  /** Connections for lanes and waiters. */
+  pool: Pool;
+  /** Batches of mixed tenants at a time. */
+  lanes: number;
+  /** Batches at a time that wait for one tenant's head. */
+  waiters: number;
+  bounds: Bounds;
+  /** Accounts remembered between batches. */
+  rememberedAccounts: number;
+  logger: Logger;
+  metrics: Registry;
+}
+
+/** Posts orders. */
+export class Writer {
+  private readonly options: WriterOptions;
+  private readonly queues: Queues;
+  private readonly shelf: Shelf;
+  private readonly running = new Set<Promise<void>>();
+  private lanes = 0;
+  private waiters = 0;
+  private woken = false;
+  private closing = false;
+  /** Until then the database is left alone after it was away, `performance.now()`. */
+  private pausedUntil = 0;
+  private readonly batchItems: Histogram;
+  private readonly batchSeconds: Histogram;
+  private readonly outcomes: Counter;
+  private readonly failures: Counter;
+
+  constructor(options: WriterOptions) {
+    this.options = options;
+    this.queues = new Queues(options.bounds);
+    this.shelf = new Shelf(options.rememberedAccounts);
+    const registers = [options.metrics];
+    const waiting: Gauge = new Gauge({
+      name: 'ledger_postings_waiting',
+      help: 'Postings that wait for a batch',
+      registers,
+      collect: () => waiting.set(this.queues.size),
+    });
+    this.batchItems = new Histogram({
+      name: 'ledger_batch_items',
+      help: 'Postings in a batch',
+      buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
+      registers,
+    });
+    this.batchSeconds = new Histogram({
+      name: 'ledger_batch_seconds',
+      help: 'Duration of a batch from taking the locks to the commit',
+      buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+      registers,
+    });
+    this.outcomes = new Counter({
+      name: 'ledger_postings_total',
+      help: 'Postings by outcome: posted, replayed or the reason of the refusal',
+      labelNames: ['outcome'],
+      registers,
+    });
+    this.failures = new Counter({
+      name: 'ledger_batch_failures_total',
+      help: 'Batches that failed, by SQLSTATE; those of class 22, 23 and 54 are halved until the culprit is alone',
+      labelNames: ['sqlstate'],
+      registers,
+    });
+  }
+
+  /**
+   * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
+   * that is not yet picked up is then not begun.
+   */
+  post(order: Order, signal?: AbortSignal): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const settle = (outcome: Outcome) => {
+        this.outcomes.inc({ outcome: nameOf(outcome) });
+        resolve(outcome);
+      };
+      if (this.closing) {
+        settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
+        return;
+      }
+      const expires = performance.now() + order.timeoutMs;
+      this.queues.add({ order, expires, uncertain: false, signal, settle });
+      this.wake();
+    });
+  }
+
+  /** Finishes what waits and is in flight, then stops. */
+  async close(): Promise<void> {
+    this.closing = true;
+    this.wake();
+    while (this.running.size > 0 || this.woken) {
+      await Promise.all(this.running);
+      await new Promise((done) => setImmediate(done));
+    }
+    for (const item of this.queues.drain()) item.settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
+  }
+
+  // After the current turn of the event loop, so that all items of one message are in the queue.
+  private wake(): void {
+    if (this.woken) return;
+    this.woken = true;
+    const pause = this.pausedUntil - performance.now();
+    const start = () => {
+      this.woken = false;
+      this.fillLanes();
+    };
+    if (pause > 0) setTimeout(start, pause);
+    else setImmediate(start);
+  }
+
+  private fillLanes(): void {
+    while (this.lanes < this.options.lanes) {
+      const items = this.queues.takeMixed();
+      if (!items) break;
+      this.lanes++;
+      this.track(this.lane(items).finally(() => this.lanes--));
+    }
+    while (this.waiters < this.options.waiters) {
+      const items = this.queues.takeContended();
+      if (!items) break;
+      this.waiters++;
+      this.track(this.waiter(items).finally(() => this.waiters--));
+    }
+  }
+
+  private track(work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => this.options.logger.error({ err: error }, 'a lane failed'))
+      .finally(() => {
+        this.running.delete(tracked);
+        this.wake();
+      });
+    this.running.add(tracked);
+  }
+
+  private async lane(items: Item[]): Promise<void> {
+    const tenants = new Set(items.map(({ order }) => order.tenant));
+    try {
+      await this.run(items, false);
+    } finally {
+      this.queues.release(tenants);
+    }
+  }
+
+  private async waiter(items: Item[]): Promise<void> {
+    const tenant = (items[0] as Item).order.tenant;
+    try {
+      await this.run(items, true);
+    } finally {
+      this.queues.release([tenant]);
+    }
+  }
+
+  /** Runs items to their end: settled, or back in their queues. */
+  private async run(items: Item[], wait: boolean): Promise<void> {
+    const started = performance.now();
+    try {
+      const end = await runBatch(this.options.pool, this.shelf, items, wait);
+      this.batchItems.observe(items.length);
+      this.batchSeconds.observe((performance.now() - started) / 1000);
+      // Nobody else wrote: the next batch of this tenant may travel with others again.
+      if (wait) for (const tenant of end.current) this.queues.contend(tenant, false);
+      for (const { order } of end.held) this.queues.contend(order.tenant, true);
+      this.queues.putBack(end.held);
+      for (const { item, outcome } of end.settled) item.settle(outcome);
+    } catch (error) {
+      await this.failed(items, wait, error);
+    }
+  }
+
+  private async failed(items: Item[], wait: boolean, error: unknown): Promise<void> {
+    const { logger } = this.options;
+    const state = (error as { code?: unknown }).code;
+    const sqlstate = typeof state === 'string' ? state : 'none';
+    this.failures.inc({ sqlstate });
+    if (/^(22|23|54)/.test(sqlstate)) {
+      if (items.length > 1) {
+        const half = Math.ceil(items.length / 2);
+        await this.run(items.slice(0, half), wait);
+        await this.run(items.slice(half), wait);
+        return;
+      }
+      const item = items[0] as Item;
+      const constraint = (error as { constraint?: string }).constraint;
+      if (sqlstate === '23505' && constraint === 'transactions_tenant_id_id_key') {
+        const blame = { field: 'transaction_id', tag: 'idempotency_key_reused', value: item.order.transactionId };
+        item.settle({ refusal: new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame) });
+        return;
+      }
+      const { tenantId, transactionId, requestId } = item.order;
+      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request: requestId }, 'the database refused a posting');
+      item.settle({ refusal: new Refusal('internal', 'internal error') });
+      return;
+    }
+    // The head stayed locked for lock_timeout: this tenant is told, the others never knew.
+    if (sqlstate === '55P03') {
+      logger.warn({ tenant: items[0]?.order.tenantId, items: items.length }, 'a head stayed locked');
+      for (const item of items) item.settle({ refusal: new Refusal('unavailable', 'the books are locked; nothing was posted') });
+      return;
+    }
+    // A fault of this program's SQL will not mend itself by being repeated.
+    if (/^(0A|42)/.test(sqlstate) || (error instanceof Error && !('severity' in error) && error instanceof TypeError)) {
+      logger.error({ err: error, items: items.length }, 'a batch failed');
+      for (const item of items) item.settle({ refusal: new Refusal('internal', 'internal error') });
+      return;
+    }
+    // Anything else (connection lost, server stopping, statement time-out) leaves open whether it was committed. Running the same items
+    // again resolves it: under the head's lock, what was posted is found by its key.
+    logger.warn({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
+    const now = performance.now();
+    for (const item of items) item.uncertain = true;
+    const [hopeless, hopeful] = [items.filter((item) => item.expires + 5_000 < now), items.filter((item) => item.expires + 5_000 >= now)];
+    for (const item of hopeless) {
+      item.settle({ refusal: new Refusal('unavailable', 'the database is away; a retry with the same key finds out') });
+    }
+    this.pausedUntil = now + 100;
+    this.queues.putBack(hopeful);
+  }
+}
+
+function nameOf(outcome: Outcome): string {
+  if ('refusal' in outcome) return outcome.refusal.reason;
+  return outcome.result.replayed ? 'replayed' : 'posted';
+}
