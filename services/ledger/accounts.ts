@@ -1,0 +1,279 @@
+// The chart of accounts: set up, added to, changed and read. Each change takes the tenant's head first and leaves its events in the log.
+import { clone } from '@bufbuild/protobuf';
+import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import { toUuid } from '../platform/ids.ts';
+import type { Currency } from '../platform/money.ts';
+import { inTransaction, readTenant, type Client, type Pool } from '../platform/postgres.ts';
+import { Refusal, type Reason, type Side } from './accounting.ts';
+import {
+  accountColumns,
+  createdEvent,
+  insertAccounts,
+  newAccount,
+  nextPlace,
+  recordOf,
+  updateAccountRow,
+  updatedEvent,
+  type AccountRow,
+  type By,
+} from './chart.ts';
+import { append, lockHead, writeLog, type Head, type LogRow } from './log.ts';
+import { cut, placeOf, type Page } from './page.ts';
+import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
+
+/**
+ * Makes every account of a template, all or none; answers them as they stand, in the template's order, and whether they were made now
+ * (false: the same template had been set up before). The ledger's own accounts that first use has made already are placed where the
+ * template has them. Throws {@link Refusal}: `chart_exists` where another template was set up, `account_code_taken`.
+ */
+export function setUpChart(
+  pool: Pool,
+  tenant: string,
+  template: BusinessType,
+  by: By,
+): Promise<{ accounts: AccountRecord[]; created: boolean }> {
+  return inTransaction(pool, [tenant], async (client) => {
+    const { head, nowMs, from } = await lock(client, tenant, { make: true });
+    const lines = templates[template];
+    const codes = lines.map((line) => line.code);
+    const standing = await accountsByCode(client, tenant, codes);
+    if (head.chart === template) return { accounts: lines.flatMap((line) => standing.get(line.code) ?? []), created: false };
+    if (head.chart !== null) {
+      throw conflict('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
+    }
+    const taken = lines.find((line) => !line.system && standing.has(line.code));
+    if (taken) throw conflict('account_code_taken', `account code ${taken.code} is taken`, 'account_code', taken.code);
+
+    const made: AccountRecord[] = [];
+    const placed: AccountRecord[] = [];
+    const events: LogRow[] = [];
+    const accounts = lines.map((line) => {
+      const place = nextPlace(head, nowMs);
+      const existing = standing.get(line.code);
+      const account = existing ? changed(existing, { parentCode: line.parentCode ?? undefined }, place.createdMs) : newAccount(line, place);
+      (existing ? placed : made).push(account);
+      const event = existing ? updatedEvent(account, ['parent_code'], by) : createdEvent(account, template, by);
+      events.push(append(head, event, nowMs));
+      return account;
+    });
+    head.chart = template;
+    const rows = made.map((account) => ({ tenant, account }));
+    await insertAccounts(client, rows);
+    for (const account of placed) await updateAccountRow(client, tenant, account);
+    await writeLog(client, events, [{ head, from }]);
+    return { accounts, created: true };
+  });
+}
+
+/** What a caller says of a new account, checked. */
+export interface NewAccount {
+  code: string;
+  name: string;
+  type: AccountType;
+  /** Null: from the type. */
+  normalBalance: Side | null;
+  currency: Currency | null;
+  parentCode: string | null;
+  isGroup: boolean;
+  description: string | undefined;
+  allowNegative: boolean;
+  /** A JSON object as text. */
+  metadata: string;
+}
+
+/**
+ * Makes one account. Throws {@link Refusal}: `account_code_taken` (also for codes kept for the ledger's own accounts), `account_not_found`
+ * for an unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
+ */
+export function createAccount(pool: Pool, tenant: string, wanted: NewAccount, by: By): Promise<AccountRecord> {
+  return inTransaction(pool, [tenant], async (client) => {
+    const { head, nowMs, from } = await lock(client, tenant, { make: true });
+    const { code, parentCode } = wanted;
+    const standing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
+    if (standing.has(code)) throw conflict('account_code_taken', `account code ${code} is taken`, 'account_code', code);
+    if (isSystemCode(code)) throw conflict('account_code_taken', `account code ${code} is kept for the ledger`, 'account_code', code);
+    if (parentCode !== null) parentMustFit(standing.get(parentCode), parentCode, wanted.type);
+
+    const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
+    const account = newAccount(line, nextPlace(head, nowMs), wanted);
+    const event = append(head, createdEvent(account, null, by), nowMs);
+    await insertAccounts(client, [{ tenant, account }]);
+    await writeLog(client, [event], [{ head, from }]);
+    return account;
+  });
+}
+
+/** What a caller changes of an account, checked; what is undefined stays. */
+export interface AccountChange {
+  name?: string | undefined;
+  /** Empty: removed. */
+  description?: string | undefined;
+  allowNegative?: boolean | undefined;
+  status?: 'active' | 'closed' | undefined;
+  /** A JSON object as text. */
+  metadata?: string | undefined;
+}
+
+/**
+ * Changes an account; where everything is as wanted already, nothing happens and there is no event. Throws {@link Refusal}:
+ * `account_not_found`, `account_is_system`, `version_conflict` (another `version` than the caller has seen), `account_not_empty` (closing
+ * one with a balance, or a group with active accounts below it), `parent_invalid` (opening one again below a closed group) and
+ * `insufficient_funds` (forbidding a negative balance to an account that has one, so that no such account is ever below zero).
+ */
+export function updateAccount(
+  pool: Pool,
+  tenant: string,
+  code: string,
+  change: AccountChange,
+  version: bigint | undefined,
+  by: By,
+): Promise<AccountRecord> {
+  return inTransaction(pool, [tenant], async (client) => {
+    const { head, nowMs, from } = await lock(client, tenant, { make: false, code });
+    const account = (await accountsByCode(client, tenant, [code])).get(code);
+    if (!account) throw unknownAccount(code);
+    if (account.system) throw new Refusal('account_is_system', `account ${code} is a system account, which can't be changed`);
+    if (version !== undefined && version !== account.version) {
+      const message = `account ${code} has version ${account.version}, not ${version}`;
+      throw conflict('version_conflict', message, 'version', version.toString());
+    }
+    const changes = changesOf(account, change);
+    if (changes.length === 0) return account;
+    if (changes.includes('status')) await statusMayChange(client, tenant, account);
+    if (changes.includes('allow_negative') && account.allowNegative) await mustNotBeNegative(client, tenant, account);
+
+    const after = changed(account, change, nextPlace(head, nowMs).createdMs);
+    const event = append(head, updatedEvent(after, changes, by), nowMs);
+    await updateAccountRow(client, tenant, after);
+    await writeLog(client, [event], [{ head, from }]);
+    return after;
+  });
+}
+
+/** One account. Throws {@link Refusal}: `account_not_found`. */
+export async function getAccount(pool: Pool, tenant: string, code: string): Promise<AccountRecord> {
+  const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
+    name: 'get_account',
+    text: `select ${accountColumns} from accounts a where a.tenant_id = $1 and a.code = $2`,
+    values: [tenant, code],
+  });
+  if (!rows[0]) throw unknownAccount(code);
+  return recordOf(rows[0]);
+}
+
+/** Which accounts are listed; null: all. */
+export interface AccountFilter {
+  type: string | null;
+  status: string | null;
+  parentCode: string | null;
+}
+
+/** A page of accounts, newest first (identifiers are ordered by time). Throws {@link Refusal} for a cursor that is none. */
+export async function listAccounts(
+  pool: Pool,
+  tenant: string,
+  filter: AccountFilter,
+  { limit, cursor }: Page,
+): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
+  const before = placeOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
+  const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
+    name: 'list_accounts',
+    text: `select ${accountColumns} from accounts a
+      where a.tenant_id = $1 and a.id < $2 and ($3::text is null or a.type = $3) and ($4::text is null or a.status = $4)
+        and ($5::text is null or a.parent_code = $5)
+      order by a.id desc limit $6`,
+    values: [tenant, before.toString(16).padStart(32, '0'), filter.type, filter.status, filter.parentCode, limit + 1],
+  });
+  const { page, nextCursor } = cut(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
+  return { accounts: page.map(recordOf), nextCursor };
+}
+
+/** The refusal of a request whose own path names an account that nobody made. */
+export function unknownAccount(code: string): Refusal {
+  return new Refusal('account_not_found', `account ${code} not found`);
+}
+
+type Locked = { head: Head; nowMs: number; from: bigint };
+
+async function lock(client: Client, tenant: string, how: { make: true } | { make: false; code: string }): Promise<Locked> {
+  const locked = await lockHead(client, tenant, how.make);
+  // Without a head nothing was ever made.
+  if (!locked) throw unknownAccount(how.make ? '' : how.code);
+  return { ...locked, from: locked.head.sequence };
+}
+
+async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {
+  const { rows } = await client.query<AccountRow>({
+    name: 'accounts_by_code',
+    text: `select ${accountColumns} from accounts a where a.tenant_id = $1 and a.code = any($2::text[])`,
+    values: [tenant, codes],
+  });
+  return new Map(rows.map((row) => [row.code, recordOf(row)]));
+}
+
+function parentMustFit(parent: AccountRecord | undefined, code: string, type: AccountType): void {
+  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field: 'parent_code', tag: reason, value: code });
+  if (!parent) throw refuse('account_not_found', `account ${code} not found`);
+  if (!parent.isGroup) throw refuse('parent_invalid', `account ${code} is not a group`);
+  if (parent.type !== type) throw refuse('parent_invalid', `group ${code} holds accounts of the type ${parent.type}, not ${type}`);
+  if (parent.status === 'closed') throw refuse('parent_invalid', `group ${code} is closed`);
+}
+
+async function statusMayChange(client: Client, tenant: string, account: AccountRecord): Promise<void> {
+  const { accountCode: code, parentCode } = account;
+  if (account.status === 'closed') {
+    const parent = parentCode === undefined ? undefined : (await accountsByCode(client, tenant, [parentCode])).get(parentCode);
+    if (parent?.status !== 'closed') return;
+    const blame = { field: 'status', tag: 'parent_invalid', value: 'active' };
+    throw new Refusal('parent_invalid', `group ${parent.accountCode} above account ${code} is closed`, blame);
+  }
+  const { rows } = await client.query<{ why: string }>({
+    name: 'why_not_close',
+    text: `select 'has a balance in ' || currency as why from balances
+        where tenant_id = $1 and account_id = $2 and (debits <> credits or pending_debits <> 0 or pending_credits <> 0)
+      union all
+      (select 'still has active accounts below it' from accounts where tenant_id = $1 and parent_code = $3 and status = 'active' limit 1)`,
+    values: [tenant, toUuid('acc', account.id), code],
+  });
+  if (rows[0]) throw conflict('account_not_empty', `account ${code} ${rows[0].why}`, 'status', 'closed');
+}
+
+async function mustNotBeNegative(client: Client, tenant: string, account: AccountRecord): Promise<void> {
+  const { rows } = await client.query<{ currency: string }>({
+    name: 'negative_balances',
+    text: `select currency from balances
+      where tenant_id = $1 and account_id = $2 and case $3::text when 'debit' then debits < credits else credits < debits end`,
+    values: [tenant, toUuid('acc', account.id), account.normalBalance],
+  });
+  if (!rows[0]) return;
+  const blame = { field: 'allow_negative', tag: 'insufficient_funds', value: 'false' };
+  throw new Refusal('insufficient_funds', `account ${account.accountCode} is below zero in ${rows[0].currency}`, blame);
+}
+
+// The names of the fields that differ, in the record's order.
+function changesOf(account: AccountRecord, change: AccountChange): string[] {
+  const differs = <Value>(wanted: Value | undefined, is: Value) => wanted !== undefined && wanted !== is;
+  return [
+    differs(change.name, account.name) ? ['name'] : [],
+    differs(change.description, account.description ?? '') ? ['description'] : [],
+    differs(change.allowNegative, account.allowNegative) ? ['allow_negative'] : [],
+    differs(change.status, account.status) ? ['status'] : [],
+    differs(change.metadata, account.metadata) ? ['metadata'] : [],
+  ].flat();
+}
+
+// The record after a change: one version more, everything that is not wanted otherwise as before.
+function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: string | undefined }, atMs: number): AccountRecord {
+  const after = clone(AccountRecordSchema, account);
+  for (const [field, value] of Object.entries(wanted)) {
+    if (value !== undefined) Object.assign(after, { [field]: value });
+  }
+  if (after.description === '') after.description = undefined;
+  after.version += 1n;
+  after.updatedMs = BigInt(atMs);
+  return after;
+}
+
+function conflict(reason: Reason, message: string, field: string, value: string): Refusal {
+  return new Refusal(reason, message, { field, tag: reason, value });
+}

@@ -1,0 +1,186 @@
+// An account as a record, a row and an event; the one place where rows of accounts are written.
+import { create, toBinary } from '@bufbuild/protobuf';
+import { v7 } from 'uuid';
+import {
+  AccountCreatedSchema,
+  AccountRecordSchema,
+  AccountUpdatedSchema,
+  type AccountRecord,
+} from '../../proto/gen/ledger/v1/events_pb.js';
+import { toId, toUuid } from '../platform/ids.ts';
+import type { Currency } from '../platform/money.ts';
+import type { Client } from '../platform/postgres.ts';
+import type { Head, NewEvent } from './log.ts';
+import { suspenseLine, type BusinessType, type TemplateAccount } from './templates.ts';
+
+/** Who asks for a change, for the log. */
+export interface By {
+  actor: string;
+  requestId: string;
+}
+
+/** Where in the tenant's log a change will stand. */
+export interface Place {
+  sequence: bigint;
+  /** Milliseconds since the Unix epoch. */
+  createdMs: number;
+}
+
+/** The place that the next event appended to this head will get. `nowMs` is the clock under the head's lock. */
+export function nextPlace(head: Head, nowMs: number): Place {
+  return { sequence: head.sequence + 1n, createdMs: Math.max(nowMs, head.lastMs) };
+}
+
+/** What a new account is told beyond a template's line. */
+export interface Particulars {
+  description?: string | undefined;
+  /** A JSON object as text. */
+  metadata?: string;
+}
+
+/** A new account. Its id is ordered by its place in the log, so that the newest account has the highest id. */
+export function newAccount(line: TemplateAccount, place: Place, { description, metadata = '{}' }: Particulars = {}): AccountRecord {
+  const uuid = v7({ msecs: place.createdMs, seq: Number(place.sequence & 0xffffffffn) });
+  return create(AccountRecordSchema, {
+    id: toId('acc', uuid),
+    accountCode: line.code,
+    name: line.name,
+    type: line.type,
+    normalBalance: line.normalBalance,
+    currency: line.currency ?? undefined,
+    parentCode: line.parentCode ?? undefined,
+    isGroup: line.isGroup,
+    description,
+    allowNegative: line.allowNegative,
+    status: 'active',
+    system: line.system,
+    metadata,
+    version: 1n,
+    createdMs: BigInt(place.createdMs),
+    updatedMs: BigInt(place.createdMs),
+  });
+}
+
+/** The account that balances single entries in a currency, for its first use by a tenant that has none. */
+export function newSuspenseAccount(currency: Currency, place: Place): AccountRecord {
+  return newAccount(suspenseLine(currency), place);
+}
+
+/** The event of a new account; `template` is null where none made it. */
+export function createdEvent(account: AccountRecord, template: BusinessType | null, { actor, requestId }: By): NewEvent {
+  const message = create(AccountCreatedSchema, { account, template: template ?? undefined });
+  return { type: 'account.created', actor, requestId, payload: toBinary(AccountCreatedSchema, message) };
+}
+
+/** The event of a changed account; `changes` names the fields. */
+export function updatedEvent(account: AccountRecord, changes: string[], { actor, requestId }: By): NewEvent {
+  const message = create(AccountUpdatedSchema, { account, changes });
+  return { type: 'account.updated', actor, requestId, payload: toBinary(AccountUpdatedSchema, message) };
+}
+
+/** A row of `accounts` as {@link accountColumns} reads it. */
+export interface AccountRow {
+  id: string;
+  code: string;
+  name: string;
+  type: string;
+  normal_balance: string;
+  currency: string | null;
+  parent_code: string | null;
+  is_group: boolean;
+  description: string | null;
+  allow_negative: boolean;
+  status: string;
+  system: boolean;
+  metadata: string;
+  version: bigint;
+  created_ms: bigint;
+  updated_ms: bigint;
+}
+
+/** The columns of `accounts`, named `a`. */
+export const accountColumns = `a.id, a.code, a.name, a.type, a.normal_balance, a.currency, a.parent_code, a.is_group, a.description,
+  a.allow_negative, a.status, a.system, a.metadata, a.version,
+  floor(extract(epoch from a.created_at) * 1000)::bigint as created_ms, floor(extract(epoch from a.updated_at) * 1000)::bigint as updated_ms`;
+
+/** An account's record from its row. */
+export function recordOf(row: AccountRow): AccountRecord {
+  return create(AccountRecordSchema, {
+    id: toId('acc', row.id),
+    accountCode: row.code,
+    name: row.name,
+    type: row.type,
+    normalBalance: row.normal_balance,
+    currency: row.currency ?? undefined,
+    parentCode: row.parent_code ?? undefined,
+    isGroup: row.is_group,
+    description: row.description ?? undefined,
+    allowNegative: row.allow_negative,
+    status: row.status,
+    system: row.system,
+    metadata: row.metadata,
+    version: row.version,
+    createdMs: row.created_ms,
+    updatedMs: row.updated_ms,
+  });
+}
+
+/**
+ * Inserts accounts in one statement, in any order (a parent may be among them). To be called under the heads' locks, after the codes were
+ * seen to be free. `tenant` is a UUID.
+ */
+export function insertAccounts(client: Client, rows: { tenant: string; account: AccountRecord }[]): Promise<unknown> {
+  const column = <Value>(value: (account: AccountRecord) => Value) => rows.map(({ account }) => value(account));
+  return client.query({
+    name: 'insert_accounts',
+    text: `insert into accounts (tenant_id, id, code, name, type, normal_balance, currency, parent_code, is_group, description,
+        allow_negative, status, system, metadata, version, created_at, updated_at)
+      select t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, to_timestamp(e / 1000.0), to_timestamp(l / 1000.0)
+      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
+        $10::text[], $11::boolean[], $12::text[], $13::boolean[], $14::text[], $15::bigint[], $16::float8[], $17::float8[])
+        as new (t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, e, l)`,
+    values: [
+      rows.map(({ tenant }) => tenant),
+      column((account) => toUuid('acc', account.id)),
+      column((account) => account.accountCode),
+      column((account) => account.name),
+      column((account) => account.type),
+      column((account) => account.normalBalance),
+      column((account) => account.currency ?? null),
+      column((account) => account.parentCode ?? null),
+      column((account) => account.isGroup),
+      column((account) => account.description ?? null),
+      column((account) => account.allowNegative),
+      column((account) => account.status),
+      column((account) => account.system),
+      column((account) => account.metadata),
+      column((account) => account.version),
+      column((account) => Number(account.createdMs)),
+      column((account) => Number(account.updatedMs)),
+    ],
+  });
+}
+
+/** Writes a changed account over the version before it; the transaction rolls back where that is not what stands there. */
+export function updateAccountRow(client: Client, tenant: string, account: AccountRecord): Promise<unknown> {
+  return client.query({
+    name: 'update_account',
+    text: `with changed as (
+        update accounts set name = $3, parent_code = $4, description = $5, allow_negative = $6, status = $7, metadata = $8, version = $9,
+          updated_at = to_timestamp($10::float8 / 1000.0)
+        where tenant_id = $1 and id = $2 and version = $9::bigint - 1 returning 1)
+      select must_change(1, (select count(*) from changed), 'accounts')`,
+    values: [
+      tenant,
+      toUuid('acc', account.id),
+      account.name,
+      account.parentCode ?? null,
+      account.description ?? null,
+      account.allowNegative,
+      account.status,
+      account.metadata,
+      account.version,
+      Number(account.updatedMs),
+    ],
+  });
+}

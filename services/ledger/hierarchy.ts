@@ -1,0 +1,66 @@
+// The chart of accounts as a tree, with what each node and all below it hold.
+import { create } from '@bufbuild/protobuf';
+import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { toUuid } from '../platform/ids.ts';
+import { currencies, toDecimal } from '../platform/money.ts';
+import { readTenant, type Pool } from '../platform/postgres.ts';
+import { accountColumns, recordOf, type AccountRow } from './chart.ts';
+
+/** Sums of one currency, minor units. */
+interface Total {
+  debits: bigint;
+  credits: bigint;
+}
+
+/**
+ * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
+ * every currency that was posted to it or below it, signed by the node's own normal side.
+ */
+export async function getHierarchy(pool: Pool, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
+  const [accounts, balances] = await readTenant<
+    [AccountRow[], { account_id: string; currency: string; debits: string; credits: string }[]]
+  >(
+    pool,
+    tenant,
+    { name: 'all_accounts', text: `select ${accountColumns} from accounts a where a.tenant_id = $1 order by a.id`, values: [tenant] },
+    {
+      name: 'all_balances',
+      text: 'select account_id, currency, debits::text, credits::text from balances where tenant_id = $1 and $2',
+      values: [tenant, includeBalances],
+    },
+  );
+  const nodes = new Map(accounts.map((row) => [row.code, create(AccountNodeSchema, { account: recordOf(row) })]));
+  const roots: AccountNode[] = [];
+  for (const node of nodes.values()) {
+    const parent = nodes.get(node.account?.parentCode ?? '');
+    (parent?.children ?? roots).push(node);
+  }
+  if (includeBalances) {
+    const own = new Map<string, Map<string, Total>>();
+    for (const row of balances) {
+      const totals = own.get(row.account_id) ?? new Map<string, Total>();
+      own.set(row.account_id, totals.set(row.currency, { debits: BigInt(row.debits), credits: BigInt(row.credits) }));
+    }
+    roots.forEach((root) => addUp(root, own));
+  }
+  return roots;
+}
+
+// Fills in the node's totals and answers them for the node above.
+function addUp(node: AccountNode, own: Map<string, Map<string, Total>>): Map<string, Total> {
+  const totals = new Map(own.get(toUuid('acc', node.account?.id ?? '') ?? ''));
+  for (const child of node.children) {
+    for (const [currency, { debits, credits }] of addUp(child, own)) {
+      const sum = totals.get(currency) ?? { debits: 0n, credits: 0n };
+      totals.set(currency, { debits: sum.debits + debits, credits: sum.credits + credits });
+    }
+  }
+  node.balances = currencies.flatMap((currency) => {
+    const total = totals.get(currency);
+    if (!total) return [];
+    const { debits, credits } = total;
+    const balance = node.account?.normalBalance === 'debit' ? debits - credits : credits - debits;
+    return [create(BalanceTotalSchema, { currency, debits: toDecimal(debits), credits: toDecimal(credits), balance: toDecimal(balance) })];
+  });
+  return totals;
+}

@@ -1,0 +1,60 @@
+// Pages of a list: how many, and the opaque cursor that says where the next one begins.
+import { hash as digest } from 'node:crypto';
+import { Refusal } from './accounting.ts';
+
+/** The page that a caller asks for. */
+export interface Page {
+  /** 1 to 100. */
+  limit: number;
+  /** From the page before; empty for the first. */
+  cursor: string;
+}
+
+/** Lists that have cursors; one list's cursor is not another's. */
+export type List = 'accounts' | 'transactions' | 'history';
+
+// An account's place is its UUID as a number, the others are sequences and positions.
+const largest: Record<List, bigint> = { accounts: 2n ** 128n - 1n, transactions: 2n ** 63n - 1n, history: 2n ** 63n - 1n };
+
+/** The limit that was asked for: 50 unless given. Throws {@link Refusal}. */
+export function checkedLimit(limit: number): number {
+  const refuse = (tag: string) =>
+    new Refusal('validation_failed', 'limit must be from 1 to 100', { field: 'limit', tag, value: String(limit) });
+  if (limit < 0) throw refuse('min');
+  if (limit > 100) throw refuse('max');
+  return limit === 0 ? 50 : limit;
+}
+
+/** A cursor that stands at a place, which is one or more whole numbers. */
+export function cursorAt(list: List, place: bigint[]): string {
+  const text = place.join(' ');
+  return Buffer.concat([check(list, text), Buffer.from(text)]).toString('base64url');
+}
+
+/** The place of a cursor, null for the first page. Throws {@link Refusal} for anything that this list did not hand out. */
+export function placeOf(list: List, cursor: string, numbers: number): bigint[] | null {
+  if (cursor === '') return null;
+  const bytes = Buffer.from(cursor, 'base64url');
+  const text = bytes.subarray(checkLength).toString('latin1');
+  const whole =
+    cursor.length < 100 && /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) && bytes.subarray(0, checkLength).equals(check(list, text));
+  const place = whole ? text.split(' ').map(BigInt) : [];
+  if (place.length !== numbers || place.some((number) => number > largest[list])) {
+    throw new Refusal('validation_failed', 'cursor is not one of this list', { field: 'cursor', tag: 'id', value: cursor.slice(0, 255) });
+  }
+  return place;
+}
+
+/** Cuts the row that was read beyond the page and says where the next page begins. */
+export function cut<Row>(rows: Row[], limit: number, list: List, place: (row: Row) => bigint[]): { page: Row[]; nextCursor: string } {
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  return { page, nextCursor: rows.length > limit && last !== undefined ? cursorAt(list, place(last)) : '' };
+}
+
+const checkLength = 6;
+
+// Not a secret: it tells a cut or mistyped cursor from a whole one.
+function check(list: List, text: string): Buffer {
+  return digest('sha256', `${list} ${text}`, 'buffer').subarray(0, checkLength);
+}
