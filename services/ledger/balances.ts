@@ -1,0 +1,139 @@
+// Reads of balances: what an account holds now, and how it came to be. Each is one round trip that sees one tenant.
+import { create } from '@bufbuild/protobuf';
+import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { toId } from '../platform/ids.ts';
+import { toDecimal } from '../platform/money.ts';
+import { readTenant, type Pool, type Statement } from '../platform/postgres.ts';
+import { Refusal, type Reason } from './accounting.ts';
+import { unknownAccount } from './accounts.ts';
+import { cut, placeOf, type Page } from './page.ts';
+import { Query, ms, spanOf, type Span } from './span.ts';
+
+interface HolderRow {
+  id: string;
+  normal_balance: string;
+  currency: string | null;
+  is_group: boolean;
+}
+
+interface BalanceRow extends HolderRow {
+  debits: string | null;
+  credits: string | null;
+  pending_debits: string | null;
+  pending_credits: string | null;
+  version: bigint | null;
+  updated_ms: bigint | null;
+}
+
+// The currency that is meant: the one asked for, or the account's only one.
+function currencyMeant(code: string, account: HolderRow | undefined, asked: string): string {
+  if (!account) throw unknownAccount(code);
+  const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = asked) =>
+    new Refusal(reason, message, { field, tag, value });
+  if (account.is_group) {
+    throw refuse('account_is_group', 'account_is_group', `account ${code} is a group and has no balance`, 'account_code', code);
+  }
+  if (asked === '' && account.currency === null) throw refuse('validation_failed', 'required', 'currency is required');
+  if (asked !== '' && account.currency !== null && account.currency !== asked) {
+    throw refuse('currency_not_allowed', 'currency_not_allowed', `account ${code} holds ${account.currency} only, not ${asked}`);
+  }
+  return account.currency ?? asked;
+}
+
+/**
+ * What an account holds in one currency; empty: the account's only one. Zeros and version 0 where nothing was posted. Throws
+ * {@link Refusal}: `account_not_found`, `account_is_group`, `validation_failed` (a currency is required), `currency_not_allowed`.
+ */
+export async function getBalance(pool: Pool, tenant: string, code: string, currency: string): Promise<Balance> {
+  const [rows] = await readTenant<[BalanceRow[]]>(pool, tenant, {
+    name: 'get_balance',
+    text: `select a.id, a.normal_balance, a.currency, a.is_group, b.debits::text, b.credits::text, b.pending_debits::text,
+        b.pending_credits::text, b.version, ${ms('b.updated_at')}::bigint as updated_ms
+      from accounts a
+      left join balances b on b.tenant_id = a.tenant_id and b.account_id = a.id and b.currency = coalesce(nullif($3, ''), a.currency)
+      where a.tenant_id = $1 and a.code = $2`,
+    values: [tenant, code, currency],
+  });
+  const row = rows[0];
+  const held = currencyMeant(code, row, currency);
+  const { id, normal_balance, debits, credits, pending_debits, pending_credits, version, updated_ms } = row as BalanceRow;
+  const [ins, outs, pendingIns, pendingOuts] = [debits, credits, pending_debits, pending_credits].map((sum) => BigInt(sum ?? 0)) as [
+    bigint,
+    bigint,
+    bigint,
+    bigint,
+  ];
+  const debitNormal = normal_balance === 'debit';
+  const balance = debitNormal ? ins - outs : outs - ins;
+  return create(BalanceSchema, {
+    accountId: toId('acc', id),
+    accountCode: code,
+    currency: held,
+    balance: toDecimal(balance),
+    debits: toDecimal(ins),
+    credits: toDecimal(outs),
+    pendingDebits: toDecimal(pendingIns),
+    pendingCredits: toDecimal(pendingOuts),
+    // What is on its way out is not there to be spent; what is on its way in is not there yet.
+    available: toDecimal(balance - (debitNormal ? pendingOuts : pendingIns)),
+    version: version ?? 0n,
+    updatedMs: updated_ms ?? undefined,
+  });
+}
+
+interface HistoryRow {
+  sequence: bigint;
+  position: number;
+  side: string;
+  amount: bigint;
+  balance_after: string;
+  transaction: string;
+  created_ms: number;
+}
+
+/** A page of the entries of one account and currency, newest first. Throws {@link Refusal} as {@link getBalance}, and for a bad cursor. */
+export async function listBalanceHistory(
+  pool: Pool,
+  tenant: string,
+  code: string,
+  currency: string,
+  span: Span,
+  { limit, cursor }: Page,
+): Promise<{ history: BalanceChange[]; nextCursor: string }> {
+  const before = placeOf('history', cursor, 2);
+  const query = new Query(tenant);
+  const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
+  const asked = query.value(currency);
+  const conditions = [
+    'e.tenant_id = $1',
+    `e.account_id = (select a.id from ${account})`,
+    `e.currency = coalesce(nullif(${asked}, ''), (select a.currency from ${account}))`,
+    ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
+    ...spanOf(query, span, 'e.sequence'),
+  ];
+  const holder: Statement = {
+    name: 'account_holder',
+    text: 'select id, normal_balance, currency, is_group from accounts where tenant_id = $1 and code = $2',
+    values: [tenant, code],
+  };
+  const [holders, rows] = await readTenant<[HolderRow[], HistoryRow[]]>(pool, tenant, holder, {
+    text: `select e.sequence, e.position, e.side, e.amount, e.balance_after::text, t.id as transaction, ${ms('t.created_at')} as created_ms
+      from entries e join transactions t on t.tenant_id = e.tenant_id and t.sequence = e.sequence
+      where ${conditions.join(' and ')}
+      order by e.sequence desc, e.position desc limit ${query.value(limit + 1)}`,
+    values: query.values,
+  });
+  currencyMeant(code, holders[0], currency);
+  const { page, nextCursor } = cut(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
+  const history = page.map((row) =>
+    create(BalanceChangeSchema, {
+      transactionId: toId('txn', row.transaction),
+      sequence: row.sequence,
+      side: row.side,
+      amount: toDecimal(row.amount),
+      balanceAfter: toDecimal(BigInt(row.balance_after)),
+      createdMs: BigInt(row.created_ms),
+    }),
+  );
+  return { history, nextCursor };
+}

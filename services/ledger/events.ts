@@ -1,0 +1,68 @@
+// Events as they are told: rows of the log as messages.
+import { create, fromBinary } from '@bufbuild/protobuf';
+import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { toId } from '../platform/ids.ts';
+import { readTenant, type Pool } from '../platform/postgres.ts';
+import { genesis, type EventType } from './log.ts';
+import { ms } from './span.ts';
+import { postedEvent } from './wire.ts';
+
+/** A row of the log as {@link eventColumns} reads it. */
+export interface EventRow {
+  sequence: bigint;
+  event_id: string;
+  type: EventType;
+  created_ms: number;
+  actor: string;
+  request_id: string;
+  payload: Buffer;
+  hash: Buffer;
+}
+
+/** The columns of the log that make an event. */
+export const eventColumns = `sequence, event_id, type, ${ms('created_at')} as created_ms, actor, request_id, payload, hash`;
+
+/** The log after a place, oldest first, at most `limit` events. */
+export async function listEvents(
+  pool: Pool,
+  tenant: string,
+  afterSequence: bigint,
+  limit: number,
+): Promise<{ events: Event[]; hasMore: boolean }> {
+  const [rows] = await readTenant<[EventRow[]]>(pool, tenant, {
+    name: 'list_events',
+    // With the one before, for its hash.
+    text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 order by sequence limit $3`,
+    values: [tenant, afterSequence, limit + 2],
+  });
+  const first = rows[0]?.sequence === afterSequence ? 1 : 0;
+  const events = rows.slice(first, first + limit).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesis));
+  return { events, hasMore: rows.length > first + limit };
+}
+
+/** The event of a row of the log. */
+export function eventOf(tenant: string, row: EventRow, previousHash: Buffer): Event {
+  return create(EventSchema, {
+    id: toId('evt', row.event_id),
+    tenantId: toId('tenant', tenant),
+    sequence: row.sequence,
+    type: row.type,
+    createdMs: BigInt(row.created_ms),
+    actor: row.actor,
+    requestId: row.request_id,
+    hash: row.hash,
+    previousHash,
+    data: dataOf(row),
+  });
+}
+
+function dataOf({ type, payload }: EventRow): Event['data'] {
+  switch (type) {
+    case 'transaction.posted':
+      return { case: 'transactionPosted', value: postedEvent(payload) };
+    case 'account.created':
+      return { case: 'accountCreated', value: fromBinary(AccountCreatedSchema, payload) };
+    case 'account.updated':
+      return { case: 'accountUpdated', value: fromBinary(AccountUpdatedSchema, payload) };
+  }
+}

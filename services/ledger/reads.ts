@@ -1,0 +1,128 @@
+// Reads of transactions. Each is one round trip that sees one tenant.
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { toId } from '../platform/ids.ts';
+import { readTenant, type Client, type Pool } from '../platform/postgres.ts';
+import { Refusal } from './accounting.ts';
+import { cut, placeOf, type Page } from './page.ts';
+import { Query, ms, spanOf, type Span } from './span.ts';
+import { postedEvent, transactionOf } from './wire.ts';
+
+interface TransactionRow {
+  sequence: bigint;
+  created_ms: number;
+  payload: Buffer;
+  reversed_by: string | null;
+}
+
+// Description, entries and metadata stand in the log; what reversed a transaction may come long after it.
+const transactionColumns = `t.sequence, ${ms('t.created_at')} as created_ms, l.payload, r.id as reversed_by`;
+const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
+  left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id`;
+
+function recordOf(tenant: string, row: TransactionRow): Transaction {
+  return transactionOf(postedEvent(row.payload), {
+    tenantId: toId('tenant', tenant),
+    sequence: row.sequence,
+    createdMs: row.created_ms,
+    reversedBy: row.reversed_by === null ? undefined : toId('txn', row.reversed_by),
+  });
+}
+
+/** One transaction by its UUID. Throws {@link Refusal}: `transaction_not_found`. */
+export async function getTransaction(pool: Pool, tenant: string, id: string): Promise<Transaction> {
+  const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
+    name: 'get_transaction',
+    text: `select ${transactionColumns} from transactions t ${joinRecord} where t.tenant_id = $1 and t.id = $2`,
+    values: [tenant, id],
+  });
+  if (!rows[0]) throw new Refusal('transaction_not_found', 'transaction not found');
+  return recordOf(tenant, rows[0]);
+}
+
+/**
+ * Transactions by their places in the log, as a read shows them now, in no order; for a caller that has the tenant's rows open in a
+ * transaction of its own.
+ */
+export async function transactionsBySequence(client: Client, tenant: string, sequences: bigint[]): Promise<Transaction[]> {
+  const { rows } = await client.query<TransactionRow>({
+    name: 'transactions_by_sequence',
+    text: `select ${transactionColumns} from unnest($2::bigint[]) as wanted (place)
+      join transactions t on t.tenant_id = $1 and t.sequence = wanted.place ${joinRecord}`,
+    values: [tenant, sequences],
+  });
+  return rows.map((row) => recordOf(tenant, row));
+}
+
+/** Which transactions are listed; what is undefined does not filter. */
+export interface TransactionFilter extends Span {
+  accountCode?: string | undefined;
+  currency?: string | undefined;
+  reference?: string | undefined;
+  idempotencyKey?: string | undefined;
+}
+
+/** A page of transactions, newest first. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions. */
+export async function listTransactions(
+  pool: Pool,
+  tenant: string,
+  filter: TransactionFilter,
+  { limit, cursor }: Page,
+): Promise<{ transactions: Transaction[]; nextCursor: string }> {
+  const query = new Query(tenant);
+  const before = placeOf('transactions', cursor, 1)?.[0];
+  const bounds = (sequence: string) => [
+    ...(before === undefined ? [] : [`${sequence} < ${query.value(before)}`]),
+    ...spanOf(query, filter, sequence),
+  ];
+  const conditions = ['t.tenant_id = $1', ...bounds('t.sequence')];
+  if (filter.reference !== undefined) conditions.push(`t.reference = ${query.value(filter.reference)}`);
+  if (filter.idempotencyKey !== undefined) conditions.push(`t.idempotency_key = ${query.value(filter.idempotencyKey)}`);
+  const most = query.value(limit + 1);
+  let from = 'transactions t';
+  if (filter.accountCode !== undefined || filter.currency !== undefined) {
+    const narrow = filter.reference !== undefined || filter.idempotencyKey !== undefined;
+    if (narrow) conditions.push(touches(query, filter));
+    else
+      from = `(${newest(query, filter, bounds, most)}) touched join transactions t on t.tenant_id = $1 and t.sequence = touched.sequence`;
+  }
+  const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
+    text: `select ${transactionColumns} from ${from} ${joinRecord} where ${conditions.join(' and ')} order by t.sequence desc limit ${most}`,
+    values: query.values,
+  });
+  const { page, nextCursor } = cut(rows, limit, 'transactions', (row) => [row.sequence]);
+  return { transactions: page.map((row) => recordOf(tenant, row)), nextCursor };
+}
+
+// The balances that a filter by account, currency or both leaves.
+function balancesOf(query: Query, { accountCode, currency }: TransactionFilter): string {
+  const account = accountCode === undefined ? '' : `and b.account_id = (${accountId(query.value(accountCode))})`;
+  return `balances b where b.tenant_id = $1 ${account} ${currency === undefined ? '' : `and b.currency = ${query.value(currency)}`}`;
+}
+
+function accountId(code: string): string {
+  return `select id from accounts where tenant_id = $1 and code = ${code}`;
+}
+
+/** Whether the transaction `t` touches a balance that is asked for: for the few that a reference or a key leaves. */
+function touches(query: Query, filter: TransactionFilter): string {
+  return `exists (select from (select b.account_id, b.currency from ${balancesOf(query, filter)}) as asked
+    join entries e on e.tenant_id = $1 and e.account_id = asked.account_id and e.currency = asked.currency and e.sequence = t.sequence)`;
+}
+
+/**
+ * The newest places at which any of the balances that are asked for was posted to. Entries are ordered by account and currency, so each
+ * balance has its newest place at one end of its range. Only balances whose newest place is among the newest of all can hold a place on
+ * this page: only they are read further, so that a filter by currency alone looks once at each balance and reads one page.
+ */
+function newest(query: Query, filter: TransactionFilter, bounds: (sequence: string) => string[], most: string): string {
+  const within = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...bounds('e.sequence')].join(' and ');
+  return `select distinct e.sequence
+    from (select account_id, currency from (
+        select account_id, currency, dense_rank() over (order by newest desc) as place from (
+          select b.account_id, b.currency, (select max(e.sequence) from entries e where ${within}) as newest
+          from ${balancesOf(query, filter)}) as latest
+        where newest is not null) as ranked
+      where place <= ${most}) as b
+    cross join lateral (select distinct e.sequence from entries e where ${within} order by e.sequence desc limit ${most}) as e
+    order by e.sequence desc limit ${most}`;
+}
