@@ -114,20 +114,17 @@ export interface AccountChange {
   metadata?: string | undefined;
 }
 
+/** A change and the version that its caller has seen, if he says so. */
+export type AccountUpdate = AccountChange & { version?: bigint | undefined };
+
 /**
  * Changes an account; where everything is as wanted already, nothing happens and there is no event. Throws {@link Refusal}:
- * `account_not_found`, `account_is_system`, `version_conflict` (another `version` than the caller has seen), `account_not_empty` (closing
+ * `account_not_found`, `account_is_system`, `version_conflict` (another version than the caller has seen), `account_not_empty` (closing
  * one with a balance, or a group with active accounts below it), `parent_invalid` (opening one again below a closed group) and
  * `insufficient_funds` (forbidding a negative balance to an account that has one, so that no such account is ever below zero).
  */
-export function updateAccount(
-  pool: Pool,
-  tenant: string,
-  code: string,
-  change: AccountChange,
-  version: bigint | undefined,
-  by: By,
-): Promise<AccountRecord> {
+export function updateAccount(pool: Pool, tenant: string, code: string, update: AccountUpdate, by: By): Promise<AccountRecord> {
+  const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs, from } = await lock(client, tenant, { make: false, code });
     const account = (await accountsByCode(client, tenant, [code])).get(code);

@@ -51,9 +51,9 @@ export function chartAndReads(pool: Pool) {
         allowNegative: request.allowNegative,
         status: optional(request.status, (status) => oneOf('status', status, ['active', 'closed'])),
         metadata: optional(request.metadata, (text) => checkedMetadata(text).text),
+        version: request.version,
       };
-      const code = namedCode(request.accountCode);
-      return { account: await updateAccount(pool, tenant, code, change, request.version, byOf(request)) };
+      return { account: await updateAccount(pool, tenant, namedCode(request.accountCode), change, byOf(request)) };
     },
     async getAccount(request) {
       return { account: await getAccount(pool, tenantOf(request), namedCode(request.accountCode)) };
