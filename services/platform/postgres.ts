@@ -39,6 +39,8 @@ export function openPool(url: string, options: PoolOptions): Pool {
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on('error', (error) => options.logger.warn({ err: error }, 'idle connection lost'));
+  // The same for one that breaks while it is in use: its statements fail, and their callers are told.
+  pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
   return pool;
 }
 

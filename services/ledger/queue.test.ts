@@ -1,0 +1,99 @@
+import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
+
+const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
+
+function item(tenant: string, name: string, more: { bytes?: number; entries?: number; expires?: number; uncertain?: boolean } = {}) {
+  const outcomes: Outcome[] = [];
+  const order = { tenant, description: name, bytes: more.bytes ?? 10, entries: Array.from({ length: more.entries ?? 2 }) };
+  const made = {
+    order,
+    expires: more.expires ?? Number.POSITIVE_INFINITY,
+    uncertain: more.uncertain ?? false,
+    signal: undefined,
+    settle: (outcome: Outcome) => outcomes.push(outcome),
+  } as unknown as Item;
+  return { made, outcomes };
+}
+
+const names = (items: Item[] | null) => items?.map(({ order }) => order.description) ?? null;
+
+function filled(...items: [tenant: string, name: string, more?: Parameters<typeof item>[2]][]) {
+  const queues = new Queues(bounds);
+  for (const each of items) queues.add(item(...each).made);
+  return queues;
+}
+
+test('a batch takes an item of each tenant in turn, and keeps the order within a tenant', () => {
+  const queues = filled(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['a', 'a4'], ['b', 'b1'], ['c', 'c1'], ['c', 'c2'], ['c', 'c3']);
+  expect(names(queues.takeMixed())).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+});
+
+test('a tenant is in one batch at a time', () => {
+  const queues = filled(['a', 'a1']);
+  queues.takeMixed();
+  queues.add(item('a', 'a2').made);
+  queues.add(item('b', 'b1').made);
+  expect(names(queues.takeMixed())).toEqual(['b1']);
+  expect(queues.takeMixed()).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeMixed())).toEqual(['a2']);
+});
+
+test('a batch is bounded by bytes and entries, and one larger item travels alone', () => {
+  const queues = filled(['a', 'large', { bytes: 2_000 }], ['a', 'next', { entries: 99 }], ['a', 'last', { entries: 2 }]);
+  for (const expected of ['large', 'next', 'last']) {
+    expect(names(queues.takeMixed())).toEqual([expected]);
+    queues.release(['a']);
+  }
+});
+
+test('an item too large for the batch does not let a later one of its tenant overtake it', () => {
+  const queues = filled(['a', 'a1', { bytes: 600 }], ['a', 'a2', { bytes: 600 }], ['a', 'a3', { bytes: 10 }], ['b', 'b1']);
+  expect(names(queues.takeMixed())).toEqual(['a1', 'b1']);
+});
+
+test('items put back stand first again, in their order', () => {
+  const queues = filled(['a', 'a1'], ['a', 'a2']);
+  const batch = queues.takeMixed() as Item[];
+  queues.add(item('a', 'a3').made);
+  queues.putBack(batch);
+  queues.release(['a']);
+  expect(names(queues.takeMixed())).toEqual(['a1', 'a2', 'a3']);
+});
+
+test('a tenant may hold half of the queue; beyond it is told so at once', () => {
+  const queues = new Queues(bounds);
+  const all = Array.from({ length: 12 }, (_, place) => item('greedy', `g${place}`));
+  all.forEach(({ made }) => queues.add(made));
+  expect(all.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+  expect(queues.size).toBe(10);
+});
+
+test('a full queue sheds the newest of whoever has most waiting, not the newcomer', () => {
+  const queues = new Queues(bounds);
+  const greedy = Array.from({ length: 10 }, (_, place) => item('greedy', `g${place}`));
+  const other = Array.from({ length: 9 }, (_, place) => item('other', `o${place}`));
+  [...greedy, ...other, item('third', 't')].forEach(({ made }) => queues.add(made));
+  const newcomer = item('fourth', 'f');
+  queues.add(newcomer.made);
+  expect(newcomer.outcomes).toHaveLength(0);
+  expect(greedy.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+});
+
+test('what waited too long is settled and not taken, but what may have been posted is resolved', () => {
+  const queues = new Queues(bounds);
+  const [late, open] = [item('a', 'late', { expires: 0 }), item('a', 'open', { expires: 0, uncertain: true })];
+  queues.add(late.made);
+  queues.add(open.made);
+  expect(names(queues.takeMixed())).toEqual(['open']);
+  expect(late.outcomes).toHaveLength(1);
+  expect(queues.size).toBe(0);
+});
+
+test('a contended tenant is taken alone and not with others', () => {
+  const queues = filled(['a', 'a1'], ['b', 'b1']);
+  queues.contend('a', true);
+  expect(names(queues.takeMixed())).toEqual(['b1']);
+  expect(names(queues.takeContended())).toEqual(['a1']);
+  expect(queues.takeContended()).toBeNull();
+});
