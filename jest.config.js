@@ -9,8 +9,7 @@ export default {
   },
   globalSetup: '<rootDir>/test/setup.ts',
   globalTeardown: '<rootDir>/test/teardown.ts',
-  // Summary is named so that the tally stays the last line.
-  reporters: ['default', 'summary', '<rootDir>/test/tally.ts'],
+  reporters: ['default', '<rootDir>/test/tally.ts'],
   // A house of four processes takes seconds to start, more on a busy machine.
   testTimeout: 60_000,
   maxWorkers: 2,

@@ -7,6 +7,7 @@ export default class Tally {
   onRunComplete(_contexts: unknown, result: AggregatedResult): void {
     const failed = result.numFailedTests + result.numRuntimeErrorTestSuites;
     const skipped = result.numPendingTests + result.numTodoTests;
-    process.stdout.write(`${result.numPassedTests} passed, ${failed} failed, ${skipped} skipped\n`);
+    // Jest's own summary comes after every reporter, whatever their order.
+    process.once('exit', () => process.stdout.write(`${result.numPassedTests} passed, ${failed} failed, ${skipped} skipped\n`));
   }
 }

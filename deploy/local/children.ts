@@ -197,8 +197,8 @@ function lastWords(text: string): string {
   // A stack trace ends in frames; the words stand before them.
   const words = human.filter((line) => !/^\s+at |^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
   if (words !== undefined) return words.trim();
-  const line = lines.at(-1);
-  if (line === undefined) return '';
-  const entry = JSON.parse(line) as { msg?: string; err?: { message?: string } };
-  return [entry.msg, entry.err?.message].filter(Boolean).join(': ');
+  const entries = lines.map((line) => JSON.parse(line) as { level?: number; msg?: string; err?: { message?: string } });
+  // pino's levels: 50 is an error.
+  const entry = entries.findLast(({ level }) => (level ?? 0) >= 50) ?? entries.at(-1);
+  return [entry?.msg, entry?.err?.message].filter(Boolean).join(': ');
 }

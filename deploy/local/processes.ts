@@ -11,7 +11,8 @@ export interface Identity {
   started: string;
 }
 
-const hasProc = existsSync('/proc/self/stat');
+/** Whether the system tells about processes as Linux does. */
+export const hasProc = existsSync('/proc/self/stat');
 
 /** When the process started, as an opaque text; undefined where there is no such process, or only its remains (a zombie). */
 export function startMark(pid: number): string | undefined {

@@ -1,0 +1,68 @@
+// One house at a time on one data directory.
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { StartFailure } from '../../services/platform/lifetime.ts';
+import { identify, isRunning, type Identity } from './processes.ts';
+
+/** Takes the data directory for this process and returns how to give it back. Throws {@link StartFailure} while another process has it. */
+export function lockDirectory(directory: string): () => void {
+  const lock = join(directory, 'lock');
+  const draft = `${lock}.${randomUUID()}`;
+  const own = JSON.stringify(identify('npm start', process.pid));
+  writeFileSync(draft, own, { mode: 0o600 });
+  try {
+    while (!linked(draft, lock)) {
+      const found = read(lock);
+      const holder = parse(found);
+      if (holder && isRunning(holder))
+        throw new StartFailure(`DATA_DIR: ${directory} is in use by another npm start (process ${holder.pid})`);
+      // Its holder is gone. Moving it aside is atomic, so of two starts that see this one goes on; who moves a fresh lock puts it back.
+      const aside = `${draft}.stale`;
+      if (moved(lock, aside) && read(aside) !== found) linked(aside, lock);
+      rmSync(aside, { force: true });
+    }
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  return () => {
+    if (read(lock) === own) rmSync(lock, { force: true });
+  };
+}
+
+/** Hard links fail where the name exists, and never show a file half written. */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function moved(from: string, to: string): boolean {
+  try {
+    renameSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function parse(text: string | undefined): Identity | undefined {
+  try {
+    return text === undefined ? undefined : (JSON.parse(text) as Identity);
+  } catch {
+    return undefined;
+  }
+}

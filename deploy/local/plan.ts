@@ -1,0 +1,67 @@
+// What a house consists of: which processes, with which environment. `npm start` and the tests of the whole house start the same.
+import { resolve } from 'node:path';
+import type { ChildOptions } from './children.ts';
+import type { ServiceDatabase } from './databases.ts';
+
+/** Services with a gRPC address and a database each, in the order in which they are started. */
+export const services = ['identity', 'ledger'] as const;
+
+export type Service = (typeof services)[number];
+
+/** The root of the source tree, where every process runs. */
+export const root = resolve(import.meta.dirname, '..', '..');
+
+/** What {@link serviceChild} and {@link gatewayChild} need to know. */
+export interface HousePlan {
+  /** Where each service listens, `host:port`; several addresses are several replicas. */
+  addresses: Record<Service, string[]>;
+  databases: Record<Service, ServiceDatabase>;
+  internalToken: string;
+  jwtPrivateKey: string;
+  /** What every process is given besides, for example `LOG_LEVEL`. */
+  environment: NodeJS.ProcessEnv;
+}
+
+/** Brings a service's schema up to date and exits. */
+export function migrateChild(service: Service, plan: HousePlan): ChildOptions {
+  const { ownerUrl, serviceUrl } = plan.databases[service];
+  return {
+    ...nodeChild(`${service}-migrate`, [`services/${service}/main.ts`, 'migrate']),
+    env: { ...plan.environment, MIGRATION_DATABASE_URL: ownerUrl, DATABASE_URL: serviceUrl },
+  };
+}
+
+/** One replica of a service. The first is named after the service, the next ones `ledger-2` and so on. */
+export function serviceChild(service: Service, replica: number, plan: HousePlan): ChildOptions {
+  const { host, port } = hostAndPort(plan.addresses[service][replica] ?? '');
+  return {
+    ...nodeChild(replica === 0 ? service : `${service}-${replica + 1}`, [`services/${service}/main.ts`]),
+    env: {
+      ...plan.environment,
+      HOST: host,
+      PORT: String(port),
+      DATABASE_URL: plan.databases[service].serviceUrl,
+      INTERNAL_TOKEN: plan.internalToken,
+      ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey }),
+    },
+  };
+}
+
+/** The gateway. */
+export function gatewayChild(host: string, port: number, plan: HousePlan): ChildOptions {
+  const addresses = services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]);
+  return {
+    ...nodeChild('gateway', ['gateway/main.ts']),
+    env: { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...Object.fromEntries(addresses) },
+  };
+}
+
+/** The parts of `host:port`; an IPv6 host comes without its brackets. */
+export function hostAndPort(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) };
+}
+
+function nodeChild(name: string, args: string[]): Pick<ChildOptions, 'name' | 'command' | 'args' | 'cwd'> {
+  return { name, command: process.execPath, args, cwd: root };
+}

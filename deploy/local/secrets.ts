@@ -1,0 +1,58 @@
+// What a house generates once and keeps: passwords, tokens, keys and the port of its database server.
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartFailure } from '../../services/platform/lifetime.ts';
+import { writeWhole } from './children.ts';
+import { freePort, portProblem } from './ports.ts';
+
+/** Kept in `secrets.json` of the data directory, which only its owner can read. */
+export interface Secrets {
+  internalToken: string;
+  /** Ed25519, PKCS #8, PEM. */
+  jwtPrivateKey: string;
+  /** Of the embedded server's superuser. */
+  postgresPassword: string;
+  postgresPort: number;
+  /** By role. */
+  rolePasswords: Record<string, string>;
+}
+
+/** Reads the secrets of a data directory, generates those that it does not have yet. Throws {@link StartFailure} if they can't be read. */
+export async function keepSecrets(dataDirectory: string, roles: string[]): Promise<Secrets> {
+  const file = join(dataDirectory, 'secrets.json');
+  const kept = readSecrets(file);
+  const secrets: Secrets = {
+    internalToken: kept.internalToken ?? newPassword(),
+    jwtPrivateKey: kept.jwtPrivateKey ?? newSigningKey(),
+    postgresPassword: kept.postgresPassword ?? newPassword(),
+    postgresPort: await portFor(kept.postgresPort),
+    rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
+  };
+  writeWhole(file, `${JSON.stringify(secrets, null, 2)}\n`);
+  return secrets;
+}
+
+/** 256 random bits that need no escaping in an address. */
+export function newPassword(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** An Ed25519 key as PKCS #8 PEM. */
+export function newSigningKey(): string {
+  return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+/** The same port as last time, for those who look into the database by hand, unless another program has taken it. */
+async function portFor(kept: number | undefined): Promise<number> {
+  return kept !== undefined && (await portProblem('127.0.0.1', kept)) === undefined ? kept : freePort();
+}
+
+function readSecrets(file: string): Partial<Secrets> {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Partial<Secrets>;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new StartFailure(`DATA_DIR: ${file} can't be read: ${(error as Error).message}`);
+  }
+}
