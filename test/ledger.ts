@@ -1,0 +1,76 @@
+// One ledger over gRPC on a database of its own, inside the test's process, for the tests of its rules.
+import { createClient, type Client } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { ledgerRoutes } from '../services/ledger/rpc.ts';
+import { Writer } from '../services/ledger/writer.ts';
+import { openCaller } from '../services/platform/caller.ts';
+import { newId, toUuid } from '../services/platform/ids.ts';
+import { openPool, type Pool } from '../services/platform/postgres.ts';
+import { serve } from '../services/platform/serve.ts';
+import { openLog } from '../services/platform/telemetry.ts';
+import { freshDatabase, type FreshDatabase } from './house.ts';
+
+export type LedgerClient = Client<typeof LedgerService>;
+
+/** A ledger that answers. */
+export interface RunningLedger {
+  client: LedgerClient;
+  database: FreshDatabase;
+  /** Connections of the service's role. */
+  pool: Pool;
+  end(): Promise<void>;
+}
+
+const token = 'token-of-the-test';
+const logger = openLog('test', 'silent');
+
+/** Starts a ledger on a new database. */
+export async function startLedger(): Promise<RunningLedger> {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger });
+  const metrics = new Registry();
+  const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
+  const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });
+  const served = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [LedgerService],
+    routes: ledgerRoutes({ writer, reads: pool }),
+    tokens: [token],
+    maxMessageBytes: 32 << 20,
+    logger,
+    metrics,
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20, retried: [] });
+  return {
+    client: createClient(LedgerService, caller),
+    database,
+    pool,
+    async end() {
+      caller.close();
+      await served.close();
+      await writer.close();
+      await pool.end();
+      await database.drop();
+    },
+  };
+}
+
+/** A tenant that nobody has, as TypeID and UUID. */
+export function newTenant(): { tenantId: string; tenant: string } {
+  const tenantId = newId('tenant');
+  return { tenantId, tenant: toUuid('tenant', tenantId)! };
+}
+
+/** Entries as an accountant jots them: `'CASH debit 10.00 NGN'`. */
+export function entries(...lines: string[]): { accountCode: string; side: string; amount: string; currency: string }[] {
+  return lines.map((line) => {
+    const [accountCode = '', side = '', amount = '', currency = ''] = line.split(' ');
+    return { accountCode, side, amount, currency };
+  });
+}
+
+/** What a call is refused for, as `reason field tag`; throws where it is answered. */
+export { refusal } from './identity.ts';
