@@ -6,7 +6,7 @@ import { Children, type Child } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
-import { Health } from '../proto/gen/grpc/health/v1/health_pb.js';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/serve.ts';
 import { currentRun } from './run.ts';
@@ -41,7 +41,12 @@ export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { c
     cwd: root,
     env: { PATH: process.env['PATH'], ...env },
   });
-  return { child, end: async () => void (await children.end()) };
+  return {
+    child,
+    end: async () => {
+      await children.end();
+    },
+  };
 }
 
 /** Starts a service on a migrated database and waits until it answers. */
@@ -62,7 +67,13 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
     child,
     async metric(name) {
       const text = await (await fetch(`http://127.0.0.1:${ops}/metrics`)).text();
-      return Number(text.split('\n').find((line) => line.startsWith(name))?.split(' ').at(-1) ?? 0);
+      return Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(name))
+          ?.split(' ')
+          .at(-1) ?? 0,
+      );
     },
     async end() {
       caller.close();
@@ -75,7 +86,7 @@ async function answering(caller: Caller, child: Child): Promise<void> {
   const health = createClient(Health, caller);
   while (child.running()) {
     const answer = await health.check({}).catch(() => undefined);
-    if (answer?.status === 1) return;
+    if (answer?.status === Serving.SERVING) return;
     await new Promise((done) => setTimeout(done, 50));
   }
   throw new Error(`identity did not start: ${child.output()}`);

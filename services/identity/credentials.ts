@@ -59,7 +59,7 @@ const keyShape = /^lk_live_([0-7][0-9a-hjkmnp-tv-z]{25})_[0-9A-Za-z]{43}([0-9A-Z
 /** The TypeID within a key's text, or null where shape or checksum is wrong. */
 export function idOfKeyText(text: string): string | null {
   const found = keyShape.exec(text);
-  if (!found || found[2] !== checksum(text.slice(0, -6))) return null;
+  if (found?.[2] !== checksum(text.slice(0, -6))) return null;
   return `key_${found[1] ?? ''}`;
 }
 

@@ -14,11 +14,15 @@ function storable(field: string, value: string): void {
   if (value.includes('\0') || !value.isWellFormed()) throw invalid(field, 'unicode', 'has a character that is not text');
 }
 
+function codePoints(value: string): number {
+  return Array.from(value).length;
+}
+
 /** Text of 1 to `max` code points. */
 export function text(field: string, value: string, max: number): string {
   if (value === '') throw invalid(field, 'required', 'is required');
   storable(field, value);
-  if ([...value].length > max) throw invalid(field, 'max', `is longer than ${max} characters`, value.slice(0, max));
+  if (codePoints(value) > max) throw invalid(field, 'max', `is longer than ${max} characters`, value.slice(0, max));
   return value;
 }
 
@@ -37,7 +41,7 @@ export function email(field: string, value: string): string {
 /** A new password; it appears in no message. */
 export function newPassword(field: string, value: string): string {
   const given = password(field, value);
-  if ([...given].length < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
+  if (codePoints(given) < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
   return given;
 }
 
@@ -45,7 +49,7 @@ export function newPassword(field: string, value: string): string {
 export function password(field: string, value: string): string {
   if (value === '') throw invalid(field, 'required', 'is required');
   storable(field, value);
-  if ([...value].length > 128) throw invalid(field, 'max', 'is longer than 128 characters');
+  if (codePoints(value) > 128) throw invalid(field, 'max', 'is longer than 128 characters');
   return value;
 }
 

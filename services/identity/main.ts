@@ -45,7 +45,7 @@ await run(async (lifetime) => {
   const readiness = async (): Promise<Readiness> => {
     const problem = await pool.query('select 1').then(
       () => null,
-      (error: Error) => error.message,
+      (error: unknown) => (error instanceof Error ? error.message : 'away'),
     );
     return { ready: problem === null, dependencies: { postgres: problem ?? 'ok' } };
   };

@@ -110,7 +110,10 @@ function answer<Request, Response>(
         fields['reason'] = error.reason;
         throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });
       }
-      if (context.signal.aborted) throw new ConnectError('the caller has gone', Code.Canceled);
+      if (context.signal.aborted) {
+        const { reason } = context.signal as { reason: unknown };
+        throw reason instanceof ConnectError ? reason : new ConnectError('the caller has gone', Code.Canceled);
+      }
       if (isAway(error)) {
         fields['err'] = error;
         throw refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
@@ -124,8 +127,8 @@ function ms(time: Date): bigint {
   return BigInt(time.getTime());
 }
 
-function optional<Name extends string, Value>(name: Name, value: Value | null | undefined): { [name in Name]?: Value } {
-  return value === null || value === undefined ? {} : ({ [name]: value } as { [name in Name]?: Value });
+function optional<Name extends string, Value>(name: Name, value: Value | null | undefined): Partial<Record<Name, Value>> {
+  return value === null || value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
 }
 
 function userMessage(user: UserRow): MessageInitShape<typeof UserSchema> {

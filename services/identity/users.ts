@@ -57,15 +57,16 @@ export async function login(
 ): Promise<{ session: Session; user: UserRow; standing: Standing }> {
   const email = field.text('email', given.email, 254);
   const password = field.password('password', given.password);
-  await admitLogin(pool, email, given.clientAddress);
+  const address = field.optionalText('client_address', given.clientAddress, 255) ?? '';
+  await admitLogin(pool, email, address);
   const user = await byEmail(orm, email);
   const right = await passwords.verify(user?.passwordHash ?? null, password, signal);
   if (!user || !right) {
-    const standing = await recordFailure(pool, email, given.clientAddress);
+    const standing = await recordFailure(pool, email, address);
     throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
   }
   // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
-  const standing = await admitLogin(pool, email, given.clientAddress);
+  const standing = await admitLogin(pool, email, address);
   return { session: await openSession(orm, signer, user.id), user, standing };
 }
 

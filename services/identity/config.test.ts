@@ -1,0 +1,45 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { newSigningKey } from '../../test/identity.ts';
+import { BadSetting, Settings } from '../platform/settings.ts';
+import { readConfig, readMigrationConfig } from './config.ts';
+
+const good = {
+  DATABASE_URL: 'postgres://identity:secret@127.0.0.1/identity',
+  INTERNAL_TOKEN: 'token',
+  JWT_PRIVATE_KEY: newSigningKey(),
+};
+
+const read = (change: NodeJS.ProcessEnv = {}) => readConfig(new Settings({ ...good, ...change }));
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+
+test('without other words the service listens on port 50051 of this machine, and plain HTTP is off', () => {
+  expect(read()).toMatchObject({ host: '127.0.0.1', port: 50051, opsPort: undefined, internalTokens: ['token'] });
+});
+
+test.each(Object.keys(good))('%s is required and named where it is missing', (name) => {
+  expect(() => read({ [name]: '' })).toThrow(new BadSetting(name, 'is not set'));
+});
+
+test.each([
+  ['no PEM', 'secret'],
+  ['not an Ed25519 key', rsa],
+  ['cut short', newSigningKey().replace(/[A-Za-z0-9+/=]{10}\n-----END/, '\n-----END')],
+  ['followed by another kind', newSigningKey() + rsa],
+])('a signing key that is %s is named without its content', (_, value) => {
+  expect(() => read({ JWT_PRIVATE_KEY: value })).toThrow('JWT_PRIVATE_KEY must be an Ed25519 private key as PKCS #8 PEM');
+});
+
+test('several signing keys may be given: the first signs', () => {
+  const [first, second] = [newSigningKey(), newSigningKey()];
+  const { signingKeys } = read({ JWT_PRIVATE_KEY: `${first}${second}` });
+  expect(signingKeys.map((key) => key.export({ type: 'pkcs8', format: 'pem' }))).toEqual([first, second]);
+});
+
+test('migrate needs the two database addresses and nothing else', () => {
+  const addresses = { DATABASE_URL: good.DATABASE_URL, MIGRATION_DATABASE_URL: 'postgres://owner:secret@127.0.0.1/identity' };
+  expect(readMigrationConfig(new Settings(addresses))).toEqual({
+    serviceUrl: addresses.DATABASE_URL,
+    ownerUrl: addresses.MIGRATION_DATABASE_URL,
+  });
+  expect(() => readMigrationConfig(new Settings(good))).toThrow('MIGRATION_DATABASE_URL is not set');
+});

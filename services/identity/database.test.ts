@@ -1,0 +1,324 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, connect, type Socket } from 'node:net';
+import pg from 'pg';
+import { v7 as uuidv7 } from 'uuid';
+import { withClient } from '../../deploy/local/databases.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { launchIdentity, newEmail, newUser, password, refusal, signingKey, startIdentity } from '../../test/identity.ts';
+import { currentRun } from '../../test/run.ts';
+import { newKeyText } from './credentials.ts';
+import { newId } from '../platform/ids.ts';
+import { migrations } from './migrations.ts';
+import { migrationNames } from './schema.ts';
+
+const isSuperuser = await withClient(currentRun().adminUrl, async (client) => {
+  const { rows } = await client.query('select rolsuper from pg_roles where rolname = current_user');
+  return rows[0].rolsuper as boolean;
+});
+
+describe('row-level security', () => {
+  const tables = ['tenants', 'memberships', 'api_keys'];
+  let database: FreshDatabase;
+  let admin: pg.Client;
+  let service: pg.Client;
+  const mine = newRows();
+  const theirs = newRows();
+
+  beforeAll(async () => {
+    database = await freshDatabase('identity', { migrated: true });
+    admin = new pg.Client({ connectionString: database.adminUrl });
+    service = new pg.Client({ connectionString: database.serviceUrl });
+    await Promise.all([admin.connect(), service.connect()]);
+    for (const each of [mine, theirs]) await within({ 'app.tenants': `{${each.tenant}}` }, () => insertAll(each));
+  });
+
+  afterAll(async () => {
+    await Promise.all([admin.end(), service.end()]);
+    await database.drop();
+  });
+
+  function newRows() {
+    return { tenant: uuidv7(), user: uuidv7(), key: uuidv7(), slug: `s-${randomBytes(8).toString('hex')}` };
+  }
+
+  async function insertAll(each: ReturnType<typeof newRows>): Promise<void> {
+    await service.query('insert into slugs values ($1, $2)', [each.slug, each.tenant]);
+    for (const table of tables) await insert(table, each);
+  }
+
+  function insert(table: string, { tenant, user, key, slug }: ReturnType<typeof newRows>): Promise<unknown> {
+    if (table === 'tenants') {
+      return service.query(`insert into tenants values ($1, 'Books', $2, 'wallet', null, 'active', now())`, [tenant, slug]);
+    }
+    if (table === 'memberships') return service.query(`insert into memberships values ($1, $2, 'owner', now())`, [tenant, user]);
+    const values = [tenant, key, '0'.repeat(64), user];
+    return service.query(`insert into api_keys values ($1, $2, 'till', null, '{accounts:read}', $3, 'last', now(), $4)`, values);
+  }
+
+  // A transaction on the one connection that served all others before it.
+  async function within<Result>(settings: Record<string, string>, work: () => Promise<Result>): Promise<Result> {
+    await service.query('begin');
+    try {
+      for (const [name, value] of Object.entries(settings)) await service.query('select set_config($1, $2, true)', [name, value]);
+      const result = await work();
+      await service.query('commit');
+      return result;
+    } catch (error) {
+      await service.query('rollback');
+      throw error;
+    }
+  }
+
+  const tenantsIn = async (table: string) =>
+    (await service.query(`select tenant_id from ${table} order by 1`)).rows.map((row) => row.tenant_id);
+  const stranger = { 'app.tenants': `{${uuidv7()}}` };
+  const empty = { 'app.tenants': '', 'app.user_id': '', 'app.key_id': '' };
+
+  describe.each(tables)('%s', (table) => {
+    test.each([
+      ['no setting', {}],
+      ['empty settings', empty],
+      ['another tenant', stranger],
+      ['no tenants', { 'app.tenants': '{}' }],
+      ['a stranger', { 'app.user_id': uuidv7(), 'app.key_id': uuidv7() }],
+    ])('with %s no row is seen, changed or deleted', async (_, settings) => {
+      await within(settings as Record<string, string>, async () => {
+        expect(await tenantsIn(table)).toEqual([]);
+        expect((await service.query(`update ${table} set created_at = now()`)).rowCount).toBe(0);
+        expect((await service.query(`delete from ${table}`)).rowCount).toBe(0);
+      });
+    });
+
+    test.each([
+      ['no setting', {}],
+      ['another tenant', stranger],
+      ['its user and its key alone', { 'app.user_id': mine.user, 'app.key_id': mine.key }],
+    ])('with %s no row is added', async (_, settings) => {
+      const more = { ...newRows(), tenant: mine.tenant, slug: mine.slug };
+      await expect(within(settings as Record<string, string>, () => insert(table, more))).rejects.toMatchObject({ code: '42501' });
+    });
+
+    test('with one tenant its rows are seen and no others, with two tenants those of both', async () => {
+      await within({ 'app.tenants': `{${mine.tenant}}` }, async () => expect(await tenantsIn(table)).toEqual([mine.tenant]));
+      await within({ 'app.tenants': `{${mine.tenant},${theirs.tenant}}` }, async () =>
+        expect(await tenantsIn(table)).toEqual([mine.tenant, theirs.tenant].sort()),
+      );
+    });
+
+    test('another tenant’s row is not changed, deleted, taken over or given away', async () => {
+      await within({ 'app.tenants': `{${mine.tenant}}` }, async () => {
+        expect((await service.query(`update ${table} set created_at = now() where tenant_id = $1`, [theirs.tenant])).rowCount).toBe(0);
+        expect((await service.query(`delete from ${table} where tenant_id = $1`, [theirs.tenant])).rowCount).toBe(0);
+      });
+      const give = () => service.query(`update ${table} set tenant_id = $1`, [theirs.tenant]);
+      await expect(within({ 'app.tenants': `{${mine.tenant}}` }, give)).rejects.toMatchObject({ code: '42501' });
+      const copy = () => service.query(`insert into ${table} select * from ${table} on conflict do nothing`);
+      await within({ 'app.tenants': `{${mine.tenant}}` }, async () => expect(await copy()).toMatchObject({ rowCount: 0 }));
+      await within({ 'app.tenants': `{${theirs.tenant}}` }, async () => expect(await tenantsIn(table)).toEqual([theirs.tenant]));
+    });
+
+    test('a conflict with another tenant’s row does not lead to it', async () => {
+      const takeOver = () =>
+        service.query(
+          table === 'tenants'
+            ? `insert into tenants values ('${theirs.tenant}', 'x', '${theirs.slug}', 'wallet', null, 'active', now())
+               on conflict (tenant_id) do update set name = 'taken'`
+            : table === 'memberships'
+              ? `insert into memberships values ('${theirs.tenant}', '${theirs.user}', 'owner', now())
+               on conflict (tenant_id, user_id) do update set role = 'member'`
+              : `insert into api_keys values ('${theirs.tenant}', '${theirs.key}', 'x', null, '{accounts:read}', repeat('1', 64), 'last', now(), '${mine.user}')
+               on conflict (tenant_id, id) do update set hash = repeat('1', 64)`,
+        );
+      await expect(within({ 'app.tenants': `{${mine.tenant}}` }, takeOver)).rejects.toMatchObject({ code: '42501' });
+    });
+  });
+
+  test('a user sees his memberships and their tenants, no keys, and changes nothing', async () => {
+    await within({ 'app.user_id': mine.user }, async () => {
+      expect(await tenantsIn('memberships')).toEqual([mine.tenant]);
+      expect(await tenantsIn('tenants')).toEqual([mine.tenant]);
+      expect(await tenantsIn('api_keys')).toEqual([]);
+      for (const table of ['memberships', 'tenants']) {
+        expect((await service.query(`update ${table} set created_at = now()`)).rowCount).toBe(0);
+        expect((await service.query(`delete from ${table}`)).rowCount).toBe(0);
+      }
+    });
+  });
+
+  test('a key sees itself and its tenant, no memberships, and changes nothing', async () => {
+    await within({ 'app.key_id': mine.key }, async () => {
+      expect(await tenantsIn('api_keys')).toEqual([mine.tenant]);
+      expect(await tenantsIn('tenants')).toEqual([mine.tenant]);
+      expect(await tenantsIn('memberships')).toEqual([]);
+      for (const table of ['api_keys', 'tenants']) {
+        expect((await service.query(`update ${table} set created_at = now()`)).rowCount).toBe(0);
+        expect((await service.query(`delete from ${table}`)).rowCount).toBe(0);
+      }
+    });
+  });
+
+  test('every table with tenant_id has it forced and leads its keys with it', async () => {
+    const { rows } = await admin.query(`
+      select c.relname as table, c.relrowsecurity and c.relforcerowsecurity as forced,
+             (select count(*)::int from pg_policy p where p.polrelid = c.oid) as policies,
+             (select bool_and(i.indkey[0] = a.attnum) from pg_index i where i.indrelid = c.oid and i.indisunique) as unique_keys,
+             (select bool_and(k.conkey[1] = a.attnum) from pg_constraint k where k.conrelid = c.oid and k.contype = 'f') as foreign_keys
+      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by 1`);
+    expect(rows.map((row) => row.table)).toEqual([...tables].sort());
+    for (const row of rows) {
+      expect(row).toMatchObject({ forced: true, unique_keys: true, foreign_keys: true });
+      expect(row.policies).toBeGreaterThan(0);
+    }
+  });
+
+  test('no tenant has a slug that it has not taken, and a taken slug is neither changed nor given back', async () => {
+    const thief = { ...newRows(), slug: theirs.slug };
+    await expect(within({ 'app.tenants': `{${thief.tenant}}` }, () => insert('tenants', thief))).rejects.toMatchObject({ code: '23503' });
+    await expect(service.query('update slugs set taken_by = $1', [mine.tenant])).rejects.toMatchObject({ code: '42501' });
+    await expect(service.query('delete from slugs')).rejects.toMatchObject({ code: '42501' });
+  });
+
+  test('the schema is no work of the service', async () => {
+    await expect(service.query('alter table users add column x int')).rejects.toMatchObject({ code: '42501' });
+    await expect(service.query('create table x ()')).rejects.toMatchObject({ code: '42501' });
+  });
+});
+
+describe('start', () => {
+  let database: FreshDatabase;
+  beforeAll(async () => {
+    database = await freshDatabase('identity', { migrated: true });
+  });
+  afterAll(() => database.drop());
+
+  async function failedStart(env: NodeJS.ProcessEnv, args: string[] = []): Promise<string> {
+    const { child, end } = launchIdentity(env, args);
+    expect(await child.ended).toEqual({ code: 1, signal: null });
+    const output = child.output();
+    await end();
+    expect(output.trim().split('\n')).toHaveLength(1);
+    return output.trim();
+  }
+  const settings = (databaseUrl: string) => ({
+    DATABASE_URL: databaseUrl,
+    INTERNAL_TOKEN: 'token',
+    JWT_PRIVATE_KEY: signingKey,
+    PORT: '0',
+  });
+
+  (isSuperuser ? test : test.skip)('is refused as a superuser', async () => {
+    expect(await failedStart(settings(database.adminUrl))).toMatch(/^DATABASE_URL: role \S+ is a superuser/);
+  });
+
+  test('is refused as the owner of the tables', async () => {
+    expect(await failedStart(settings(database.ownerUrl))).toMatch(/^DATABASE_URL: role \S+ owns the tables/);
+  });
+
+  (isSuperuser ? test : test.skip)('is refused as a role that row-level security does not bind', async () => {
+    const role = `${currentRun().prefix}bypass`;
+    await withClient(database.adminUrl, (client) => client.query(`create role ${role} login bypassrls password 'secret'`));
+    const url = new URL(database.serviceUrl);
+    [url.username, url.password] = [role, 'secret'];
+    expect(await failedStart(settings(url.href))).toBe(`DATABASE_URL: role ${role} has BYPASSRLS, so row-level security would not bind it`);
+    await withClient(database.adminUrl, (client) => client.query(`drop role ${role}`));
+  });
+
+  test('is refused on a schema that is older than the code', async () => {
+    const bare = await freshDatabase('identity');
+    expect(await failedStart(settings(bare.serviceUrl))).toBe('DATABASE_URL: the schema lacks 0001-users-tenants-keys: run migrate first');
+    await bare.drop();
+  });
+
+  test('is refused with a bad setting, in one line that names it, and with an unknown command', async () => {
+    expect(await failedStart({ ...settings(database.serviceUrl), JWT_PRIVATE_KEY: 'x' })).toMatch(/^JWT_PRIVATE_KEY /);
+    expect(await failedStart({ ...settings(database.serviceUrl), INTERNAL_TOKEN: '' })).toBe('INTERNAL_TOKEN is not set');
+    expect(await failedStart({ DATABASE_URL: database.serviceUrl }, ['migrate'])).toBe('MIGRATION_DATABASE_URL is not set');
+    expect(await failedStart({}, ['migrat'])).toMatch(/^unknown command migrat/);
+  });
+});
+
+describe('migrate', () => {
+  test('runs twice and at once, and leaves a schema that the service starts on', async () => {
+    const bare = await freshDatabase('identity');
+    const run = async () => {
+      const { child, end } = launchIdentity({ DATABASE_URL: bare.serviceUrl, MIGRATION_DATABASE_URL: bare.ownerUrl }, ['migrate']);
+      expect({ ...(await child.ended), output: child.output() }).toEqual({ code: 0, signal: null, output: '' });
+      await end();
+    };
+    await Promise.all([run(), run(), run()]);
+    await run();
+    const identity = await startIdentity(bare.serviceUrl);
+    await newUser(identity.client);
+    await identity.end();
+    await bare.drop();
+  });
+
+  test('the migrations are those that the service asks for', () => {
+    expect(migrations.map((migration) => migration.name)).toEqual(migrationNames);
+  });
+});
+
+test('while the database is away calls are refused as unavailable, and served again when it is back', async () => {
+  const database = await freshDatabase('identity', { migrated: true });
+  const target = new URL(database.serviceUrl);
+  const road = await openRoad(Number(target.port), target.hostname);
+  target.hostname = '127.0.0.1';
+  target.port = String(road.port);
+  const identity = await startIdentity(target.href);
+  const { client } = identity;
+  const user = await newUser(client);
+  road.cut();
+  const away = [
+    () => client.verifyApiKey({ key: newKeyText(newId('key')) }),
+    () => client.getUser({ userId: user.id }),
+    () => client.login({ email: user.email, password }),
+    () => client.register({ email: newEmail(), password, firstName: 'Ada', lastName: 'Lovelace' }),
+    () => client.createTenant({ userId: user.id, name: 'Books', slug: 'books', businessType: 'wallet' }),
+    () => client.refresh({ refreshToken: 'x' }),
+  ];
+  for (const call of away) expect(await refusal(call())).toMatchObject({ reason: 'unavailable', retryAfter: 1 });
+  await expect(client.getKeySet({})).resolves.toBeDefined();
+  road.mend();
+  expect((await client.getUser({ userId: user.id })).user).toEqual(user);
+  expect((await client.verifyApiKey({ key: newKeyText(newId('key')) })).verified).toBeUndefined();
+  await identity.end();
+  road.close();
+  await database.drop();
+});
+
+test('asked to end, it answers what is under way and exits with 0', async () => {
+  const database = await freshDatabase('identity', { migrated: true });
+  const identity = await startIdentity(database.serviceUrl);
+  const calls = Array.from({ length: 10 }, () => newUser(identity.client));
+  await calls[0];
+  identity.child.signal('SIGTERM');
+  expect((await Promise.allSettled(calls)).map((call) => call.status)).toEqual(Array(10).fill('fulfilled'));
+  expect(await identity.child.ended).toEqual({ code: 0, signal: null });
+  await identity.end();
+  await database.drop();
+});
+
+// A way to the database that can be cut: connections break, new ones are refused.
+async function openRoad(port: number, host: string): Promise<{ port: number; cut(): void; mend(): void; close(): void }> {
+  const sockets = new Set<Socket>();
+  let open = true;
+  const keep = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => socket.destroy());
+  };
+  const server = createServer((near) => {
+    keep(near);
+    if (!open) return void near.destroy();
+    const far = connect(port, host);
+    keep(far);
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const cut = () => {
+    open = false;
+    for (const socket of sockets) socket.destroy();
+  };
+  return { port: (server.address() as { port: number }).port, cut, mend: () => (open = true), close: () => (cut(), server.close()) };
+}

@@ -1,0 +1,141 @@
+import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { refusalOf } from '../platform/caller.ts';
+import { newId } from '../platform/ids.ts';
+
+let database: FreshDatabase;
+let identity: RunningIdentity;
+let client: RunningIdentity['client'];
+let userId: string;
+
+beforeAll(async () => {
+  database = await freshDatabase('identity', { migrated: true });
+  identity = await startIdentity(database.serviceUrl);
+  client = identity.client;
+  userId = (await newUser(client)).id;
+});
+
+afterAll(async () => {
+  await identity.end();
+  await database.drop();
+});
+
+const books = { name: 'Books', businessType: 'wallet' };
+
+test('a new tenant is active, keeps what was sent, and its creator is its owner', async () => {
+  const slug = newSlug();
+  const { tenant } = await client.createTenant({ userId, ...books, slug, description: 'of Ada' });
+  expect(tenant).toMatchObject({ name: 'Books', slug, businessType: 'wallet', description: 'of Ada', status: 'active' });
+  expect(tenant!.id).toMatch(/^tenant_[0-9a-z]{26}$/);
+  expect(await client.verifyTenantMember({ userId, tenantId: tenant!.id })).toMatchObject({ role: 'owner' });
+});
+
+test('a description that was not sent is absent', async () => {
+  expect((await client.createTenant({ userId, ...books, slug: newSlug() })).tenant!.description).toBeUndefined();
+});
+
+test('a slug is taken once, by whomever', async () => {
+  const slug = newSlug();
+  const { tenant } = await client.createTenant({ userId, ...books, slug });
+  const other = await newUser(client);
+  for (const user of [userId, other.id]) {
+    expect(await refusal(client.createTenant({ userId: user, ...books, slug }))).toMatchObject({
+      reason: 'slug_taken',
+      field: 'slug',
+      value: slug,
+    });
+  }
+  // The refused attempts left nothing behind.
+  expect((await client.listTenants({ userId: other.id })).tenants).toEqual([]);
+  expect((await client.listTenants({ userId, limit: 1 })).tenants).toEqual([tenant]);
+});
+
+test('of tenants made with one slug at once one wins', async () => {
+  const slug = newSlug();
+  const answers = await Promise.allSettled(Array.from({ length: 5 }, () => client.createTenant({ userId, ...books, slug })));
+  expect(answers.filter((answer) => answer.status === 'fulfilled')).toHaveLength(1);
+  for (const answer of answers) {
+    if (answer.status === 'rejected') expect(refusalOf(answer.reason)?.reason).toBe('slug_taken');
+  }
+});
+
+test.each(['ab', 'A-b-c', '-abc', 'abc-', 'a--b', 'a_b', 'äbc', 'abc\n', 'a'.repeat(64)])('%j is no slug', async (slug) => {
+  expect(await refusal(client.createTenant({ userId, ...books, slug }))).toMatchObject({
+    reason: 'validation_failed',
+    field: 'slug',
+    tag: 'slug',
+  });
+});
+
+test.each(['abc', '007', 'a-b-c', 'a'.repeat(63)])('%j is a slug', async (slug) => {
+  expect((await client.createTenant({ userId, ...books, slug })).tenant!.slug).toBe(slug);
+});
+
+test.each([
+  ['name', 'required', { name: '' }],
+  ['name', 'max', { name: 'x'.repeat(256) }],
+  ['name', 'unicode', { name: '\0' }],
+  ['slug', 'required', { slug: '' }],
+  ['business_type', 'required', { businessType: '' }],
+  ['business_type', 'oneof', { businessType: 'Wallet' }],
+  ['description', 'max', { description: 'x'.repeat(1001) }],
+  ['description', 'unicode', { description: 'a\0' }],
+])('%s is refused with the tag %s', async (field, tag, change) => {
+  const info = await refusal(client.createTenant({ userId, ...books, slug: newSlug(), ...change }));
+  expect(info).toMatchObject({ reason: 'validation_failed', field, tag });
+});
+
+test('nobody makes no tenant', async () => {
+  const slug = newSlug();
+  expect((await refusal(client.createTenant({ userId: newId('user'), ...books, slug }))).reason).toBe('unauthenticated');
+  await expect(client.createTenant({ userId, ...books, slug })).resolves.toBeDefined();
+});
+
+test('the tenants of a user are his own, newest first, page by page', async () => {
+  const [ada, bob] = [await newUser(client), await newUser(client)];
+  const made: string[] = [];
+  for (let count = 0; count < 5; count++) {
+    made.unshift(await newTenant(client, ada.id));
+    await newTenant(client, bob.id);
+  }
+  const all = await client.listTenants({ userId: ada.id });
+  expect(all.tenants.map((tenant) => tenant.id)).toEqual(made);
+  expect(all.nextCursor).toBe('');
+  const pages: string[][] = [];
+  for (let cursor = ''; pages.length === 0 || cursor !== '';) {
+    const page = await client.listTenants({ userId: ada.id, limit: 2, cursor });
+    pages.push(page.tenants.map((tenant) => tenant.id));
+    cursor = page.nextCursor;
+  }
+  expect(pages).toEqual([made.slice(0, 2), made.slice(2, 4), made.slice(4)]);
+  const exact = await client.listTenants({ userId: ada.id, limit: 5 });
+  expect(exact).toMatchObject({ tenants: { length: 5 }, nextCursor: '' });
+});
+
+test.each([
+  ['limit', 'max', { limit: 101 }],
+  ['limit', 'min', { limit: -1 }],
+  ['cursor', 'id', { cursor: 'x' }],
+  ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAA!' }],
+  ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAAB' }],
+  ['cursor', 'id', { cursor: '\0' }],
+])('of a list %s is refused with the tag %s', async (field, tag, change) => {
+  expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });
+});
+
+test('nobody has tenants, and a malformed user is nobody', async () => {
+  expect((await client.listTenants({ userId: newId('user') })).tenants).toEqual([]);
+  expect((await refusal(client.listTenants({ userId: 'x' }))).reason).toBe('unauthenticated');
+});
+
+test('to others than its members a tenant does not exist', async () => {
+  const tenantId = await newTenant(client, userId);
+  const other = (await newUser(client)).id;
+  const answers = [
+    await refusal(client.verifyTenantMember({ userId: other, tenantId })),
+    await refusal(client.verifyTenantMember({ userId, tenantId: newId('tenant') })),
+    await refusal(client.verifyTenantMember({ userId, tenantId: 'tenant_x' })),
+    await refusal(client.verifyTenantMember({ userId: 'x', tenantId })),
+  ];
+  for (const answer of answers) expect(answer).toEqual({ ...answers[0], reason: 'tenant_not_found', message: 'tenant not found' });
+});
