@@ -1,10 +1,246 @@
+// The house as the tests see it: real processes on ports and databases of their own, on the PostgreSQL server of the run.
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Children, type Child, type ChildOptions, type Ending } from '../deploy/local/children.ts';
 import { createDatabase, dropDatabases, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
+import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
+import { freePort } from '../deploy/local/ports.ts';
+import { newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { currentRun } from './run.ts';
 
-/** Services that have a database. */
-export type Service = 'identity' | 'ledger';
+/** What a test may ask of its house. */
+export interface HouseOptions {
+  /** Replicas of the ledger: `ledger`, `ledger-2` … */
+  ledgers?: number;
+  /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
+  environment?: Record<string, NodeJS.ProcessEnv>;
+}
+
+/** What the gateway answered. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  /** The parsed JSON, or the text of anything else. */
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- tests look into it as it is
+  body: any;
+}
+
+/** A running house. */
+export interface House {
+  /** The gateway, `http://127.0.0.1:…`. */
+  url: string;
+  /** `host:port` of every replica. */
+  addresses: Record<Service, string[]>;
+  internalToken: string;
+  databases: Record<Service, FreshDatabase>;
+  /** Plain HTTP `/healthz`, `/readyz`, `/metrics` of one process. */
+  opsUrl(name: string): string;
+  pid(name: string): number;
+  /** Sends JSON (a string or bytes go as they are) to the gateway, with `key` as bearer token. */
+  rest(method: string, path: string, options?: RestOptions): Promise<Answer>;
+  /** Registers a new user and logs him in. */
+  signUp(): Promise<Person>;
+  /** A new tenant of that user, by default of a new one and without a chart. */
+  tenant(options?: { person?: Person; businessType?: string }): Promise<Tenant>;
+  /** A new API key's text. */
+  apiKey(tenant: Tenant, scopes?: string[]): Promise<string>;
+  /** Sends a signal; one that ends the process is waited for. */
+  kill(name: string, signal?: NodeJS.Signals): Promise<void>;
+  /** Ends a process, if it runs, and starts it anew on the same port, with more environment if given; resolves when it is ready. */
+  restart(name: string, environment?: NodeJS.ProcessEnv): Promise<void>;
+  /** Everything that a process has written since it was last started. */
+  logs(name: string): string;
+  /** Ends everything and removes its databases. Throws if a process had ended unasked. */
+  stop(): Promise<void>;
+}
+
+export interface RestOptions {
+  key?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal;
+}
+
+export interface Person {
+  id: string;
+  email: string;
+  password: string;
+  /** The JWT. */
+  token: string;
+}
+
+export interface Tenant {
+  id: string;
+  slug: string;
+  owner: Person;
+}
+
+const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
+
+/** Starts identity, ledger and gateway and resolves when all of them are ready. One house serves a whole test file. */
+export async function startHouse(options: HouseOptions = {}): Promise<House> {
+  const children = newChildren();
+  const databases = await freshDatabases();
+  const plan = await newPlan(options, databases);
+  const gatewayPort = await testPort();
+  const processes = new Map<string, { options: ChildOptions; ops: string; child?: Child; asked?: boolean }>();
+  for (const child of [
+    ...services.flatMap((service) => plan.addresses[service].map((_, replica) => serviceChild(service, replica, plan))),
+    gatewayChild('127.0.0.1', gatewayPort, plan),
+  ]) {
+    const opsPort = await testPort();
+    const more = { ...options.environment?.[child.name.replace(/-[0-9]+$/, '')], ...options.environment?.[child.name] };
+    const env = { ...child.env, OPS_PORT: String(opsPort), ...more };
+    processes.set(child.name, { options: { ...child, env }, ops: `http://127.0.0.1:${opsPort}` });
+  }
+  const found = (name: string) => {
+    const entry = processes.get(name);
+    if (!entry) throw new Error(`there is no process ${name}, but ${[...processes.keys()].join(', ')}`);
+    return entry;
+  };
+  const unasked: string[] = [];
+  const launch = (name: string) => {
+    const entry = found(name);
+    const child = children.start(entry.options);
+    entry.child = child;
+    entry.asked = false;
+    void child.ended.then((how) => {
+      if (entry.asked !== true) unasked.push(`${name} ended ${described(how)}: ${child.lastWords()}`);
+    });
+    return ready(name, child, entry.ops);
+  };
+  const end = async (name: string, signal: NodeJS.Signals) => {
+    const entry = found(name);
+    if (entry.child?.running() !== true) return;
+    const endsIt = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGQUIT'].includes(signal);
+    if (endsIt) entry.asked = true;
+    entry.child.signal(signal);
+    if (endsIt) await entry.child.ended;
+  };
+  const stop = async () => {
+    for (const entry of processes.values()) entry.asked = true;
+    const killed = await children.end();
+    await Promise.all(services.map((service) => databases[service].drop()));
+    const faults = [...unasked, ...killed.map((name) => `${name} did not stop on SIGTERM`)];
+    if (faults.length > 0) throw new Error(faults.join('; '));
+  };
+  try {
+    await Promise.all([...processes.keys()].map(launch));
+  } catch (error) {
+    await stop().catch(() => undefined);
+    throw error;
+  }
+  const url = `http://127.0.0.1:${gatewayPort}`;
+  return {
+    url,
+    addresses: plan.addresses,
+    internalToken: plan.internalToken,
+    databases,
+    opsUrl: (name) => found(name).ops,
+    pid: (name) => found(name).child?.pid ?? 0,
+    ...client(url),
+    kill: (name, signal = 'SIGKILL') => end(name, signal),
+    restart: async (name, environment = {}) => {
+      await end(name, 'SIGTERM');
+      const entry = found(name);
+      entry.options = { ...entry.options, env: { ...entry.options.env, ...environment } };
+      await launch(name);
+    },
+    logs: (name) => found(name).child?.output() ?? '',
+    stop,
+  };
+}
+
+async function newPlan(options: HouseOptions, databases: Record<Service, FreshDatabase>): Promise<HousePlan> {
+  const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1 };
+  const addresses = {} as Record<Service, string[]>;
+  for (const service of services) {
+    addresses[service] = [];
+    for (let replica = 0; replica < replicas[service]; replica += 1) addresses[service].push(`127.0.0.1:${await testPort()}`);
+  }
+  // Only what a process needs: the settings of whoever runs the tests stay out.
+  const environment = { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
+  return { addresses, databases, internalToken: newPassword(), jwtPrivateKey: newSigningKey(), environment };
+}
+
+async function freshDatabases(): Promise<Record<Service, FreshDatabase>> {
+  const entries: [Service, FreshDatabase][] = [];
+  for (const service of services) entries.push([service, await freshDatabase(service, { migrated: true })]);
+  return Object.fromEntries(entries) as Record<Service, FreshDatabase>;
+}
+
+/** Children whose output and numbers are kept in the run's directory, so that the run's end finds those that a test forgot. */
+export function newChildren(): Children {
+  const directory = mkdtempSync(join(currentRun().directory, 'house-'));
+  return new Children(directory, join(directory, 'processes.json'));
+}
+
+/** A free port that no other test worker looks at. */
+export function testPort(): Promise<number> {
+  return freePort(Number(process.env['JEST_WORKER_ID'] ?? 1) % 8, 8);
+}
+
+async function ready(name: string, child: Child, ops: string): Promise<void> {
+  for (const until = Date.now() + 45_000; child.running(); await pause(50)) {
+    const answer = await fetch(`${ops}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+    await answer?.body?.cancel();
+    if (answer?.ok) return;
+    if (Date.now() > until) throw new Error(`${name} is not ready after 45 s: ${child.output().slice(-2000)}`);
+  }
+  throw new Error(`${name} ended at its start: ${child.output().slice(-2000)}`);
+}
+
+function described({ code, signal }: Ending): string {
+  return signal ?? `with status ${String(code)}`;
+}
+
+function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
+  const rest: House['rest'] = async (method, path, { key, body, headers, signal } = {}) => {
+    const raw = typeof body === 'string' || body instanceof Uint8Array;
+    const answer = await fetch(url + path, {
+      method,
+      headers: {
+        ...(key !== undefined && { authorization: `Bearer ${key}` }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: raw ? (body as string) : JSON.stringify(body) }),
+      ...(signal && { signal }),
+    });
+    const text = await answer.text();
+    const json = answer.headers.get('content-type')?.includes('json') === true && text !== '';
+    return { status: answer.status, headers: answer.headers, body: json ? JSON.parse(text) : text };
+  };
+  const made = async (path: string, key: string | undefined, body: unknown) => {
+    const answer = await rest('POST', path, { body, ...(key !== undefined && { key }) });
+    if (answer.status > 201) throw new Error(`POST ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body.data;
+  };
+  const signUp: House['signUp'] = async () => {
+    const email = `user-${randomBytes(6).toString('hex')}@example.com`;
+    const password = newPassword();
+    await made('/v1/auth/register', undefined, { email, password, first_name: 'Ada', last_name: 'Lovelace' });
+    const { token, user } = await made('/v1/auth/login', undefined, { email, password });
+    return { id: user.id, email, password, token };
+  };
+  return {
+    rest,
+    signUp,
+    tenant: async ({ person, businessType = 'wallet' } = {}) => {
+      const owner = person ?? (await signUp());
+      const slug = `tenant-${randomBytes(6).toString('hex')}`;
+      const { tenant } = await made('/v1/tenants', owner.token, { name: slug, slug, business_type: businessType });
+      return { id: tenant.id, slug, owner };
+    },
+    apiKey: async (tenant, scopes = everyScope) => {
+      const data = await made(`/v1/tenants/${tenant.id}/api-keys`, tenant.owner.token, { name: 'test', scopes });
+      return data.api_key.key;
+    },
+  };
+}
 
 /** A database that no other test sees. */
 export interface FreshDatabase extends ServiceDatabase {
@@ -47,6 +283,7 @@ async function migratedTemplate(service: Service): Promise<string> {
     if ((found.rowCount ?? 0) > 0) return;
     const database = await createDatabase(adminUrl, plan);
     const migrate = spawnSync(process.execPath, [`services/${service}/main.ts`, 'migrate'], {
+      cwd: root,
       env: { PATH: process.env['PATH'], DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl },
       encoding: 'utf8',
     });

@@ -27,7 +27,7 @@ const directoryPrefix = 'ledger-test-';
 let children: Children | undefined;
 
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
-export async function beginRun(): Promise<void> {
+export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {
   await endDeadRuns();
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
   writeFileSync(join(directory, 'run.json'), JSON.stringify(identify('jest', process.pid)));
@@ -42,7 +42,7 @@ export async function beginRun(): Promise<void> {
       directory: join(directory, 'server', 'postgres'),
       port: await freePort(),
       password,
-      sharedBuffers: '128MB',
+      sharedBuffers,
       children,
       say: () => undefined,
     });

@@ -2,4 +2,6 @@
 import { beginRun } from './run.ts';
 
 // eslint-disable-next-line no-restricted-exports -- jest reads the default export
-export default beginRun;
+export default async function setUp(): Promise<void> {
+  await beginRun();
+}
