@@ -190,7 +190,12 @@ export function unknownAccount(code: string): Refusal {
   return new Refusal('account_not_found', `account ${code} not found`);
 }
 
-type Locked = { head: Head; nowMs: number; from: bigint };
+interface Locked {
+  head: Head;
+  nowMs: number;
+  /** Where the head stood. */
+  from: bigint;
+}
 
 async function lock(client: Client, tenant: string, how: { make: true } | { make: false; code: string }): Promise<Locked> {
   const locked = await lockHead(client, tenant, how.make);
@@ -262,7 +267,7 @@ function changesOf(account: AccountRecord, change: AccountChange): string[] {
 // The record after a change: one version more, everything that is not wanted otherwise as before.
 function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: string | undefined }, atMs: number): AccountRecord {
   const after = clone(AccountRecordSchema, account);
-  for (const [field, value] of Object.entries(wanted)) {
+  for (const [field, value] of Object.entries(wanted) as [string, unknown][]) {
     if (value !== undefined) Object.assign(after, { [field]: value });
   }
   if (after.description === '') after.description = undefined;

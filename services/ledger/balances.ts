@@ -26,8 +26,7 @@ interface BalanceRow extends HolderRow {
 }
 
 // The currency that is meant: the one asked for, or the account's only one.
-function currencyMeant(code: string, account: HolderRow | undefined, asked: string): string {
-  if (!account) throw unknownAccount(code);
+function currencyMeant(code: string, account: HolderRow, asked: string): string {
   const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = asked) =>
     new Refusal(reason, message, { field, tag, value });
   if (account.is_group) {
@@ -55,8 +54,9 @@ export async function getBalance(pool: Pool, tenant: string, code: string, curre
     values: [tenant, code, currency],
   });
   const row = rows[0];
+  if (!row) throw unknownAccount(code);
   const held = currencyMeant(code, row, currency);
-  const { id, normal_balance, debits, credits, pending_debits, pending_credits, version, updated_ms } = row as BalanceRow;
+  const { id, normal_balance, debits, credits, pending_debits, pending_credits, version, updated_ms } = row;
   const [ins, outs, pendingIns, pendingOuts] = [debits, credits, pending_debits, pending_credits].map((sum) => BigInt(sum ?? 0)) as [
     bigint,
     bigint,
@@ -123,6 +123,7 @@ export async function listBalanceHistory(
       order by e.sequence desc, e.position desc limit ${query.value(limit + 1)}`,
     values: query.values,
   });
+  if (!holders[0]) throw unknownAccount(code);
   currencyMeant(code, holders[0], currency);
   const { page, nextCursor } = cut(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
   const history = page.map((row) =>

@@ -16,7 +16,7 @@ import { accountTypes, businessTypes } from './templates.ts';
 import { checkedCode, checkedId, checkedMetadata, checkedText } from './wire.ts';
 
 /** The handlers of charts, accounts, balances and of everything that only reads. They throw {@link Refusal}. */
-export function chartAndReads(pool: Pool) {
+export function chartAndReads(pool: Pool): Partial<ServiceImpl<typeof LedgerService>> {
   return {
     async setUpChart(request) {
       const tenant = tenantOf(request);
@@ -94,7 +94,7 @@ export function chartAndReads(pool: Pool) {
       if (afterSequence < 0n) throw invalid('after_sequence', 'min', afterSequence.toString(), 'after_sequence must not be below zero');
       return listEvents(pool, tenantOf(request), afterSequence, checkedLimit(request.limit));
     },
-  } satisfies Partial<ServiceImpl<typeof LedgerService>>;
+  };
 }
 
 function invalid(field: string, tag: string, value: string, message: string): Refusal {

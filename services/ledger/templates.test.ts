@@ -1,7 +1,7 @@
 import type { AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { toMinor } from '../platform/money.ts';
-import { businessTypes, normalSide, templates, type BusinessType, type TemplateAccount } from './templates.ts';
+import { businessTypes, normalSide, templates, type BusinessType } from './templates.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ describe.each(businessTypes)('the template of %s', (business) => {
     lines.forEach((line, place) => {
       expect(line.code).toMatch(/^[A-Z][A-Z0-9-]{0,63}$/);
       if (line.parentCode === null) return;
-      const parent = byCode.get(line.parentCode) as TemplateAccount;
+      const parent = byCode.get(line.parentCode)!;
       expect(lines.indexOf(parent)).toBeLessThan(place);
       expect(parent).toMatchObject({ isGroup: true, type: line.type });
     });
@@ -187,7 +187,7 @@ test.each(businessTypes)(
     const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true });
     expect(accounts.map((node) => node.account?.accountCode)).toEqual(['ASSETS', 'LIABILITIES', 'EQUITY', 'REVENUE', 'EXPENSES']);
     const total = (code: string, currency: string) => {
-      const node = accounts.find((each) => each.account?.accountCode === code) as AccountNode;
+      const node = accounts.find((each) => each.account?.accountCode === code)!;
       return minor(node.balances.find((each) => each.currency === currency)?.balance ?? '0.00');
     };
     const used = new Set(accounts.flatMap((node) => node.balances.map((each) => each.currency)));

@@ -305,8 +305,9 @@ export const templates: Record<BusinessType, readonly TemplateAccount[]> = {
 
 /** The account that balances single entries in a currency, for a tenant without a chart; a template puts it below its own group. */
 export function suspenseLine(currency: string): TemplateAccount {
-  const line = suspense.children?.find((each) => each.currency === currency) as Line;
-  return accountsOf(line, 'liability', null)[0] as TemplateAccount;
+  const line = suspense.children?.find((each) => each.currency === currency);
+  if (!line) throw new Error(`no suspense account is in ${currency}`);
+  return accountOf(line, 'liability', null);
 }
 
 function chart(lines: Record<AccountType, Line[]>): TemplateAccount[] {
@@ -321,7 +322,11 @@ function chart(lines: Record<AccountType, Line[]>): TemplateAccount[] {
 }
 
 function accountsOf(line: Line, type: AccountType, parentCode: string | null): TemplateAccount[] {
-  const own: TemplateAccount = {
+  return [accountOf(line, type, parentCode), ...(line.children ?? []).flatMap((child) => accountsOf(child, type, line.code))];
+}
+
+function accountOf(line: Line, type: AccountType, parentCode: string | null): TemplateAccount {
+  return {
     code: line.code,
     name: line.name,
     type,
@@ -332,5 +337,4 @@ function accountsOf(line: Line, type: AccountType, parentCode: string | null): T
     allowNegative: line.allowNegative ?? true,
     system: line.system ?? false,
   };
-  return [own, ...(line.children ?? []).flatMap((child) => accountsOf(child, type, line.code))];
 }

@@ -1,0 +1,248 @@
+import pg from 'pg';
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { newId, toUuid } from '../platform/ids.ts';
+
+let ledger: RunningLedger;
+beforeAll(async () => {
+  ledger = await startLedger();
+});
+afterAll(() => ledger.end());
+
+async function tenantWith(...codes: string[]): Promise<string> {
+  const { tenantId } = newTenant();
+  for (const accountCode of codes) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+  return tenantId;
+}
+
+interface More {
+  reference?: string;
+  idempotencyKey?: string;
+  metadata?: string;
+}
+
+async function post(tenantId: string, lines: string[], more: More = {}): Promise<Transaction> {
+  const { transaction } = await ledger.client.postTransaction({ posting: { tenantId, entries: entries(...lines), ...more } });
+  return transaction!;
+}
+
+/** Every page of a list, in turn. */
+async function walk<Item>(read: (cursor: string) => Promise<{ items: Item[]; nextCursor: string }>): Promise<Item[]> {
+  const all: Item[] = [];
+  let cursor = '';
+  do {
+    const page = await read(cursor);
+    all.push(...page.items);
+    cursor = page.nextCursor;
+  } while (cursor !== '');
+  return all;
+}
+
+const list = (tenantId: string, filter: object, limit = 3) =>
+  walk(async (cursor) => {
+    const { transactions, nextCursor } = await ledger.client.listTransactions({ tenantId, limit, cursor, ...filter });
+    expect(transactions.length).toBeLessThanOrEqual(limit);
+    return { items: transactions, nextCursor };
+  });
+
+test('a transaction is read as it was posted, and says what reversed it', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const more = { reference: 'INV-1', idempotencyKey: 'k', metadata: '{"n":1}' };
+  const posted = await post(tenantId, ['a debit 2.50 NGN', 'b credit 2.50 NGN'], more);
+  const read = async () => (await ledger.client.getTransaction({ tenantId, transactionId: posted.transactionId })).transaction;
+  expect(await read()).toEqual(posted);
+  expect(posted).toMatchObject({ ...more, kind: 'double', status: 'posted', amount: '2.50', currency: 'NGN', sequence: 3n });
+  const { transaction } = await ledger.client.reverseTransaction({ tenantId, transactionId: posted.transactionId });
+  expect(await read()).toEqual({ ...posted, reversedBy: transaction?.transactionId });
+  expect(transaction).toMatchObject({ kind: 'reversal', reverses: posted.transactionId });
+  const again = await post(tenantId, ['a debit 2.50 NGN', 'b credit 2.50 NGN'], more);
+  expect(again).toEqual({ ...posted, reversedBy: transaction?.transactionId });
+});
+
+test('a transaction of another tenant, or of nobody, is not found', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const { transactionId } = await post(tenantId, ['a debit 1.00 NGN', 'b credit 1.00 NGN']);
+  for (const request of [
+    { tenantId: newTenant().tenantId, transactionId },
+    { tenantId, transactionId: newId('txn') },
+  ]) {
+    expect(await refusal(ledger.client.getTransaction(request))).toMatchObject({ reason: 'transaction_not_found', field: undefined });
+  }
+  expect(await refusal(ledger.client.getTransaction({ tenantId, transactionId: 'txn_1' }))).toMatchObject({ tag: 'id' });
+});
+
+test('transactions are listed newest first by every combination of filters, page by page', async () => {
+  const tenantId = await tenantWith('a', 'b', 'c', 'd');
+  const other = await tenantWith('a', 'b');
+  await post(other, ['a debit 1.00 NGN', 'b credit 1.00 NGN'], { reference: 'odd' });
+  const posted: Transaction[] = [];
+  for (let turn = 0; turn < 24; turn++) {
+    const [from, to] = [
+      ['a', 'b'],
+      ['b', 'c'],
+      ['c', 'a'],
+    ][turn % 3] as [string, string];
+    const currency = turn % 4 === 0 ? 'USD' : 'NGN';
+    const lines = [`${to} debit 1.00 ${currency}`, `${from} credit 0.40 ${currency}`, `${from} credit 0.60 ${currency}`];
+    // Two currencies at once, now and then.
+    if (turn % 5 === 0) lines.push('d debit 1.00 EUR', 'a credit 1.00 EUR');
+    posted.push(await post(tenantId, lines, { idempotencyKey: `k${turn}`, ...(turn % 2 === 0 ? {} : { reference: 'odd' }) }));
+  }
+  posted.reverse();
+  const codes = [undefined, 'a', 'b', 'c', 'd', 'nobody'];
+  const currencies = [undefined, 'NGN', 'USD', 'EUR', 'GBP'];
+  for (const accountCode of codes) {
+    for (const currency of currencies) {
+      for (const reference of [undefined, 'odd']) {
+        const filter = { ...(accountCode && { accountCode }), ...(currency && { currency }), ...(reference && { reference }) };
+        const expected = posted.filter(
+          (each) =>
+            each.entries.some(
+              (entry) => (!accountCode || entry.accountCode === accountCode) && (!currency || entry.currency === currency),
+            ) &&
+            (!reference || each.reference === reference),
+        );
+        expect(await list(tenantId, filter)).toEqual(expected);
+      }
+    }
+  }
+  expect(await list(tenantId, { idempotencyKey: 'k7' })).toEqual([posted.find((each) => each.idempotencyKey === 'k7')]);
+  expect(await list(tenantId, { idempotencyKey: 'k7', currency: 'GBP' })).toEqual([]);
+  expect(await list(tenantId, {}, 100)).toEqual(posted);
+  const page = await ledger.client.listTransactions({ tenantId, limit: 24 });
+  expect(page.nextCursor).toBe('');
+});
+
+test('a time finds its place in the log to the millisecond, start inclusive and end exclusive', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  for (let turn = 0; turn < 20; turn++) await post(tenantId, ['a debit 1.00 NGN', 'b credit 1.00 NGN']);
+  // Times of a real log are not to be chosen, so the table's are set, as its owner might: some equal, some far apart.
+  const owner = new pg.Client({ connectionString: ledger.database.adminUrl });
+  await owner.connect();
+  const first = 1_700_000_000_000;
+  for (const table of ['log', 'transactions']) {
+    await owner.query(`update ${table} set created_at = to_timestamp(($1::bigint + (sequence / 3) * 1001) / 1000.0) where tenant_id = $2`, [
+      first,
+      toUuid('tenant', tenantId),
+    ]);
+  }
+  await owner.end();
+  const all = await list(tenantId, {}, 100);
+  expect(all).toHaveLength(20);
+  const times = [...new Set(all.map((each) => each.createdMs))];
+  expect(times.length).toBeGreaterThan(5);
+  for (const time of times.flatMap((each) => [each - 1n, each, each + 1n])) {
+    expect(await list(tenantId, { startMs: time })).toEqual(all.filter((each) => each.createdMs >= time));
+    expect(await list(tenantId, { endMs: time })).toEqual(all.filter((each) => each.createdMs < time));
+    const within = (at: bigint) => at >= time && at < time + 2002n;
+    const span = { startMs: time, endMs: time + 2002n };
+    expect(await list(tenantId, { ...span, accountCode: 'a' })).toEqual(all.filter((each) => within(each.createdMs)));
+    const history = await ledger.client.listBalanceHistory({ tenantId, accountCode: 'b', currency: 'NGN', ...span });
+    expect(history.history.map((each) => each.transactionId)).toEqual(
+      all.filter((each) => within(each.createdMs)).map((each) => each.transactionId),
+    );
+  }
+  expect(await list(tenantId, { startMs: 253_402_300_799_999n })).toEqual([]);
+  expect(await list(tenantId, { endMs: 0n })).toEqual([]);
+  expect(await list(newTenant().tenantId, { startMs: 0n, endMs: 1n })).toEqual([]);
+  expect(await refusal(ledger.client.listTransactions({ tenantId, startMs: -1n }))).toMatchObject({ field: 'start_date', tag: 'datetime' });
+});
+
+test('a balance is signed in the account’s normal direction, and counts its postings', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  await ledger.client.createAccount({ tenantId, accountCode: 'debt', name: 'Debt', type: 'liability', currency: 'USD' });
+  await post(tenantId, ['a debit 3.00 USD', 'debt credit 3.00 USD']);
+  await post(tenantId, ['a credit 5.00 USD', 'debt debit 2.00 USD', 'debt debit 3.00 USD']);
+  const read = async (accountCode: string, currency = '') => (await ledger.client.getBalance({ tenantId, accountCode, currency })).balance;
+  const debt = await read('debt');
+  expect(debt).toMatchObject({ balance: '-2.00', debits: '5.00', credits: '3.00', available: '-2.00', version: 2n, currency: 'USD' });
+  expect(debt).toMatchObject({ pendingDebits: '0.00', pendingCredits: '0.00', accountCode: 'debt' });
+  expect(await read('debt', 'USD')).toEqual(debt);
+  expect(await read('a', 'USD')).toMatchObject({ balance: '-2.00', debits: '3.00', credits: '5.00', version: 2n });
+  const never = await read('b', 'GBP');
+  expect(never).toMatchObject({ balance: '0.00', debits: '0.00', credits: '0.00', available: '0.00', version: 0n, currency: 'GBP' });
+  expect(never?.updatedMs).toBeUndefined();
+  const { transactions } = await ledger.client.listTransactions({ tenantId });
+  expect(debt?.updatedMs).toBe(transactions[0]?.createdMs);
+});
+
+test('a balance that no account has is refused', async () => {
+  const tenantId = await tenantWith('a');
+  await ledger.client.createAccount({ tenantId, accountCode: 'group', name: 'Group', type: 'asset', isGroup: true });
+  await ledger.client.createAccount({ tenantId, accountCode: 'pounds', name: 'Pounds', type: 'asset', currency: 'GBP' });
+  const asks = [
+    [
+      { accountCode: 'nobody', currency: 'NGN' },
+      { reason: 'account_not_found', field: undefined },
+    ],
+    [
+      { accountCode: '?', currency: 'NGN' },
+      { reason: 'account_not_found', field: undefined },
+    ],
+    [
+      { accountCode: 'group', currency: 'NGN' },
+      { reason: 'account_is_group', field: 'account_code' },
+    ],
+    [{ accountCode: 'a' }, { reason: 'validation_failed', field: 'currency', tag: 'required' }],
+    [
+      { accountCode: 'a', currency: 'ngn' },
+      { reason: 'validation_failed', field: 'currency', tag: 'oneof' },
+    ],
+    [
+      { accountCode: 'pounds', currency: 'NGN' },
+      { reason: 'currency_not_allowed', field: 'currency', value: 'NGN' },
+    ],
+  ] as const;
+  for (const [ask, refused] of asks) {
+    expect(await refusal(ledger.client.getBalance({ tenantId, ...ask }))).toMatchObject(refused);
+    expect(await refusal(ledger.client.listBalanceHistory({ tenantId, ...ask }))).toMatchObject(refused);
+  }
+});
+
+test('the history of a balance is its entries, newest first, each with the balance after it', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const posted: Transaction[] = [];
+  for (let turn = 1; turn <= 5; turn++) {
+    posted.push(await post(tenantId, [`a debit ${turn}.00 NGN`, 'a credit 0.50 NGN', `b credit ${turn}.00 NGN`, 'b debit 0.50 NGN']));
+    await post(tenantId, ['a debit 1.00 USD', 'b credit 1.00 USD']);
+  }
+  const expected = posted
+    .flatMap((transaction) =>
+      transaction.entries
+        .filter((entry) => entry.accountCode === 'a')
+        .map(({ side, amount, balanceAfter }) => {
+          const { transactionId, sequence, createdMs } = transaction;
+          return { transactionId, sequence, side, amount, balanceAfter, createdMs };
+        }),
+    )
+    .reverse();
+  const history = await walk(async (cursor) => {
+    const page = await ledger.client.listBalanceHistory({ tenantId, accountCode: 'a', currency: 'NGN', limit: 3, cursor });
+    return { items: page.history, nextCursor: page.nextCursor };
+  });
+  expect(history).toMatchObject(expected);
+  expect(history).toHaveLength(10);
+  expect(history[0]?.balanceAfter).toBe('12.50');
+  const bad = ledger.client.listBalanceHistory({ tenantId, accountCode: 'a', currency: 'NGN', cursor: history[0]?.transactionId ?? '' });
+  expect(await refusal(bad)).toMatchObject({ field: 'cursor' });
+  const { nextCursor } = await ledger.client.listTransactions({ tenantId, limit: 1 });
+  const foreign = ledger.client.listBalanceHistory({ tenantId, accountCode: 'a', currency: 'NGN', cursor: nextCursor });
+  expect(await refusal(foreign)).toMatchObject({ field: 'cursor' });
+});
+
+test('the log is read oldest first in one chain, from any place', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  for (let turn = 0; turn < 5; turn++) await post(tenantId, ['a debit 1.00 NGN', 'b credit 1.00 NGN']);
+  const { events, hasMore } = await ledger.client.listEvents({ tenantId });
+  expect(hasMore).toBe(false);
+  expect(events.map((event) => event.sequence)).toEqual([1n, 2n, 3n, 4n, 5n, 6n, 7n]);
+  expect(Buffer.from(events[0]?.previousHash ?? []).toString('hex')).toBe('0'.repeat(64));
+  for (let place = 1; place < events.length; place++) expect(events[place]?.previousHash).toEqual(events[place - 1]?.hash);
+  for (let after = 0n; after <= 8n; after++) {
+    const page = await ledger.client.listEvents({ tenantId, afterSequence: after, limit: 3 });
+    expect(page.events).toEqual(events.slice(Number(after), Number(after) + 3));
+    expect(page.hasMore).toBe(after + 3n < 7n);
+  }
+  expect(await refusal(ledger.client.listEvents({ tenantId, afterSequence: -1n }))).toMatchObject({ field: 'after_sequence', tag: 'min' });
+  expect((await ledger.client.listEvents({ tenantId: newTenant().tenantId })).events).toEqual([]);
+});
