@@ -123,10 +123,11 @@ export function headOf(row: HeadRow): Head {
 }
 
 /**
- * Writes what was appended and the heads' new ends, in two statements sent together. `from` is the sequence each head was locked at; a head
- * that is elsewhere rolls the transaction back.
+ * Writes what was appended and the heads' new ends, in statements sent together. `from` is the sequence each head was locked at; a head that
+ * is elsewhere rolls the transaction back.
  */
 export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; from: bigint }[]): Promise<unknown> {
+  const groups = Map.groupBy(heads, ({ head, from }) => head.sequence - from);
   return Promise.all([
     client.query({
       name: 'append_log',
@@ -146,23 +147,30 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
         rows.map((row) => row.hash),
       ],
     }),
-    client.query({
-      name: 'move_heads',
-      text: `with moved as (
-          update heads set sequence = s, hash = h, last_at = to_timestamp(l / 1000.0), chart = c
-          from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bytea[], $5::float8[], $6::text[]) as new (t, f, s, h, l, c)
-          where tenant_id = t and sequence = f returning 1)
-        select must_change($7, (select count(*) from moved), 'heads')`,
-      values: [
-        heads.map(({ head }) => head.tenant),
-        heads.map(({ from }) => from),
-        heads.map(({ head }) => head.sequence),
-        heads.map(({ head }) => head.hash),
-        heads.map(({ head }) => head.lastMs),
-        heads.map(({ head }) => head.chart),
-        heads.length,
-      ],
-    }),
+    // An insert that conflicts goes by the primary key whatever the planner thinks, as an update with a join does not.
+    ...[...groups].map(([events, moved]) =>
+      client.query({
+        name: 'move_heads',
+        text: `with moved as (
+            insert into heads (tenant_id, sequence, hash, last_at, chart)
+            select t, s, h, to_timestamp(l / 1000.0), c
+            from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::float8[], $5::text[]) as new (t, s, h, l, c)
+            on conflict (tenant_id) do update
+              set sequence = excluded.sequence, hash = excluded.hash, last_at = excluded.last_at, chart = excluded.chart
+            where heads.sequence = excluded.sequence - $6
+            returning xmax <> 0 as updated)
+          select must_change($7, (select count(*) from moved where updated), 'heads')`,
+        values: [
+          moved.map(({ head }) => head.tenant),
+          moved.map(({ head }) => head.sequence),
+          moved.map(({ head }) => head.hash),
+          moved.map(({ head }) => head.lastMs),
+          moved.map(({ head }) => head.chart),
+          events,
+          moved.length,
+        ],
+      }),
+    ),
   ]);
 }
 
