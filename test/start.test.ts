@@ -1,0 +1,254 @@
+// `npm start` as its user meets it: what it prints, how it ends, what it leaves behind.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { root } from '../deploy/local/plan.ts';
+import { testPort } from './house.ts';
+
+// Every process of a house started here carries this in its environment.
+const mark = randomUUID();
+const directory = mkdtempSync(join(tmpdir(), 'ledger-start-'));
+const dataDirectory = join(directory, 'data');
+let environment: NodeJS.ProcessEnv;
+
+interface Start {
+  process: ChildProcess;
+  /** What it has printed so far, on both streams. */
+  output: () => string;
+  errors: () => string[];
+  /** Resolves with the address of the `ready` line, rejects if the process ends before. */
+  ready: Promise<string>;
+  ended: Promise<number | null>;
+}
+
+function start(more: NodeJS.ProcessEnv = {}, command = ['node', 'deploy/local/start.ts']): Start {
+  const [file = '', ...args] = command;
+  // A group of its own, as a shell gives to what it starts.
+  const child = spawn(file, args, { cwd: root, env: { ...environment, ...more }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  let [out, errors] = ['', ''];
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const ready = new Promise<string>((resolve, reject) => {
+    child.stdout.on('data', (chunk: Buffer) => {
+      out += chunk.toString();
+      const address = /^ready (.*)$/m.exec(out)?.[1];
+      if (address !== undefined) resolve(address);
+    });
+    void ended.then((status) => reject(new Error(`ended with ${String(status)}: ${out}${errors}`)));
+  });
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  ready.catch(() => undefined);
+  const lines = () => errors.split('\n').filter((line) => line !== '' && !line.startsWith('npm warn'));
+  return { process: child, output: () => out + errors, errors: lines, ready, ended };
+}
+
+/** Processes of this file's houses that run now: pid and command line. */
+function left(): { pid: number; command: string }[] {
+  const read = (file: string) => {
+    try {
+      return readFileSync(file, 'latin1');
+    } catch {
+      return '';
+    }
+  };
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0)
+    .map((pid) => ({ pid, command: read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ') }))
+    .filter(({ pid, command }) => read(`/proc/${pid}/environ`).includes(mark) || command.includes(directory));
+}
+
+async function nothingLeft(): Promise<void> {
+  // What the kernel ends for a killed parent takes a moment.
+  for (const until = Date.now() + 15_000; left().length > 0 && Date.now() < until;) await pause(50);
+  expect(left()).toEqual([]);
+}
+
+function killAll(): void {
+  for (const { pid } of left()) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It has ended with its parent.
+    }
+  }
+}
+
+function pidOf(part: string): number {
+  const found = left().find(({ command }) => command.includes(part));
+  if (!found) throw new Error(`nothing runs with ${part}`);
+  return found.pid;
+}
+
+async function login(address: string): Promise<number> {
+  const body = JSON.stringify({ email: 'ada@example.com', password: 'a long password' });
+  return (await fetch(`${address}/v1/auth/login`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
+}
+
+async function register(address: string): Promise<number> {
+  const body = JSON.stringify({ email: 'ada@example.com', password: 'a long password', first_name: 'Ada', last_name: 'L' });
+  return (await fetch(`${address}/v1/auth/register`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
+}
+
+/** The start must fail with status 1 and one line on standard error that matches, and leave nothing running. */
+async function expectRefusal(attempt: Start, line: RegExp): Promise<void> {
+  expect(await attempt.ended).toBe(1);
+  expect(attempt.errors()).toEqual([expect.stringMatching(line)]);
+}
+
+beforeAll(async () => {
+  environment = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    LEDGER_TEST_MARK: mark,
+    DATA_DIR: dataDirectory,
+    PORT: String(await testPort()),
+    IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
+    LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+  };
+});
+
+afterAll(async () => {
+  for (const { pid } of left()) process.kill(pid, 'SIGKILL');
+  for (const until = Date.now() + 10_000; left().length > 0 && Date.now() < until;) await pause(50);
+  rmSync(directory, { recursive: true, force: true });
+});
+
+// The tests stand in order: the data directory of the first is the one of the rest.
+describe('npm start', () => {
+  test('prints where it is ready, answers there, and ends with 0 when npm alone is told to', async () => {
+    const house = start({}, ['npm', 'start']);
+    const address = await house.ready;
+    expect(address).toBe(`http://127.0.0.1:${String(environment['PORT'])}`);
+    expect(await register(address)).toBe(201);
+    for (const file of ['secrets.json', 'databases.json', 'lock']) expect(statSync(join(dataDirectory, file)).mode & 0o077).toBe(0);
+    house.process.kill('SIGTERM');
+    expect(await house.ended).toBe(0);
+    expect(house.errors()).toEqual([]);
+    await nothingLeft();
+  });
+
+  test('finds its data again, and ends with 0 when its whole group is interrupted', async () => {
+    const house = start({}, ['npm', 'start']);
+    expect(await login(await house.ready)).toBe(200);
+    process.kill(-house.process.pid!, 'SIGINT');
+    expect(await house.ended).toBe(0);
+    expect(house.errors()).toEqual([]);
+    await nothingLeft();
+  });
+
+  test('ends with 0 when it is interrupted before it is ready', async () => {
+    for (const delay of [0, 200, 1200]) {
+      const house = start();
+      // Earlier there is no process yet that could answer the signal.
+      while (house.output() === '') await pause(10);
+      await pause(delay);
+      house.process.kill('SIGINT');
+      expect([delay, await house.ended, house.errors()]).toEqual([delay, 0, []]);
+      await nothingLeft();
+    }
+  });
+
+  test('leaves a house on the same data directory alone, and says that it is in use', async () => {
+    const house = start();
+    const address = await house.ready;
+    const ports = await otherPorts();
+    await expectRefusal(start(ports), /^DATA_DIR: .* is in use by another npm start \(process [0-9]+\)$/);
+    await expectRefusal(start(), /^DATA_DIR: .* is in use/);
+    expect(await login(address)).toBe(200);
+
+    // The same ports with another data directory.
+    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: another program listens there$/);
+
+    house.process.kill('SIGTERM');
+    expect(await house.ended).toBe(0);
+    await nothingLeft();
+  });
+
+  test.each(['PORT', 'IDENTITY_ADDR', 'LEDGER_ADDR'])('says so when the port of %s is taken', async (name) => {
+    const port = Number(environment[name]?.split(':').at(-1));
+    const server = await new Promise<Server>((resolve) => {
+      const listening = createServer().listen(port, '127.0.0.1', () => resolve(listening));
+    });
+    try {
+      await expectRefusal(start(), new RegExp(`^${name} can't be 127.0.0.1:${port}: another program listens there$`));
+    } finally {
+      await new Promise((resolve) => server.close(resolve));
+    }
+    await nothingLeft();
+  });
+
+  test.each([
+    ['PORT', 'abc', /^PORT must be a whole number/],
+    ['PORT', '70000', /^PORT must be a whole number/],
+    ['IDENTITY_ADDR', 'localhost', /^IDENTITY_ADDR must be host:port/],
+    ['LEDGER_ADDR', '127.0.0.1:0', /^LEDGER_ADDR must name a port/],
+    ['MIGRATION_DATABASE_URL', 'mysql://x', /^MIGRATION_DATABASE_URL must be a PostgreSQL address/],
+    ['MIGRATION_DATABASE_URL', 'postgres://nobody:nothing@nowhere.invalid/x', /^MIGRATION_DATABASE_URL does not lead to a database/],
+    ['JWT_PRIVATE_KEY', 'secret', /JWT_PRIVATE_KEY must be/],
+    ['DATA_DIR', join(root, 'package.json'), /^DATA_DIR .* is not a directory$/],
+    ['DATA_DIR', '/proc/ledger', /^DATA_DIR .* can't be written to/],
+  ])('refuses %s=%s in one line', async (name, value, line) => {
+    await expectRefusal(start({ [name]: value }), line);
+    await nothingLeft();
+  });
+
+  test('says which child has died and takes the house down', async () => {
+    const house = start();
+    await house.ready;
+    process.kill(pidOf('services/ledger/main.ts'), 'SIGKILL');
+    await expectRefusal(house, /^ledger ended \(SIGKILL\)$/);
+    await nothingLeft();
+  });
+
+  test('recovers on the same data after everything was killed', async () => {
+    const house = start();
+    await house.ready;
+    killAll();
+    await house.ended;
+    const next = start();
+    expect(await login(await next.ready)).toBe(200);
+    next.process.kill('SIGTERM');
+    expect(await next.ended).toBe(0);
+    await nothingLeft();
+  });
+
+  test('starts at once after the parent alone was killed, and ends what that had left behind', async () => {
+    const house = start();
+    await house.ready;
+    const before = left().map(({ pid }) => pid);
+    process.kill(house.process.pid!, 'SIGKILL');
+    const next = start();
+    expect(await login(await next.ready)).toBe(200);
+    expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
+    next.process.kill('SIGTERM');
+    expect(await next.ended).toBe(0);
+    await nothingLeft();
+  });
+
+  test('takes a data directory back from a lock whose process is gone, or whose number another program has now', async () => {
+    for (const holder of [
+      '',
+      '{"name":"npm start","pid":999999999,"started":"x"}',
+      `{"name":"npm start","pid":${process.pid},"started":"x"}`,
+    ]) {
+      writeFileSync(join(dataDirectory, 'lock'), holder);
+      const house = start();
+      await house.ready;
+      house.process.kill('SIGTERM');
+      expect(await house.ended).toBe(0);
+    }
+    await nothingLeft();
+  });
+});
+
+async function otherPorts(): Promise<NodeJS.ProcessEnv> {
+  return {
+    PORT: String(await testPort()),
+    IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
+    LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+  };
+}
