@@ -1,0 +1,227 @@
+// The HTTP server: what every request meets before and after its route.
+import { randomUUID } from 'node:crypto';
+import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import cors from '@fastify/cors';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import { ConnectError } from '@connectrpc/connect';
+import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Registry } from 'prom-client';
+import type { Logger } from '../services/platform/telemetry.ts';
+import { admit, nobody, type Authorities } from './auth.ts';
+import { documentRoutes } from './document.ts';
+import { answerBrokenHttp } from './http.ts';
+import { readJson, type Parse } from './json.ts';
+import { RequestMetrics, type RouteCount } from './metrics.ts';
+import { Problem, problemOf, type ProblemCode } from './problem.ts';
+import { bodyValidator, queryValidator, type Schema } from './validation.ts';
+
+/** The server with TypeBox schemas. */
+export type App = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    count: RouteCount;
+    leaving: AbortController | null;
+  }
+}
+
+/** What the server needs. */
+export interface AppOptions {
+  authorities: Authorities;
+  /** Registers the routes. */
+  routes: (app: App) => void;
+  logger: Logger;
+  metrics: Registry;
+  trustProxy: string[];
+  corsOrigins: string[];
+  maxInFlight: number;
+  maxConnections: number;
+}
+
+const bodyLimit = 1 << 20;
+// A header field is at most this long, and so is a path: every parameter reaches its route, and is judged there in its turn.
+const maxHeaderBytes = 16_384;
+
+/** Builds the server; `listen` starts it, `close` answers what is in flight first. */
+export async function buildApp(options: AppOptions): Promise<App> {
+  const { logger, maxInFlight } = options;
+  const metrics = new RequestMetrics(options.metrics);
+  const unknownRoute = metrics.route('*', 'unknown');
+  const app: App = Fastify({
+    logger: false,
+    bodyLimit,
+    genReqId: requestIdOf,
+    requestIdHeader: false,
+    return503OnClosing: false,
+    trustProxy: options.trustProxy.length > 0 ? options.trustProxy : false,
+    routerOptions: { maxParamLength: maxHeaderBytes, ignoreTrailingSlash: true },
+    // Who dribbles a request holds a connection for so long, and no memory to speak of.
+    requestTimeout: 30_000,
+    keepAliveTimeout: 75_000,
+    connectionTimeout: 90_000,
+    http: { maxHeaderSize: maxHeaderBytes, headersTimeout: 15_000, connectionsCheckingInterval: 5_000, requireHostHeader: false },
+    clientErrorHandler: answerBrokenHttp,
+    frameworkErrors: (error, request, reply) => answerProblem(translate(error, request), request, reply),
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  app.server.maxConnections = options.maxConnections;
+  // An Expect that is not understood is ignored, rather than answered with a bare 417.
+  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => app.server.emit('request', request, response));
+
+  // Set on each request: the framework shares no objects between them.
+  app.decorateRequest('caller');
+  app.decorateRequest('count');
+  app.decorateRequest('leaving', null);
+
+  if (options.corsOrigins.length > 0) {
+    await app.register(cors, {
+      origin: options.corsOrigins.includes('*') ? '*' : options.corsOrigins,
+      methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+      exposedHeaders: ['X-Request-Id', 'Idempotent-Replayed', 'Retry-After', 'RateLimit-Policy', 'RateLimit'],
+      maxAge: 600,
+      strictPreflight: false,
+    });
+  }
+
+  app.addHook('onRequest', (request, reply, done) => {
+    const started = performance.now();
+    request.caller = nobody;
+    request.count = unknownRoute;
+    reply.header('x-request-id', request.id);
+    metrics.inFlight++;
+    reply.raw.on('close', () => {
+      metrics.inFlight--;
+      const answered = reply.raw.writableFinished;
+      request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
+      if (!answered) request.leaving?.abort();
+    });
+    if (request.is404) done(new Problem('route_not_found'));
+    else done();
+  });
+
+  function shedding(_request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+    if (metrics.inFlight > maxInFlight) done(new Problem('overloaded'));
+    else done();
+  }
+
+  const methods = new Map<string, Set<string>>();
+  app.addHook('onRoute', (route) => {
+    const access = route.config?.access ?? { by: 'nobody' };
+    const count = metrics.route([route.method].flat().join(), route.url);
+    const counted = (request: FastifyRequest, _reply: FastifyReply, done: () => void): void => {
+      request.count = count;
+      done();
+    };
+    // Health and figures are answered also when nothing else is.
+    const shed = route.config?.doc?.tag === 'Operations' ? [] : [shedding];
+    route.onRequest = [counted, ...shed, ...[route.onRequest ?? []].flat(), admit(access, options.authorities)];
+    if (route.url === '*') return;
+    const known = methods.get(route.url) ?? new Set();
+    for (const method of [route.method].flat()) known.add(method);
+    methods.set(route.url, known);
+  });
+
+  app.setValidatorCompiler<Schema>(({ schema, httpPart }) => {
+    if (httpPart === 'body') return bodyValidator(schema);
+    return httpPart === 'querystring' ? queryValidator(schema) : () => true;
+  });
+  const readBody = app.getDefaultJsonParser('error', 'error') as unknown as (
+    request: null,
+    text: string,
+    done: (error: Error | null, body?: unknown) => void,
+  ) => void;
+  const parse: Parse = (text) => {
+    let read: unknown;
+    readBody(null, text, (error, body) => {
+      if (error) throw error;
+      read = body;
+    });
+    return read;
+  };
+  app.removeAllContentTypeParsers();
+  // By name too, because only named types are found without parsing the header again.
+  for (const type of ['application/json', '*']) {
+    app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
+      done(null, readJson(bytes, request.headers, parse));
+    });
+  }
+
+  let lastShed = 0;
+  function translate(error: unknown, request: FastifyRequest): Problem {
+    if (error instanceof Problem) return error;
+    const known = error instanceof ConnectError ? problemOf(error) : problemOfFramework(error as FastifyError, request);
+    if (known) return known;
+    const { method, url } = request;
+    logger.error({ err: error, request_id: request.id, method, path: url.split('?')[0], route: request.count.labels.route }, 'request failed');
+    return new Problem('internal');
+  }
+
+  function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
+    // One line a second: a flood of refusals must not become a flood of lines.
+    if (problem.status === 503 && performance.now() - lastShed > 1000) {
+      lastShed = performance.now();
+      logger.warn({ code: problem.code, in_flight: metrics.inFlight, route: request.count.labels.route, request_id: request.id }, 'refusing');
+    } else if (problem.status < 500) logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
+    if (problem.headers) reply.headers(problem.headers);
+    reply.code(problem.status).send(problem.body(request.id));
+  }
+  app.setErrorHandler((error, request, reply) => answerProblem(translate(error, request), request, reply));
+  app.setNotFoundHandler((request, reply) => answerProblem(new Problem('route_not_found'), request, reply));
+
+  for (const method of METHODS) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
+  await documentRoutes(app);
+  options.routes(app);
+  await app.after();
+  for (const [url, known] of methods) refuseOtherMethods(app, url, known);
+  drainOnClose(app);
+  return app;
+}
+
+function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** Signals that the client has left before its answer. */
+export function leaving(request: FastifyRequest): AbortSignal {
+  request.leaving ??= new AbortController();
+  return request.leaving.signal;
+}
+
+const frameworkCodes: Record<string, ProblemCode> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed_request',
+  FST_ERR_BAD_URL: 'route_not_found',
+  FST_ERR_MAX_PARAM_LENGTH: 'route_not_found',
+  // The client left in the middle of its body; nobody reads this answer.
+  ECONNRESET: 'malformed_request',
+};
+
+function problemOfFramework(error: FastifyError, request: FastifyRequest): Problem | null {
+  const code = Object.hasOwn(frameworkCodes, error.code) ? frameworkCodes[error.code] : undefined;
+  if (code === undefined) return null;
+  // A media type that can't be parsed is refused before the length is looked at.
+  const tooLarge = code === 'unsupported_media_type' && Number(request.headers['content-length']) > bodyLimit;
+  return new Problem(tooLarge ? 'payload_too_large' : code);
+}
+
+function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
+  const allow = [...known].sort().join(', ');
+  app.route({
+    method: app.supportedMethods.filter((method) => !known.has(method)),
+    url,
+    // Before the body is read, like every refusal that does not need it.
+    onRequest: (_request, _reply, done) => done(new Problem('method_not_allowed', { headers: { allow } })),
+    handler: () => undefined,
+    schema: { hide: true },
+  });
+}
+
+/** Connections whose last request was in flight when closing began would idle on, and closing would wait for them. */
+function drainOnClose(app: App): void {
+  app.addHook('preClose', (done) => {
+    const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
+    app.server.once('close', () => clearInterval(sweep));
+    done();
+  });
+}

@@ -1,0 +1,109 @@
+// Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Keys, KnownKey } from './keys.ts';
+import { Problem } from './problem.ts';
+import type { Tokens } from './tokens.ts';
+
+/** What an API key may be allowed to do. */
+export const scopes = [
+  'accounts:read',
+  'accounts:write',
+  'balances:read',
+  'transactions:read',
+  'transactions:write',
+  'webhooks:manage',
+  'reports:read',
+] as const;
+
+/** One of the scopes. */
+export type Scope = (typeof scopes)[number];
+
+/** What a route asks of its caller: nothing, a user's token, that of a tenant's member (with that role), an API key with that scope. */
+export type Access = { by: 'nobody' } | { by: 'user' } | { by: 'member'; role: 'owner' | 'any' } | { by: 'key'; scope: Scope };
+
+/** Who calls. */
+export interface Caller {
+  /** Id of the key or the user; empty where nobody has to say who he is. */
+  actor: string;
+  /** Id of the tenant of the path; empty where the path names none. */
+  tenantId: string;
+  /** Scopes of the key; a user has none. */
+  scopes: ReadonlySet<string>;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    caller: Caller;
+  }
+  interface FastifyContextConfig {
+    access?: Access;
+  }
+}
+
+/** What is asked to check a caller. */
+export interface Authorities {
+  keys: Keys;
+  tokens: Tokens;
+  /** The role of a user in a tenant; throws `tenant_not_found`. */
+  roleOf: (userId: string, tenantId: string) => Promise<string>;
+}
+
+/** An onRequest hook. */
+export type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
+
+/** Who a caller is before he has said so. */
+export const nobody: Caller = { actor: '', tenantId: '', scopes: new Set() };
+
+/** The hook that lets only such callers pass; it sets `request.caller`. */
+export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Hook {
+  if (access.by === 'nobody') return (_request, _reply, done) => done();
+  if (access.by === 'key') {
+    const { scope } = access;
+    // Most calls find the key in memory: no promise on that path.
+    return (request, _reply, done) => {
+      const text = bearer(request);
+      const found = text === null ? null : keys.find(text);
+      if (found instanceof Promise) found.then((key) => done(enter(request, key, scope)), done);
+      else done(enter(request, found, scope));
+    };
+  }
+  const asUser = async (request: FastifyRequest): Promise<void> => {
+    const text = bearer(request);
+    const userId = text === null ? null : await tokens.userOf(text);
+    if (userId === null) throw unauthenticated(request);
+    let tenantId = '';
+    if (access.by === 'member') {
+      tenantId = (request.params as { tenant_id: string }).tenant_id;
+      const role = await roleOf(userId, tenantId);
+      if (access.role !== 'any' && role !== access.role) throw new Problem('forbidden', { message: `only the ${access.role} may do this` });
+    }
+    request.caller = { actor: userId, tenantId, scopes: nobody.scopes };
+  };
+  return (request, _reply, done) => void asUser(request).then(() => done(), done);
+}
+
+function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Problem | undefined {
+  if (key === null) return unauthenticated(request);
+  if (key.slug !== (request.params as { slug: string }).slug) return new Problem('tenant_not_found');
+  if (!key.scopes.has(scope)) return missingScope(scope);
+  request.caller = key;
+  return undefined;
+}
+
+/** The refusal of a key that lacks a scope. */
+export function missingScope(scope: Scope): Problem {
+  return new Problem('forbidden', { message: `the API key lacks the scope ${scope}` });
+}
+
+function bearer(request: FastifyRequest): string | null {
+  const header = request.headers.authorization;
+  if (header === undefined) return null;
+  if (header.startsWith('Bearer ') && !header.includes(' ', 7)) return header.slice(7);
+  return /^bearer +([^ ]+) *$/i.exec(header)?.[1] ?? null;
+}
+
+function unauthenticated(request: FastifyRequest): Problem {
+  // RFC 6750, section 3: the reason is named only to those who sent a credential.
+  const error = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
+  return new Problem('unauthenticated', { headers: { 'www-authenticate': `Bearer realm="ledger"${error}` } });
+}

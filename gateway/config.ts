@@ -1,0 +1,48 @@
+// What the environment tells the gateway, read once.
+import { isIP } from 'node:net';
+import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../services/platform/settings.ts';
+
+/** Everything the gateway is told. */
+export interface Config extends CommonSettings {
+  identityAddresses: string[];
+  ledgerAddresses: string[];
+  /** Addresses of proxies whose `X-Forwarded-For` is believed. */
+  trustProxy: string[];
+  /** Origins whose browsers may call; `*` is any. */
+  corsOrigins: string[];
+  /** Requests worked on at once; what comes beyond is answered 503. */
+  maxInFlight: number;
+  /** Connections held at once; what comes beyond is closed. */
+  maxConnections: number;
+}
+
+/** Throws {@link BadSetting}. */
+export function readConfig(settings: Settings): Config {
+  return {
+    ...commonSettings(settings, 8080),
+    identityAddresses: settings.addresses('IDENTITY_ADDR', '127.0.0.1:50051'),
+    ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
+    trustProxy: settings.list('TRUST_PROXY').map(proxy),
+    corsOrigins: settings.list('CORS_ORIGINS').map(origin),
+    maxInFlight: settings.integer('MAX_IN_FLIGHT', { min: 1, max: 100_000, fallback: 4096 }),
+    maxConnections: settings.integer('MAX_CONNECTIONS', { min: 1, max: 1_000_000, fallback: 16_384 }),
+  };
+}
+
+function proxy(item: string): string {
+  const [address = '', bits, ...more] = item.split('/');
+  const version = isIP(address);
+  const named = bits === undefined && ['loopback', 'linklocal', 'uniquelocal'].includes(item);
+  const size = bits === undefined ? 0 : /^[0-9]{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
+  if (!named && (version === 0 || more.length > 0 || !(size <= (version === 4 ? 32 : 128)))) {
+    throw new BadSetting('TRUST_PROXY', `must be addresses or networks, comma-separated, not ${JSON.stringify(item)}`);
+  }
+  return item;
+}
+
+function origin(item: string): string {
+  if (item !== '*' && !(URL.canParse(item) && new URL(item).origin === item)) {
+    throw new BadSetting('CORS_ORIGINS', `must be origins like https://app.example.com, comma-separated, not ${JSON.stringify(item)}`);
+  }
+  return item;
+}

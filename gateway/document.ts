@@ -1,0 +1,74 @@
+// Serves the OpenAPI document and a page to read it, both from this process alone.
+import swagger from '@fastify/swagger';
+import reference from '@scalar/fastify-api-reference';
+import type { App } from './app.ts';
+import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
+
+interface Operation extends Record<string, unknown> {
+  parameters?: { in: string; schema: Record<string, unknown> }[];
+}
+
+/** Registers `/openapi.json` and `/docs`; routes registered later are in the document, where they have a `doc`. */
+export async function documentRoutes(app: App): Promise<void> {
+  const routes = new Map<string, DocumentedRoute & { body: Record<string, unknown> | undefined }>();
+  await app.register(swagger, {
+    openapi: documentInfo as never,
+    convertConstToEnum: false,
+    transform: ({ schema, url, route }) => {
+      const { doc, access = { by: 'nobody' } } = route.config ?? {};
+      if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
+      const { body, querystring } = (schema ?? {}) as { body?: Record<string, unknown>; querystring?: unknown };
+      routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, body });
+      const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
+      const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };
+      return {
+        schema: { operationId: doc.id, ...(names.length > 0 && { params }), ...(querystring !== undefined && { querystring: published(querystring) }) },
+        url,
+      };
+    },
+    transformObject: (given) => {
+      const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as { paths?: Record<string, Record<string, Operation>> };
+      for (const path of Object.values(document.paths ?? {})) {
+        for (const operation of Object.values(path)) {
+          const route = routes.get(operation['operationId'] as string);
+          if (!route) continue;
+          const parameters = [...(operation.parameters ?? []).map(withExample), ...headerParameters(route.doc)];
+          Object.assign(operation, { parameters }, operationDoc(route, route.body));
+        }
+      }
+      return document as never;
+    },
+  });
+  let document: string | undefined;
+  app.get('/openapi.json', { config: { doc: openapiDoc } }, (_request, reply) => {
+    document ??= JSON.stringify(app.swagger());
+    return reply.header('content-type', 'application/json; charset=utf-8').send(document);
+  });
+  await app.register(reference, {
+    routePrefix: '/docs',
+    // The reader's browser talks to this server only.
+    configuration: {
+      url: '/openapi.json',
+      pageTitle: 'Ledger API',
+      withDefaultFonts: false,
+      telemetry: false,
+      hideClientButton: true,
+      showDeveloperTools: 'never',
+      agent: { disabled: true },
+      mcp: { disabled: true },
+    },
+  });
+}
+
+const openapiDoc = {
+  id: 'getOpenApi',
+  tag: 'Operations',
+  summary: 'This document',
+  answers: { 200: { description: 'OpenAPI 3.1', schema: { type: 'object' }, example: { openapi: '3.1.0' }, bare: 'application/json' } },
+};
+
+/** A parameter's example stands beside its schema. */
+function withExample<Parameter extends { schema: Record<string, unknown> }>(parameter: Parameter): object {
+  const { example, ...schema } = parameter.schema;
+  return { ...parameter, schema, ...(example !== undefined && { example }) };
+}

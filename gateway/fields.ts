@@ -1,0 +1,124 @@
+// The fields that requests are made of, each with its bounds. Lengths are code points.
+import { Type, type TSchemaOptions, type TUnsafe } from 'typebox';
+import { amountPattern, currencies } from '../services/platform/money.ts';
+
+/** Words that a tenant's business is. */
+export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'] as const;
+/** Kinds of accounts. */
+export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
+/** The two sides. */
+export const sides = ['debit', 'credit'] as const;
+
+// Local part of RFC 5322 atoms and international letters, a domain with at least one dot.
+const atom = "[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\\".]+";
+const label = '[A-Za-z0-9\\u00a1-\\u{10ffff}](?:[A-Za-z0-9\\u00a1-\\u{10ffff}-]{0,61}[A-Za-z0-9\\u00a1-\\u{10ffff}])?';
+const emailPattern = new RegExp(`^${atom}(?:\\.${atom})*@(?:${label}\\.)+${label}$`, 'u');
+const timePattern = /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$/;
+
+function isDate(text: string): boolean {
+  const ms = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  // The parser rolls 30 February over into March.
+  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
+}
+
+/** What the formats of the schemas accept. */
+export const formats = {
+  email: emailPattern,
+  date: isDate,
+  'date-time': (text: string): boolean => isDate(timePattern.exec(text)?.[1] ?? '') && !Number.isNaN(Date.parse(text)),
+};
+
+/** The tag of a text that fails its pattern or format. */
+export function tagOfPattern(schema: Record<string, unknown>, value: unknown): string {
+  if (schema['format'] !== undefined) return schema['format'] === 'email' ? 'email' : 'datetime';
+  // One pattern says both: a decimal, and more than zero.
+  if (schema['x-tag'] === 'decimal') return amountPattern.test(String(value)) ? 'gt' : 'decimal';
+  return String(schema['x-tag']);
+}
+
+type Options = TSchemaOptions & Record<string, unknown>;
+
+/** A text that must be there. */
+export function text(max: number, options: Options = {}): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: max, ...options });
+}
+
+/** A text that must be there and fit a pattern; `tag` names a failure, also one of its length. */
+export function patterned(tag: string, pattern: string, options: Options = {}): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: 'string', pattern, 'x-tag': tag, ...options });
+}
+
+/** One of some words. */
+export function oneOf<Word extends string>(words: readonly Word[], options: Options = {}): TUnsafe<Word> {
+  return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...options });
+}
+
+/** The same field where it may be absent; null is absent. */
+export function optional<Value>(field: TUnsafe<Value>): ReturnType<typeof Type.Optional<TUnsafe<Value | null>>> {
+  const { type, enum: words, ...rest } = field as unknown as { type: string; enum?: unknown[] };
+  return Type.Optional(Type.Unsafe<Value | null>({ type: [type, 'null'], ...(words && { enum: [...words, null] }), ...rest }));
+}
+
+/** A field that can't be changed: sent, it is refused. */
+export function immutable(description: string): ReturnType<typeof Type.Optional<TUnsafe<null>>> {
+  return Type.Optional(Type.Unsafe<null>({ 'x-immutable': true, description, example: null }));
+}
+
+export const name = text(255, { example: 'Acme Payments' });
+export const description = Type.Unsafe<string>({ type: 'string', maxLength: 1000, example: 'Deposit by card' });
+export const reference = Type.Unsafe<string>({ type: 'string', maxLength: 255, description: 'Your own reference.', example: 'INV-1001' });
+export const idempotencyKey = text(255, {
+  description: 'Kept for ever: the same key with the same request posts once. The header `Idempotency-Key` says the same.',
+  example: 'deposit-42',
+});
+export const slug = patterned('slug', '^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$', {
+  description: 'Lower case letters, digits and single hyphens, 3 to 63 characters.',
+  example: 'acme',
+});
+export const businessType = oneOf(businessTypes, { example: 'wallet' });
+export const accountCode = patterned('code', '^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$', {
+  description: 'Case-sensitive.',
+  example: 'CUSTOMER-WALLETS-USD',
+});
+export const currency = oneOf(currencies, { example: 'USD' });
+export const side = oneOf(sides, { example: 'credit' });
+export const amount = patterned('decimal', '^(?=.*[1-9])[0-9]{1,13}(\\.[0-9]{1,2})?$', {
+  description: 'A decimal text greater than zero, up to 13 digits before and 2 after the point.',
+  example: '100.00',
+});
+export const metadata = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  'x-metadata': true,
+  description: 'Free-form, at most 16 KiB as JSON, at most 10 deep.',
+  example: { order: 42 },
+});
+export const email = text(254, { format: 'email', example: 'ada@example.com' });
+export const flag = Type.Unsafe<boolean>({ type: 'boolean' });
+
+/** A whole number. */
+export function whole(minimum: number, maximum: number, options: Options = {}): TUnsafe<number> {
+  return Type.Unsafe<number>({ type: 'integer', minimum, maximum, ...options });
+}
+
+/** A secret: never repeated in an answer. */
+export function secret(min: number, max: number, options: Options = {}): TUnsafe<string> {
+  return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
+}
+
+/** `limit` and `cursor` of every list. */
+export const paging = {
+  limit: Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' })),
+  cursor: Type.Optional(
+    Type.Unsafe<string>({ type: 'string', maxLength: 512, description: '`next_cursor` of the page before.', example: 'AZlYr0mIcA2mYb1bH2i9WQ' }),
+  ),
+};
+
+/** `start_date` and `end_date` of a list. */
+export const period = {
+  start_date: Type.Optional(
+    Type.Unsafe<string>({ type: 'string', format: 'date', description: 'From 00:00 UTC of this day.', example: '2030-01-01' }),
+  ),
+  end_date: Type.Optional(
+    Type.Unsafe<string>({ type: 'string', format: 'date', description: 'Up to, not including, 00:00 UTC of this day.', example: '2030-02-01' }),
+  ),
+};

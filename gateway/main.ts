@@ -1,0 +1,121 @@
+// The gateway: REST outside, gRPC inside.
+import { createClient, type Transport } from '@connectrpc/connect';
+import type { AddressInfo } from 'node:net';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
+import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { openCaller } from '../services/platform/caller.ts';
+import { run } from '../services/platform/lifetime.ts';
+import { serveOps, type Readiness } from '../services/platform/serve.ts';
+import { Settings } from '../services/platform/settings.ts';
+import { openLog, openMetrics } from '../services/platform/telemetry.ts';
+import { buildApp } from './app.ts';
+import { Batcher } from './batcher.ts';
+import { readConfig } from './config.ts';
+import { Keys } from './keys.ts';
+import { registerRoutes } from './routes/all.ts';
+import { Tokens } from './tokens.ts';
+
+// A page of 100 transactions of 200 entries, with all their metadata.
+const maxMessageBytes = 32 << 20;
+
+await run(async (lifetime) => {
+  const config = readConfig(new Settings(process.env));
+  const logger = openLog('gateway', config.logLevel);
+  const metrics = openMetrics('gateway');
+  const token = config.internalTokens[0] ?? '';
+  const toIdentity = openCaller({
+    addresses: config.identityAddresses,
+    token,
+    maxMessageBytes,
+    retried: [
+      {
+        service: IdentityService.typeName,
+        methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyTenantMember'],
+      },
+    ],
+  });
+  lifetime.add('channel to identity', () => toIdentity.close());
+  const toLedger = openCaller({
+    addresses: config.ledgerAddresses,
+    token,
+    maxMessageBytes,
+    retried: [
+      {
+        service: LedgerService.typeName,
+        methods: [
+          'GetTransaction',
+          'ListTransactions',
+          'GetHierarchy',
+          'GetAccount',
+          'ListAccounts',
+          'GetBalance',
+          'ListBalanceHistory',
+          'ListEvents',
+        ],
+      },
+    ],
+  });
+  lifetime.add('channel to ledger', () => toLedger.close());
+
+  const identity = createClient(IdentityService, toIdentity);
+  const ledger = createClient(LedgerService, toLedger);
+  const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
+  const keys = new Keys(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
+
+  const batcher = new Batcher({ ledger, logger, metrics, mostPostings: config.maxInFlight, timeoutMs: 10_000 });
+
+  let draining = false;
+  const health = { identity: healthOf(toIdentity, IdentityService.typeName), ledger: healthOf(toLedger, LedgerService.typeName) };
+  const readiness = async (): Promise<Readiness> => {
+    const [identitySays, ledgerSays] = await Promise.all([health.identity(), health.ledger()]);
+    const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
+    return { ready, dependencies: { identity: identitySays, ledger: ledgerSays, ...(draining && { gateway: 'draining' }) } };
+  };
+
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', ops.close);
+  }
+  const app = await buildApp({
+    ...config,
+    logger,
+    metrics,
+    authorities: {
+      keys,
+      tokens,
+      roleOf: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
+    },
+    routes: (registered) => registerRoutes(registered, {
+      identity,
+      ledger,
+      tokens,
+      metrics,
+      readiness,
+      post: (posting, signal) => batcher.post(posting, signal),
+    }),
+  });
+  await app.listen({ host: config.host, port: config.port });
+  lifetime.add('server', () => {
+    draining = true;
+    return app.close();
+  });
+  logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
+});
+
+/** Asks a service whether it can do its work: `ok` or what is wrong. Many who ask within a second get one answer. */
+function healthOf(transport: Transport, service: string): () => Promise<string> {
+  const client = createClient(Health, transport);
+  let asked = -Infinity;
+  let answer: Promise<string> = Promise.resolve('');
+  return () => {
+    if (performance.now() - asked < 1000) return answer;
+    asked = performance.now();
+    answer = client.check({ service }, { timeoutMs: 1_000 }).then(
+      ({ status }) => (status === Serving.SERVING ? 'ok' : 'not serving'),
+      // How its addresses failed is for the log of who asks, not for the public port.
+      () => 'unavailable',
+    );
+    return answer;
+  };
+}

@@ -1,0 +1,247 @@
+// The OpenAPI 3.1 document: paths and parameters come from the routes' own schemas, answers and refusals from what stands beside them.
+import type { Access } from './auth.ts';
+import { Problem, messageOf, statusOf, type ProblemCode } from './problem.ts';
+import { schemas } from './records.ts';
+import { accountCode, idempotencyKey, slug } from './fields.ts';
+
+/** One successful answer of a route. */
+export interface Answer {
+  description: string;
+  /** Schema of `data`; for an answer outside the envelope, of the whole body. */
+  schema: object;
+  /** An example of the same. */
+  example: unknown;
+  /** Said beside `data`. */
+  message?: string;
+  /** Header fields beyond `X-Request-Id`. */
+  headers?: HeaderName[];
+  /** Media type of an answer outside the envelope. */
+  bare?: string;
+}
+
+/** What the document says of a route beyond its schemas. */
+export interface Doc {
+  id: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  /** Examples of the body by name. */
+  bodies?: Record<string, unknown>;
+  /** The body may be left out. */
+  bodyOptional?: boolean;
+  /** Takes an `Idempotency-Key` header. */
+  idempotent?: boolean;
+  answers: Record<number, Answer>;
+  /** Codes that this route answers beyond those that follow from access, body and query. */
+  refusals?: ProblemCode[];
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    doc?: Doc;
+  }
+}
+
+const headers = {
+  'X-Request-Id': { description: 'The id of the request: the client’s own, if it has 1 to 128 of `A-Za-z0-9._-`.', example: 'req-7f3a' },
+  'Idempotent-Replayed': { description: '`true`: an earlier request with this key has posted.', example: 'true' },
+  'Retry-After': { description: 'When to try again, seconds.', example: '1' },
+  'WWW-Authenticate': { description: 'How to authenticate (RFC 6750).', example: 'Bearer realm="ledger"' },
+  Allow: { description: 'The methods of this path.', example: 'GET, HEAD' },
+  'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
+  RateLimit: { description: 'What remains of it, and the seconds until more is given back.', example: '"login";r=9;t=900' },
+} as const;
+
+type HeaderName = keyof typeof headers;
+
+function headerDocs(names: readonly HeaderName[]): object {
+  const refs = ['X-Request-Id' as const, ...names].map((name) => [name, { $ref: `#/components/headers/${name}` }]);
+  return Object.fromEntries(refs) as object;
+}
+
+const headersOfStatus: Record<number, HeaderName[]> = {
+  401: ['WWW-Authenticate'],
+  405: ['Allow'],
+  429: ['Retry-After', 'RateLimit-Policy', 'RateLimit'],
+  503: ['Retry-After'],
+};
+
+/** A route as this page needs it. */
+export interface DocumentedRoute {
+  access: Access;
+  doc: Doc;
+  hasBody: boolean;
+  hasQuery: boolean;
+}
+
+/** Every code that a route may answer. */
+export function refusalsOf({ access, doc, hasBody, hasQuery }: DocumentedRoute): ProblemCode[] {
+  const codes = new Set<ProblemCode>(doc.refusals);
+  if (access.by !== 'nobody') codes.add('unauthenticated');
+  if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
+  if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
+  if (hasBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
+  if (hasBody || hasQuery) codes.add('validation_failed');
+  for (const code of ['internal', 'overloaded', 'unavailable'] as const) codes.add(code);
+  return [...codes];
+}
+
+// Where the example of a refusal shows a field.
+const blamed: Partial<Record<ProblemCode, { field: string; tag: string; value: unknown }>> = {
+  validation_failed: { field: 'name', tag: 'required', value: '' },
+  account_not_found: { field: 'entries[1].account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
+  insufficient_funds: { field: 'entries[0].account_code', tag: 'insufficient_funds', value: 'CUSTOMER-WALLETS-USD' },
+  account_closed: { field: 'entries[0].account_code', tag: 'account_closed', value: 'OLD-FEES-USD' },
+  account_is_group: { field: 'account_code', tag: 'account_is_group', value: 'ASSETS' },
+  account_is_system: { field: 'account_code', tag: 'account_is_system', value: 'SUSPENSE-USD' },
+  currency_not_allowed: { field: 'currency', tag: 'currency_not_allowed', value: 'NGN' },
+  unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD' },
+  balance_overflow: { field: 'entries[0].account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
+  idempotency_key_reused: { field: 'idempotency_key', tag: 'idempotency_key_reused', value: 'deposit-42' },
+  parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
+};
+
+/** An error body of a code, as an example. */
+function errorExample(code: ProblemCode, status: number): object {
+  const shown = status === 422 || code === 'validation_failed' ? blamed[code] : undefined;
+  const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
+  return new Problem(code, { details: shown, errors }).body('req-7f3a');
+}
+
+function errorAnswers(route: DocumentedRoute): Record<number, object> {
+  const byStatus = new Map<number, ProblemCode[]>();
+  const of = (status: number) => byStatus.get(status) ?? byStatus.set(status, []).get(status) ?? [];
+  const hasAccountInPath = /balance|account/i.test(route.doc.id);
+  for (const code of refusalsOf(route)) {
+    const postsToAccounts = route.hasBody && code === 'account_not_found';
+    if (!postsToAccounts || hasAccountInPath) of(statusOf(code)).push(code);
+    if (postsToAccounts || (code === 'account_is_system' && route.doc.idempotent === true)) of(422).push(code);
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => [
+      status,
+      {
+        description: codes.map((code) => `\`${code}\`: ${messageOf(code)}`).join('; '),
+        headers: headerDocs(headersOfStatus[status] ?? []),
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code, status) }])),
+          },
+        },
+      },
+    ]),
+  );
+}
+
+function answerDoc({ description, schema, example, message, headers: names = [], bare }: Answer): object {
+  const properties = {
+    success: { type: 'boolean', const: true },
+    data: schema,
+    ...(message !== undefined && { message: { type: 'string', example: message } }),
+  };
+  const envelope = { type: 'object', required: Object.keys(properties), properties };
+  const value = { success: true, data: example, ...(message !== undefined && { message }) };
+  return {
+    description,
+    headers: headerDocs(names),
+    content: bare === undefined ? { 'application/json': { schema: envelope, example: value } } : { [bare]: { schema, example } },
+  };
+}
+
+/** Body, answers and security of an operation. */
+export function operationDoc(route: DocumentedRoute, body: Record<string, unknown> | undefined): Record<string, unknown> {
+  const { access, doc } = route;
+  const answers = Object.fromEntries(Object.entries(doc.answers).map(([status, answer]) => [status, answerDoc(answer)]));
+  const examples = Object.entries(doc.bodies ?? {}).map(([name, value]) => [name, { value }]);
+  const scope = access.by === 'key' ? `Needs an API key with the scope \`${access.scope}\`.` : '';
+  return {
+    operationId: doc.id,
+    tags: [doc.tag],
+    summary: doc.summary,
+    description: [doc.description, scope].filter(Boolean).join('\n\n') || doc.summary,
+    security: access.by === 'nobody' ? [] : [access.by === 'key' ? { apiKey: [] } : { userToken: [] }],
+    ...(access.by === 'key' && { 'x-scope': access.scope }),
+    ...(body && {
+      requestBody: {
+        required: doc.bodyOptional !== true,
+        content: { 'application/json': { schema: published(body), examples: Object.fromEntries(examples) as object } },
+      },
+    }),
+    responses: { ...answers, ...errorAnswers(route) },
+  };
+}
+
+/** A schema without the annotations that only the validator reads. */
+export function published(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(published);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const own = Object.entries(schema).filter(([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable'].includes(key));
+  return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? (value as unknown) : published(value)]));
+}
+
+/** Parameters of paths by name. */
+export const pathParameters: Record<string, Record<string, unknown>> = {
+  slug: { ...slug, description: 'Slug of the tenant.' },
+  tenant_id: { type: 'string', description: 'Id of the tenant.', example: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  account_code: { ...accountCode, description: 'Code of the account.' },
+};
+
+/** The header parameters of a route. */
+export function headerParameters(doc: Doc): object[] {
+  const requestId = {
+    in: 'header',
+    name: 'X-Request-Id',
+    description: 'Comes back in the answer and in the audit trail.',
+    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    example: 'req-7f3a',
+  };
+  const key = {
+    in: 'header',
+    name: 'Idempotency-Key',
+    description: 'The same as `idempotency_key` of the body, bare or in double quotes.',
+    schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
+    example: 'deposit-42',
+  };
+  return doc.idempotent === true ? [requestId, key] : [requestId];
+}
+
+/** What the document says of the whole. */
+export const documentInfo = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Ledger',
+    version: '1.0.0',
+    description: [
+      'A multi-tenant double-entry ledger.',
+      'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
+      'Amounts are decimal texts, never numbers. Every answer is an envelope: `success`, and `data` or `error` with a `code`.',
+      'A posting with an idempotency key may be repeated at will: it posts once.',
+      'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
+    ].join('\n\n'),
+    license: { name: 'Proprietary', url: 'https://example.com/license' },
+  },
+  servers: [{ url: '/', description: 'This server' }],
+  tags: [
+    { name: 'Users', description: 'Registration and sessions.' },
+    { name: 'Tenants', description: 'Organizations with a ledger of their own.' },
+    { name: 'API keys', description: 'Scoped keys for calls between services.' },
+    { name: 'Accounts', description: 'The chart of accounts.' },
+    { name: 'Transactions', description: 'Postings and their reversal.' },
+    { name: 'Balances', description: 'What accounts hold, now and before.' },
+    { name: 'Events', description: 'The audit trail.' },
+    { name: 'Operations', description: 'Health, figures, keys and this document.' },
+  ],
+  components: {
+    securitySchemes: {
+      userToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: '`data.token` of a login.' },
+      apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'lk_live_…', description: '`data.api_key.key`, shown once at creation.' },
+    },
+    headers: Object.fromEntries(
+      Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: { type: 'string' }, example }]),
+    ),
+    schemas,
+  },
+};

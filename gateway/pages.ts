@@ -1,0 +1,23 @@
+// Pages of lists, and the parts of paths that name records.
+import { toUuid } from '../services/platform/ids.ts';
+import { invalid } from './problem.ts';
+import { sentence, shown } from './wording.ts';
+
+/** `data.pagination`. */
+export function pageOf(limit: number, nextCursor: string): { limit: number; next_cursor: string | null; has_more: boolean } {
+  return { limit, next_cursor: nextCursor === '' ? null : nextCursor, has_more: nextCursor !== '' };
+}
+
+export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
+
+/** The id of a path. Throws a validation problem where it is none. */
+export function pathId(prefix: 'txn' | 'key', field: 'transaction_id' | 'key_id', params: unknown): string {
+  const id = (params as Record<string, string>)[field] ?? '';
+  if (toUuid(prefix, id) !== null) return id;
+  throw invalid([{ field, tag: 'id', value: shown(id), message: sentence(field, 'id', {}) }]);
+}
+
+/** The first millisecond of a day in UTC, from `YYYY-MM-DD`. */
+export function dayStart(date: string): bigint {
+  return BigInt(Date.parse(`${date}T00:00:00Z`));
+}

@@ -1,0 +1,159 @@
+// What can go wrong, as callers see it: one table from code to status and message, one envelope.
+import { Code, ConnectError } from '@connectrpc/connect';
+import { refusalOf } from '../services/platform/caller.ts';
+
+// Status, message, and for business rules the field to blame where the refusal names none.
+const table = {
+  invalid_json: [400, 'invalid JSON payload'],
+  validation_failed: [400, 'Request validation failed'],
+  malformed_request: [400, 'malformed HTTP request'],
+  unauthenticated: [401, 'missing or invalid credential'],
+  forbidden: [403, 'the credential does not allow this'],
+  route_not_found: [404, 'route not found'],
+  tenant_not_found: [404, 'tenant not found'],
+  account_not_found: [404, 'account not found'],
+  transaction_not_found: [404, 'transaction not found'],
+  key_not_found: [404, 'API key not found'],
+  method_not_allowed: [405, 'method not allowed'],
+  request_timeout: [408, 'the request took too long to arrive'],
+  email_taken: [409, 'email already registered'],
+  slug_taken: [409, 'slug already taken'],
+  account_code_taken: [409, 'account code already taken'],
+  chart_exists: [409, 'a chart of another business type exists'],
+  version_conflict: [409, 'the record has changed since that version'],
+  account_not_empty: [409, 'the account has a balance'],
+  account_is_system: [409, 'a system account can not be used so'],
+  already_reversed: [409, 'the transaction is reversed already'],
+  payload_too_large: [413, 'the body is larger than 1 MiB'],
+  unsupported_media_type: [415, 'the body must be application/json in UTF-8'],
+  parent_invalid: [422, 'the parent must be a group of the same type', 'parent_code'],
+  unbalanced: [422, 'debits and credits differ', 'entries'],
+  insufficient_funds: [422, 'insufficient funds', 'entries'],
+  account_closed: [422, 'the account is closed', 'account_code'],
+  account_is_group: [422, 'the account is a group', 'account_code'],
+  currency_not_allowed: [422, 'the account does not hold this currency', 'currency'],
+  balance_overflow: [422, 'the balance would grow beyond what can be kept', 'entries'],
+  idempotency_key_reused: [422, 'the idempotency key was used for another request', 'idempotency_key'],
+  rate_limited: [429, 'too many requests, try again later'],
+  headers_too_large: [431, 'the headers are larger than 16 KiB'],
+  internal: [500, 'internal error'],
+  overloaded: [503, 'overloaded, try again'],
+  unavailable: [503, 'temporarily unavailable, try again'],
+} as const satisfies Record<string, readonly [status: number, message: string, field?: string]>;
+
+/** What went wrong, in one word; the same strings are the gRPC `ErrorInfo.reason`. */
+export type ProblemCode = keyof typeof table;
+
+/** All codes that this service answers. */
+export const problemCodes = Object.keys(table) as ProblemCode[];
+
+/** The status that a code answers; where `field` is given, that of a refusal which blames a field of the body. */
+export function statusOf(code: ProblemCode, field?: string): number {
+  const blamesBody = field !== undefined && (code === 'account_not_found' || code === 'account_is_system');
+  return blamesBody ? 422 : table[code][0];
+}
+
+/** The message of a code where nothing more exact is known. */
+export function messageOf(code: ProblemCode): string {
+  return table[code][1];
+}
+
+/** What is wrong with one field. */
+export interface FieldProblem {
+  /** `entries[1].amount`. */
+  field: string;
+  /** `required`, `max`, … or the code of a business rule. */
+  tag: string;
+  /** What was sent; `""` where nothing was, or where it must not be repeated. */
+  value: unknown;
+}
+
+/** A field problem with its sentence. */
+export interface FieldError extends FieldProblem {
+  message: string;
+}
+
+interface ProblemDetails {
+  message?: string | undefined;
+  details?: FieldProblem | undefined;
+  errors?: FieldError[] | undefined;
+  headers?: Record<string, string> | undefined;
+}
+
+/** Thrown for everything that answers with an error envelope. */
+export class Problem extends Error {
+  readonly code: ProblemCode;
+  readonly status: number;
+  readonly details: FieldProblem | undefined;
+  readonly errors: FieldError[] | undefined;
+  readonly headers: Record<string, string> | undefined;
+
+  constructor(code: ProblemCode, given: ProblemDetails = {}) {
+    super(given.message ?? messageOf(code));
+    this.code = code;
+    this.status = statusOf(code, given.details?.field);
+    this.details = given.details;
+    this.errors = given.errors;
+    this.headers = given.headers ?? (this.status === 503 ? { 'retry-after': '1' } : undefined);
+  }
+
+  /** The error body. */
+  body(requestId: string): Record<string, unknown> {
+    const { details, errors } = this;
+    return {
+      success: false,
+      error: this.message,
+      code: this.code,
+      request_id: requestId,
+      ...(details && { details: { field: details.field, tag: details.tag, value: details.value } }),
+      ...(errors && { errors }),
+    };
+  }
+}
+
+/** A request whose fields are wrong; the first one is the `details`. */
+export function invalid(errors: [FieldError, ...FieldError[]]): Problem {
+  return new Problem('validation_failed', { details: errors[0], errors });
+}
+
+/** The headers that tell where a caller stands with a limit (the RateLimit header fields of the IETF draft). */
+export function limitHeaders(limit: { policy: string; quota: number; window: number; remaining: number; reset: number }): {
+  'ratelimit-policy': string;
+  ratelimit: string;
+} {
+  return {
+    'ratelimit-policy': `"${limit.policy}";q=${limit.quota};w=${limit.window}`,
+    ratelimit: `"${limit.policy}";r=${limit.remaining};t=${limit.reset}`,
+  };
+}
+
+// Codes without a refusal that mean: not now, perhaps later.
+const passing = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted, Code.Canceled]);
+
+function isCode(reason: string): reason is ProblemCode {
+  return Object.hasOwn(table, reason);
+}
+
+/** What a service's error means to the caller; null where it is a fault of the house, about which callers learn nothing. */
+export function problemOf(error: ConnectError): Problem | null {
+  const refusal = refusalOf(error);
+  if (!refusal) return passing.has(error.code) ? new Problem('unavailable') : null;
+  const { reason: code, metadata = {} } = refusal;
+  // The house's own token was refused, not the caller's.
+  if (!isCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
+  const field = refusal.field === '' || refusal.field === 'path' ? undefined : refusal.field;
+  const status = statusOf(code, field);
+  const blamed = field ?? (status === 422 ? (table[code] as readonly [number, string, string?])[2] : undefined);
+  const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
+  const details = blamed === undefined ? undefined : { field: blamed, tag, value: refusal.value ?? '' };
+  const errors = code === 'validation_failed' && details ? [{ ...details, message: refusal.message }] : undefined;
+  const said = code === 'validation_failed' || status === 503 || code === 'tenant_not_found' ? undefined : refusal.message;
+  const { policy, quota, window, remaining, reset } = metadata;
+  const standing = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
+  const retryAfter = refusal.retryAfter ?? (status === 503 ? 1 : undefined);
+  const headers = {
+    ...(retryAfter !== undefined && { 'retry-after': String(retryAfter) }),
+    ...(policy !== undefined && limitHeaders({ policy, ...standing })),
+  };
+  return new Problem(code, { message: said === '' ? undefined : said, details, errors, headers });
+}

@@ -1,0 +1,167 @@
+// The records of the answers as the document describes them, one schema each.
+import { currencies } from '../services/platform/money.ts';
+import { scopes } from './auth.ts';
+import { accountTypes, businessTypes, sides } from './fields.ts';
+import { problemCodes } from './problem.ts';
+
+type Schema = Record<string, unknown>;
+
+const string: Schema = { type: 'string' };
+const integer: Schema = { type: 'integer' };
+const flag: Schema = { type: 'boolean' };
+const time: Schema = { type: 'string', format: 'date-time' };
+const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal text with two fraction digits.' };
+const metadata: Schema = { type: 'object', additionalProperties: true };
+const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
+const word = (words: readonly string[]): Schema => ({ type: 'string', enum: [...words] });
+const maybeWord = (words: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...words, null] });
+const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
+const list = (items: Schema): Schema => ({ type: 'array', items });
+
+/** A reference to one of the schemas. */
+export function ref(name: string): { $ref: string } {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** An object all of whose fields are always there. */
+export function record(properties: Schema, options: Schema = {}): Schema {
+  return { type: 'object', required: Object.keys(properties), properties, ...options };
+}
+
+const account = {
+  id: id('acc'),
+  account_code: string,
+  name: string,
+  type: word(accountTypes),
+  normal_balance: word(sides),
+  currency: { ...maybeWord(currencies), description: 'null: all four.' },
+  parent_code: maybe(string),
+  is_group: { ...flag, description: 'Takes no postings.' },
+  description: maybe(string),
+  allow_negative: { ...flag, description: 'false: no posting may leave the balance below zero.' },
+  status: word(['active', 'closed']),
+  system: { ...flag, description: 'Suspense and FX position accounts.' },
+  metadata,
+  version: integer,
+  created_at: time,
+  updated_at: time,
+};
+
+/** `data.pagination` of a list. */
+export const pagination = record({ limit: integer, next_cursor: maybe(string), has_more: flag });
+
+/** The schemas of the document by name. */
+export const schemas: Record<string, Schema> = {
+  Error: {
+    type: 'object',
+    required: ['success', 'error', 'code', 'request_id'],
+    properties: {
+      success: { type: 'boolean', const: false },
+      error: { ...string, description: 'What went wrong, for people.' },
+      code: { ...word(problemCodes), description: 'What went wrong, for programs.' },
+      request_id: string,
+      details: { ...ref('FieldProblem'), description: 'The first field to blame.' },
+      errors: {
+        type: 'array',
+        maxItems: 20,
+        items: { allOf: [ref('FieldProblem'), record({ message: string })] },
+        description: 'All fields to blame, at most 20.',
+      },
+    },
+  },
+  FieldProblem: record({
+    field: { ...string, description: 'For example `entries[1].amount`.' },
+    tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
+    value: { description: 'What was sent; `""` where nothing was, or where it is a secret.' },
+  }),
+  User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
+  Tenant: record({
+    id: id('tenant'),
+    name: string,
+    slug: string,
+    business_type: word(businessTypes),
+    description: maybe(string),
+    status: word(['active']),
+    created_at: time,
+  }),
+  ApiKey: record({
+    id: id('key'),
+    name: string,
+    scopes: list(word(scopes)),
+    description: maybe(string),
+    last4: { ...string, description: 'The last four characters of the key.' },
+    created_at: time,
+    expires_at: maybe(time),
+    revoked_at: maybe(time),
+  }),
+  Account: record(account),
+  AccountNode: {
+    type: 'object',
+    required: [...Object.keys(account), 'children'],
+    properties: {
+      ...account,
+      children: list(ref('AccountNode')),
+      balances: { ...list(ref('BalanceTotal')), description: 'Of the node and all below it, where they were asked for.' },
+    },
+  },
+  BalanceTotal: record({ currency: word(currencies), debits: money, credits: money, balance: money }),
+  Transaction: record({
+    transaction_id: id('txn'),
+    kind: word(['single', 'double', 'reversal']),
+    status: word(['posted']),
+    idempotency_key: string,
+    description: string,
+    reference: maybe(string),
+    currency: { ...maybeWord(currencies), description: 'null: several.' },
+    amount: { ...maybe(money), description: 'Sum of the debits; null where there are several currencies.' },
+    entries: list(
+      record({
+        account_id: id('acc'),
+        account_code: string,
+        amount: money,
+        side: word(sides),
+        currency: word(currencies),
+        balance_after: money,
+        counter: { ...flag, description: 'The line on the suspense account that balances a single posting.' },
+      }),
+    ),
+    metadata,
+    effective_at: time,
+    created_at: time,
+    sequence: { ...integer, description: 'Place of its event in the tenant’s log.' },
+    reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
+    reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  }),
+  Balance: record({
+    account_id: id('acc'),
+    account_code: string,
+    currency: word(currencies),
+    balance: { ...money, description: 'Signed, in the account’s normal direction.' },
+    debits: money,
+    credits: money,
+    pending_debits: money,
+    pending_credits: money,
+    available: money,
+    version: { ...integer, description: 'Number of postings.' },
+    updated_at: maybe(time),
+  }),
+  BalanceChange: record({
+    transaction_id: id('txn'),
+    sequence: integer,
+    side: word(sides),
+    amount: money,
+    balance_after: money,
+    created_at: time,
+  }),
+  Event: record({
+    id: id('evt'),
+    type: word(['transaction.posted', 'account.created', 'account.updated']),
+    sequence: integer,
+    created: { ...integer, description: 'Unix time in seconds.' },
+    actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
+    request_id: string,
+    data: { type: 'object', additionalProperties: true },
+    hash: { ...string, pattern: '^[0-9a-f]{64}$' },
+    previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
+  }),
+};

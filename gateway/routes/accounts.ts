@@ -1,0 +1,227 @@
+// Accounts, one by one.
+import { Type } from 'typebox';
+import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { App } from '../app.ts';
+import { accountCode, accountTypes, currency, description, flag, immutable, metadata, name, oneOf, optional, paging, sides, whole } from '../fields.ts';
+import { metadataText } from '../metadata.ts';
+import { examplePagination, pageOf } from '../pages.ts';
+import { Problem } from '../problem.ts';
+import { pagination, record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { accountJson } from '../wire.ts';
+
+/** An account as an example. */
+export const exampleAccount = {
+  id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  account_code: 'CUSTOMER-WALLETS-USD',
+  name: 'Customer wallets USD',
+  type: 'liability',
+  normal_balance: 'credit',
+  currency: 'USD',
+  parent_code: 'CUSTOMER-WALLETS',
+  is_group: false,
+  description: null,
+  allow_negative: false,
+  status: 'active',
+  system: false,
+  metadata: {},
+  version: 1,
+  created_at: '2030-01-31T12:00:00.000Z',
+  updated_at: '2030-01-31T12:00:00.000Z',
+};
+
+const newAccount = Type.Object({
+  account_code: accountCode,
+  name: { ...name, example: 'Customer wallets USD' } as typeof name,
+  type: oneOf(accountTypes, { example: 'liability' }),
+  normal_balance: optional(oneOf(sides, { description: 'From the type, if left out; the other side makes a contra account.', example: 'credit' })),
+  currency: optional({ ...currency, description: 'All four, if left out.' } as typeof currency),
+  parent_code: optional({ ...accountCode, description: 'A group of the same type.', example: 'CUSTOMER-WALLETS' } as typeof accountCode),
+  is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
+  description: optional(description),
+  allow_negative: optional({ ...flag, description: 'false: no posting may leave the balance below zero.', default: true } as typeof flag),
+  metadata: optional(metadata),
+});
+
+const changes = Type.Object({
+  account_code: immutable('Never changes.'),
+  name: optional(name),
+  type: immutable('Never changes.'),
+  normal_balance: immutable('Never changes.'),
+  currency: immutable('Never changes.'),
+  parent_code: immutable('Never changes.'),
+  is_group: immutable('Never changes.'),
+  description: optional(description),
+  allow_negative: optional(flag),
+  status: optional(oneOf(['active', 'closed'], { description: 'An account with a balance can not be closed.', example: 'closed' })),
+  metadata: optional(metadata),
+  version: optional(whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 })),
+});
+
+const filters = Type.Object({
+  type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
+  status: Type.Optional(oneOf(['active', 'closed'], { example: 'active' })),
+  parent_code: Type.Optional(accountCode),
+  ...paging,
+});
+
+const codePattern = new RegExp((accountCode as unknown as { pattern: string }).pattern);
+
+/** The account code of a path. Throws where none can have it: a malformed code is an unknown one. */
+export function codeOf(params: unknown): string {
+  const code = (params as Record<string, string>)['account_code'] ?? '';
+  if (!codePattern.test(code)) throw new Problem('account_not_found');
+  return code;
+}
+
+function enveloped(account: AccountRecord | undefined): string {
+  if (!account) throw new Error('the ledger answered without an account');
+  return `{"success":true,"data":{"account":${accountJson(account)}}}`;
+}
+
+const json = 'application/json; charset=utf-8';
+const one = { schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
+
+/** `/accounts` and `/accounts/code/{account_code}`. */
+export function accountRoutes(app: App, { ledger }: Services): void {
+  app.post(
+    '/v1/tenants/:slug/accounts',
+    {
+      schema: { body: newAccount },
+      config: {
+        access: { by: 'key', scope: 'accounts:write' },
+        doc: {
+          id: 'createAccount',
+          tag: 'Accounts',
+          summary: 'Create an account',
+          bodies: { pool: { account_code: 'CUSTOMER-WALLETS-USD', name: 'Customer wallets USD', type: 'liability', currency: 'USD', allow_negative: false } },
+          answers: { 201: { ...one, description: 'Created' } },
+          refusals: ['account_code_taken', 'parent_invalid', 'account_not_found'],
+        },
+      },
+    },
+    async ({ body, caller, id }, reply) => {
+      const { normal_balance, currency: only, parent_code, description: said, allow_negative } = body;
+      const { account } = await ledger.createAccount(
+        {
+          tenantId: caller.tenantId,
+          accountCode: body.account_code,
+          name: body.name,
+          type: body.type,
+          ...(normal_balance != null && { normalBalance: normal_balance }),
+          ...(only != null && { currency: only }),
+          ...(parent_code != null && { parentCode: parent_code }),
+          isGroup: body.is_group ?? false,
+          ...(said != null && { description: said }),
+          ...(allow_negative != null && { allowNegative: allow_negative }),
+          metadata: metadataText(body.metadata),
+          actor: caller.actor,
+          requestId: id,
+        },
+        { timeoutMs: 10_000 },
+      );
+      reply.code(201).header('content-type', json);
+      return enveloped(account);
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/accounts',
+    {
+      schema: { querystring: filters },
+      config: {
+        access: { by: 'key', scope: 'accounts:read' },
+        doc: {
+          id: 'listAccounts',
+          tag: 'Accounts',
+          summary: 'List accounts',
+          description: 'Newest first.',
+          answers: {
+            200: {
+              description: 'A page of accounts',
+              schema: record({ accounts: { type: 'array', items: ref('Account') }, pagination }),
+              example: { accounts: [exampleAccount], pagination: examplePagination },
+            },
+          },
+        },
+      },
+    },
+    async ({ caller, query }, reply) => {
+      const { type, status, parent_code, limit = 50, cursor = '' } = query;
+      const { accounts, nextCursor } = await ledger.listAccounts(
+        {
+          tenantId: caller.tenantId,
+          ...(type !== undefined && { type }),
+          ...(status !== undefined && { status }),
+          ...(parent_code !== undefined && { parentCode: parent_code }),
+          limit,
+          cursor,
+        },
+        { timeoutMs: 5_000 },
+      );
+      reply.header('content-type', json);
+      const page = JSON.stringify(pageOf(limit, nextCursor));
+      return `{"success":true,"data":{"accounts":[${accounts.map(accountJson).join()}],"pagination":${page}}}`;
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/accounts/code/:account_code',
+    {
+      config: {
+        access: { by: 'key', scope: 'accounts:read' },
+        doc: {
+          id: 'getAccount',
+          tag: 'Accounts',
+          summary: 'Read an account',
+          answers: { 200: { ...one, description: 'The account' } },
+          refusals: ['account_not_found'],
+        },
+      },
+    },
+    async ({ caller, params }, reply) => {
+      const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, { timeoutMs: 5_000 });
+      reply.header('content-type', json);
+      return enveloped(account);
+    },
+  );
+
+  app.patch(
+    '/v1/tenants/:slug/accounts/code/:account_code',
+    {
+      schema: { body: changes },
+      config: {
+        access: { by: 'key', scope: 'accounts:write' },
+        doc: {
+          id: 'updateAccount',
+          tag: 'Accounts',
+          summary: 'Change an account',
+          description: 'Fields that are left out, or null, stay as they are; an empty description removes it.',
+          bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
+          answers: { 200: { ...one, description: 'The account after the change' } },
+          refusals: ['account_not_found', 'account_is_system', 'version_conflict', 'account_not_empty'],
+        },
+      },
+    },
+    async ({ body, caller, id, params }, reply) => {
+      const { name: called, description: said, allow_negative, status, metadata: free, version } = body;
+      const { account } = await ledger.updateAccount(
+        {
+          tenantId: caller.tenantId,
+          accountCode: codeOf(params),
+          ...(called != null && { name: called }),
+          ...(said != null && { description: said }),
+          ...(free != null && { metadata: metadataText(free) }),
+          ...(allow_negative != null && { allowNegative: allow_negative }),
+          ...(status != null && { status }),
+          ...(version != null && { version: BigInt(version) }),
+          actor: caller.actor,
+          requestId: id,
+        },
+        { timeoutMs: 10_000 },
+      );
+      reply.header('content-type', json);
+      return enveloped(account);
+    },
+  );
+}

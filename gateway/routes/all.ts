@@ -1,0 +1,27 @@
+// Every route, in the order of the document.
+import type { App } from '../app.ts';
+import type { Services } from '../services.ts';
+import { accountRoutes } from './accounts.ts';
+import { balanceRoutes } from './balances.ts';
+import { chartRoutes } from './chart.ts';
+import { eventRoutes } from './events.ts';
+import { keyRoutes } from './keys.ts';
+import { operationRoutes, type Operations } from './operations.ts';
+import { postingRoutes } from './postings.ts';
+import { tenantRoutes } from './tenants.ts';
+import { transactionRoutes } from './transactions.ts';
+import { userRoutes } from './users.ts';
+
+/** Registers them. */
+export function registerRoutes(app: App, parts: Services & Operations): void {
+  userRoutes(app, parts);
+  tenantRoutes(app, parts);
+  keyRoutes(app, parts);
+  chartRoutes(app, parts);
+  accountRoutes(app, parts);
+  postingRoutes(app, parts);
+  transactionRoutes(app, parts);
+  balanceRoutes(app, parts);
+  eventRoutes(app, parts);
+  operationRoutes(app, parts);
+}

@@ -1,0 +1,84 @@
+// The chart of accounts as a whole: made from a template, read as a tree.
+import { Type } from 'typebox';
+import type { App } from '../app.ts';
+import { missingScope } from '../auth.ts';
+import { businessType, businessTypes, oneOf } from '../fields.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { accountJson, nodeJson } from '../wire.ts';
+import { exampleAccount } from './accounts.ts';
+
+const json = 'application/json; charset=utf-8';
+const chart = record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } });
+const exampleTotal = { currency: 'USD', debits: '0.00', credits: '100.00', balance: '100.00' };
+const exampleGroup = {
+  ...exampleAccount,
+  id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t7',
+  account_code: 'CUSTOMER-WALLETS',
+  name: 'Customer wallets',
+  currency: null,
+  parent_code: null,
+  is_group: true,
+};
+
+/** `/accounts/setup` and `/accounts/hierarchy`. */
+export function chartRoutes(app: App, { ledger }: Services): void {
+  app.post(
+    '/v1/tenants/:slug/accounts/setup',
+    {
+      schema: { body: Type.Object({ business_type: businessType }) },
+      config: {
+        access: { by: 'key', scope: 'accounts:write' },
+        doc: {
+          id: 'setUpChart',
+          tag: 'Accounts',
+          summary: 'Create the chart of accounts of a business',
+          description: 'All of its accounts or none. The same template again changes nothing.',
+          bodies: { wallet: { business_type: 'wallet' } },
+          answers: {
+            201: { description: 'Created', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },
+            200: { description: 'It stood already', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },
+          },
+          refusals: ['chart_exists', 'account_code_taken'],
+        },
+      },
+    },
+    async ({ body, caller, id }, reply) => {
+      const given = { tenantId: caller.tenantId, businessType: body.business_type, actor: caller.actor, requestId: id };
+      const { businessType: made, accounts, created } = await ledger.setUpChart(given, { timeoutMs: 10_000 });
+      reply.code(created ? 201 : 200).header('content-type', json);
+      return `{"success":true,"data":{"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]}}`;
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/accounts/hierarchy',
+    {
+      schema: { querystring: Type.Object({ include: Type.Optional(oneOf(['balances'], { description: 'Needs balances:read too.', example: 'balances' })) }) },
+      config: {
+        access: { by: 'key', scope: 'accounts:read' },
+        doc: {
+          id: 'getHierarchy',
+          tag: 'Accounts',
+          summary: 'Read the chart as a tree',
+          answers: {
+            200: {
+              description: 'The accounts without a parent, each with all below it',
+              schema: record({ accounts: { type: 'array', items: ref('AccountNode') } }),
+              example: {
+                accounts: [{ ...exampleGroup, balances: [exampleTotal], children: [{ ...exampleAccount, balances: [exampleTotal], children: [] }] }],
+              },
+            },
+          },
+        },
+      },
+    },
+    async ({ caller, query }, reply) => {
+      const includeBalances = query.include === 'balances';
+      if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
+      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, { timeoutMs: 10_000 });
+      reply.header('content-type', json);
+      return `{"success":true,"data":{"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]}}`;
+    },
+  );
+}

@@ -1,0 +1,94 @@
+// The audit trail: the tenant's log, hash-chained.
+import { Type } from 'typebox';
+import type { App } from '../app.ts';
+import { paging, whole } from '../fields.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { eventJson } from '../wire.ts';
+
+const exampleEvent = {
+  id: 'evt_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  type: 'transaction.posted',
+  sequence: 31,
+  created: 1_896_091_200,
+  actor: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  request_id: 'req-7f3a',
+  hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  previous_hash: '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
+  data: {
+    transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
+    kind: 'double',
+    idempotency_key: 'deposit-42',
+    description: 'Deposit by card',
+    reference: 'INV-1001',
+    currency: 'USD',
+    amount: '100.00',
+    lines: [
+      {
+        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
+        account_code: 'SETTLEMENT-USD',
+        amount: '100.00',
+        side: 'debit',
+        currency: 'USD',
+        balance_after: '100.00',
+        counter: false,
+      },
+      {
+        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t9',
+        account_code: 'CUSTOMER-WALLETS-USD',
+        amount: '100.00',
+        side: 'credit',
+        currency: 'USD',
+        balance_after: '100.00',
+        counter: false,
+      },
+    ],
+    reverses: null,
+    metadata: { order: 42 },
+    sequence: 31,
+  },
+};
+
+const query = Type.Object({
+  after_sequence: Type.Optional(whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 })),
+  limit: paging.limit,
+});
+
+/** `/events`. */
+export function eventRoutes(app: App, { ledger }: Services): void {
+  app.get(
+    '/v1/tenants/:slug/events',
+    {
+      schema: { querystring: query },
+      config: {
+        access: { by: 'key', scope: 'transactions:read' },
+        doc: {
+          id: 'listEvents',
+          tag: 'Events',
+          summary: 'Read the audit trail',
+          description: [
+            'Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros.',
+            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` and `account.updated` the account’s record, of the latter with `changes`.',
+          ].join('\n\n'),
+          answers: {
+            200: {
+              description: 'A page of events',
+              schema: record({
+                events: { type: 'array', items: ref('Event') },
+                pagination: record({ limit: { type: 'integer' }, has_more: { type: 'boolean' } }),
+              }),
+              example: { events: [exampleEvent], pagination: { limit: 50, has_more: true } },
+            },
+          },
+        },
+      },
+    },
+    async ({ caller, query: { after_sequence = 0, limit = 50 } }, reply) => {
+      const given = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
+      const { events, hasMore } = await ledger.listEvents(given, { timeoutMs: 5_000 });
+      reply.header('content-type', 'application/json; charset=utf-8');
+      const page = JSON.stringify({ limit, has_more: hasMore });
+      return `{"success":true,"data":{"events":[${events.map(eventJson).join()}],"pagination":${page}}}`;
+    },
+  );
+}

@@ -1,0 +1,189 @@
+// The API keys of a tenant.
+import { Type } from 'typebox';
+import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
+import type { App } from '../app.ts';
+import { scopes } from '../auth.ts';
+import { description, name, oneOf, optional, paging, whole } from '../fields.ts';
+import { examplePagination, pageOf, pathId } from '../pages.ts';
+import { pagination, record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { keyRecord } from '../wire.ts';
+
+const exampleKey = {
+  id: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  name: 'Payments service',
+  scopes: ['transactions:write', 'balances:read'],
+  description: null,
+  last4: 'x9Qd',
+  created_at: '2030-01-31T12:00:00.000Z',
+  expires_at: null,
+  revoked_at: null,
+};
+const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0Abx9Qd';
+const withText = {
+  allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown this once.' } })],
+};
+
+const newKey = Type.Object({
+  name: { ...name, example: 'Payments service' } as typeof name,
+  scopes: Type.Unsafe<string[]>({
+    type: 'array',
+    minItems: 1,
+    maxItems: 100,
+    items: oneOf(scopes),
+    description: 'Repeated scopes are folded.',
+    example: ['transactions:write', 'balances:read'],
+  }),
+  description: optional(description),
+  expires_at: optional(
+    Type.Unsafe<string>({ type: 'string', format: 'date-time', 'x-future': true, description: 'Never, if left out.', example: '2031-01-31T00:00:00Z' }),
+  ),
+});
+
+function shownOnce(key: ApiKey | undefined, text: string): Record<string, unknown> {
+  if (!key) throw new Error('identity answered without a key');
+  return { ...keyRecord(key), key: text };
+}
+
+const timeout = { timeoutMs: 5_000 };
+
+/** `/v1/tenants/<tenant_id>/api-keys`. */
+export function keyRoutes(app: App, { identity }: Services): void {
+  app.post(
+    '/v1/tenants/:tenant_id/api-keys',
+    {
+      schema: { body: newKey },
+      config: {
+        access: { by: 'member', role: 'owner' },
+        doc: {
+          id: 'createApiKey',
+          tag: 'API keys',
+          summary: 'Create an API key',
+          bodies: { payments: { name: 'Payments service', scopes: ['transactions:write', 'balances:read'] } },
+          answers: {
+            201: {
+              description: 'Created',
+              schema: record({ api_key: withText }),
+              example: { api_key: { ...exampleKey, key: exampleText } },
+              message: 'API key created; it is shown only now',
+            },
+          },
+        },
+      },
+    },
+    async ({ body, caller }, reply) => {
+      const { name: called, scopes: granted, description: said, expires_at: expiry } = body;
+      const { apiKey, key } = await identity.createApiKey(
+        {
+          userId: caller.actor,
+          tenantId: caller.tenantId,
+          name: called,
+          scopes: [...new Set(granted)],
+          ...(said != null && { description: said }),
+          ...(expiry != null && { expiresMs: BigInt(Date.parse(expiry)) }),
+        },
+        timeout,
+      );
+      reply.code(201).header('cache-control', 'no-store');
+      return { success: true, data: { api_key: shownOnce(apiKey, key) }, message: 'API key created; it is shown only now' };
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:tenant_id/api-keys',
+    {
+      schema: { querystring: Type.Object(paging) },
+      config: {
+        access: { by: 'member', role: 'any' },
+        doc: {
+          id: 'listApiKeys',
+          tag: 'API keys',
+          summary: 'List API keys',
+          description: 'Newest first, expired and revoked ones too.',
+          answers: {
+            200: {
+              description: 'A page of keys, without their texts',
+              schema: record({ api_keys: { type: 'array', items: ref('ApiKey') }, pagination }),
+              example: { api_keys: [exampleKey], pagination: examplePagination },
+            },
+          },
+        },
+      },
+    },
+    async ({ query, caller }) => {
+      const { limit = 50, cursor = '' } = query;
+      const given = { userId: caller.actor, tenantId: caller.tenantId, limit, cursor };
+      const { apiKeys, nextCursor } = await identity.listApiKeys(given, timeout);
+      return { success: true, data: { api_keys: apiKeys.map(keyRecord), pagination: pageOf(limit, nextCursor) } };
+    },
+  );
+
+  app.delete(
+    '/v1/tenants/:tenant_id/api-keys/:key_id',
+    {
+      config: {
+        access: { by: 'member', role: 'owner' },
+        doc: {
+          id: 'revokeApiKey',
+          tag: 'API keys',
+          summary: 'Revoke an API key',
+          description: 'It stops everywhere within 5 seconds.',
+          answers: {
+            200: {
+              description: 'Revoked',
+              schema: record({ id: { type: 'string' }, deleted: { type: 'boolean', const: true } }),
+              example: { id: exampleKey.id, deleted: true },
+            },
+          },
+          refusals: ['validation_failed', 'key_not_found'],
+        },
+      },
+    },
+    async ({ params, caller }) => {
+      const keyId = pathId('key', 'key_id', params);
+      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, timeout);
+      return { success: true, data: { id: keyId, deleted: true } };
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:tenant_id/api-keys/:key_id/rotate',
+    {
+      schema: {
+        body: Type.Object({
+          overlap_seconds: optional(whole(0, 2_592_000, { default: 86_400, description: 'How long the old key stays valid.', example: 3600 })),
+        }),
+      },
+      config: {
+        access: { by: 'member', role: 'owner' },
+        doc: {
+          id: 'rotateApiKey',
+          tag: 'API keys',
+          summary: 'Replace an API key',
+          description: 'Makes a key with the same name and scopes; the old one expires after the overlap.',
+          bodies: { hour: { overlap_seconds: 3600 }, day: {} },
+          bodyOptional: true,
+          answers: {
+            201: {
+              description: 'The new key, and the old one with its expiry',
+              schema: record({ api_key: withText, previous: ref('ApiKey') }),
+              example: { api_key: { ...exampleKey, key: exampleText }, previous: { ...exampleKey, expires_at: '2030-02-01T12:00:00.000Z' } },
+              message: 'API key replaced; the new one is shown only now',
+            },
+          },
+          refusals: ['key_not_found'],
+        },
+      },
+    },
+    async ({ body, params, caller }, reply) => {
+      const keyId = pathId('key', 'key_id', params);
+      const overlap = body.overlap_seconds;
+      const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, ...(overlap != null && { overlapSeconds: overlap }) };
+      const { apiKey, key, previous } = await identity.rotateApiKey(given, timeout);
+      if (!previous) throw new Error('identity answered without the old key');
+      reply.code(201).header('cache-control', 'no-store');
+      const data = { api_key: shownOnce(apiKey, key), previous: keyRecord(previous) };
+      return { success: true, data, message: 'API key replaced; the new one is shown only now' };
+    },
+  );
+}

@@ -1,0 +1,124 @@
+// What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
+import type { Registry } from 'prom-client';
+import { readinessBody, type Readiness } from '../../services/platform/serve.ts';
+import type { App } from '../app.ts';
+import type { Answer } from '../openapi.ts';
+import { record } from '../records.ts';
+import type { Tokens } from '../tokens.ts';
+
+const json = 'application/json; charset=utf-8';
+
+const readiness = record({
+  status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
+  dependencies: { type: 'object', additionalProperties: { type: 'string' } },
+});
+const unready: Answer = {
+  description: 'Postings can not be answered',
+  schema: readiness,
+  example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving' } },
+  bare: 'application/json',
+};
+
+/** What these routes tell of. */
+export interface Operations {
+  readiness: () => Promise<Readiness>;
+  metrics: Registry;
+  tokens: Tokens;
+}
+
+/** `/healthz`, `/readyz`, `/metrics`, `/.well-known/jwks.json`. */
+export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: Operations): void {
+  app.get(
+    '/healthz',
+    {
+      config: {
+        doc: {
+          id: 'getHealth',
+          tag: 'Operations',
+          summary: 'Whether the process lives',
+          answers: {
+            200: {
+              description: 'It does',
+              schema: record({ status: { type: 'string', const: 'ok' } }),
+              example: { status: 'ok' },
+              bare: 'application/json',
+            },
+          },
+        },
+      },
+    },
+    () => ({ status: 'ok' }),
+  );
+
+  app.get(
+    '/readyz',
+    {
+      config: {
+        doc: {
+          id: 'getReadiness',
+          tag: 'Operations',
+          summary: 'Whether postings can be answered',
+          answers: {
+            200: {
+              description: 'They can; `degraded`: something else can not',
+              schema: readiness,
+              example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok' } },
+              bare: 'application/json',
+            },
+            503: unready,
+          },
+        },
+      },
+    },
+    async (_request, reply) => {
+      const state = await ask();
+      reply.code(state.ready ? 200 : 503).header('content-type', json);
+      return readinessBody(state);
+    },
+  );
+
+  app.get(
+    '/metrics',
+    {
+      config: {
+        doc: {
+          id: 'getMetrics',
+          tag: 'Operations',
+          summary: 'Figures for Prometheus',
+          answers: {
+            200: { description: 'Figures', schema: { type: 'string' }, example: 'http_requests_in_flight 1\n', bare: 'text/plain' },
+          },
+        },
+      },
+    },
+    async (_request, reply) => {
+      reply.header('content-type', metrics.contentType);
+      return metrics.metrics();
+    },
+  );
+
+  app.get(
+    '/.well-known/jwks.json',
+    {
+      config: {
+        doc: {
+          id: 'getKeySet',
+          tag: 'Operations',
+          summary: 'The public keys that verify access tokens',
+          answers: {
+            200: {
+              description: 'A JSON Web Key Set (RFC 7517)',
+              schema: record({ keys: { type: 'array', items: { type: 'object' } } }),
+              example: { keys: [{ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' }] },
+              bare: 'application/json',
+            },
+          },
+        },
+      },
+    },
+    async (_request, reply) => {
+      reply.header('content-type', json).header('cache-control', 'public, max-age=300');
+      return tokens.keySet();
+    },
+  );
+}

@@ -1,0 +1,226 @@
+// Postings: what moves money. The hot path of the house, so the answers are written as text.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type, type Static } from 'typebox';
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { newId } from '../../services/platform/ids.ts';
+import { leaving, type App } from '../app.ts';
+import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
+import { takeKeyHeader } from '../idempotency.ts';
+import { metadataText } from '../metadata.ts';
+import type { Answer } from '../openapi.ts';
+import { pathId } from '../pages.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { transactionJson } from '../wire.ts';
+
+const about = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
+const line = { account_code: accountCode, amount, side, currency };
+
+const single = Type.Object({ ...about, ...line, metadata: optional(metadata) });
+
+const double = Type.Object({
+  ...about,
+  entries: Type.Unsafe<Static<ReturnType<typeof Type.Object<typeof line>>>[]>({
+    type: 'array',
+    minItems: 2,
+    maxItems: 200,
+    items: Type.Object(line),
+    description: 'Debits and credits must be equal in each currency; an account may appear more than once.',
+  }),
+  metadata: optional(metadata),
+});
+
+const reversal = Type.Object({ idempotency_key: about.idempotency_key, description: about.description });
+
+/** A transaction as an example. */
+export const exampleTransaction = {
+  transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  kind: 'double',
+  status: 'posted',
+  idempotency_key: 'deposit-42',
+  description: 'Deposit by card',
+  reference: 'INV-1001',
+  currency: 'USD',
+  amount: '100.00',
+  entries: [
+    {
+      account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
+      account_code: 'SETTLEMENT-USD',
+      amount: '100.00',
+      side: 'debit',
+      currency: 'USD',
+      balance_after: '100.00',
+      counter: false,
+    },
+    {
+      account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t9',
+      account_code: 'CUSTOMER-WALLETS-USD',
+      amount: '100.00',
+      side: 'credit',
+      currency: 'USD',
+      balance_after: '100.00',
+      counter: false,
+    },
+  ],
+  metadata: { order: 42 },
+  effective_at: '2030-01-31T12:00:00.000Z',
+  created_at: '2030-01-31T12:00:00.000Z',
+  sequence: 31,
+  reverses: null,
+  reversed_by: null,
+};
+
+function answers(example: object): Record<number, Answer> {
+  const answer = { schema: record({ transaction: ref('Transaction') }), example: { transaction: example } };
+  return {
+    201: { ...answer, description: 'Posted' },
+    200: { ...answer, description: 'Posted by an earlier request with this key', headers: ['Idempotent-Replayed'] },
+  };
+}
+
+const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
+const exampleLines = [
+  { account_code: 'SETTLEMENT-USD', amount: '100.00', side: 'debit', currency: 'USD' },
+  { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
+];
+
+const postingRefusals = [
+  'account_not_found',
+  'insufficient_funds',
+  'account_closed',
+  'account_is_group',
+  'currency_not_allowed',
+  'balance_overflow',
+  'idempotency_key_reused',
+] as const;
+
+function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
+  if (!transaction) throw new Error('the ledger answered without a transaction');
+  reply.code(replayed ? 200 : 201).header('content-type', 'application/json; charset=utf-8');
+  if (replayed) reply.header('idempotent-replayed', 'true');
+  return `{"success":true,"data":{"transaction":${transactionJson(transaction)}}}`;
+}
+
+type Body = Static<typeof single> | Static<typeof double>;
+
+function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Parameters<Services['post']>[0] {
+  const { caller } = request;
+  return {
+    tenantId: caller.tenantId,
+    transactionId: newId('txn'),
+    idempotencyKey: body.idempotency_key ?? '',
+    description: body.description ?? '',
+    ...(body.reference != null && { reference: body.reference }),
+    entries: entries.map((entry) => ({ accountCode: entry.account_code, amount: entry.amount, side: entry.side, currency: entry.currency })),
+    metadata: metadataText(body.metadata),
+    actor: caller.actor,
+    requestId: request.id,
+  };
+}
+
+/** Both postings and the reversal. */
+export function postingRoutes(app: App, { ledger, post }: Services): void {
+  app.post(
+    '/v1/tenants/:slug/transactions',
+    {
+      schema: { body: single },
+      preValidation: takeKeyHeader,
+      config: {
+        access: { by: 'key', scope: 'transactions:write' },
+        doc: {
+          id: 'postSingle',
+          tag: 'Transactions',
+          summary: 'Post a single entry',
+          description: 'A counter-line on the suspense account of the currency balances it.',
+          idempotent: true,
+          bodies: { credit: { ...exampleBody, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
+          answers: answers({
+            ...exampleTransaction,
+            kind: 'single',
+            entries: [
+              { ...exampleTransaction.entries[0], account_code: 'CUSTOMER-WALLETS-USD', side: 'credit' },
+              { ...exampleTransaction.entries[1], account_code: 'SUSPENSE-USD', side: 'debit', balance_after: '-100.00', counter: true },
+            ],
+          }),
+          refusals: [...postingRefusals, 'account_is_system'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { body } = request;
+      return send(reply, await post(posting(request, body, [body]), leaving(request)));
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/transactions/double-entry',
+    {
+      schema: { body: double },
+      preValidation: takeKeyHeader,
+      config: {
+        access: { by: 'key', scope: 'transactions:write' },
+        doc: {
+          id: 'postDouble',
+          tag: 'Transactions',
+          summary: 'Post a balanced transaction',
+          idempotent: true,
+          bodies: { deposit: { ...exampleBody, entries: exampleLines } },
+          answers: answers(exampleTransaction),
+          refusals: [...postingRefusals, 'unbalanced'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { body } = request;
+      return send(reply, await post(posting(request, body, body.entries), leaving(request)));
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/transactions/:transaction_id/reverse',
+    {
+      schema: { body: reversal },
+      preValidation: takeKeyHeader,
+      config: {
+        access: { by: 'key', scope: 'transactions:write' },
+        doc: {
+          id: 'reverseTransaction',
+          tag: 'Transactions',
+          summary: 'Reverse a transaction',
+          description: 'Posts its mirror entries, once; a reversal can not be reversed.',
+          idempotent: true,
+          bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
+          bodyOptional: true,
+          answers: answers({
+            ...exampleTransaction,
+            kind: 'reversal',
+            idempotency_key: 'deposit-42-back',
+            entries: exampleTransaction.entries.map((entry) => ({
+              ...entry,
+              side: entry.side === 'debit' ? 'credit' : 'debit',
+              balance_after: '0.00',
+            })),
+            reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
+          }),
+          refusals: ['transaction_not_found', 'already_reversed', ...postingRefusals],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { body, caller, id, params } = request;
+      const reversed = await ledger.reverseTransaction(
+        {
+          tenantId: caller.tenantId,
+          transactionId: pathId('txn', 'transaction_id', params),
+          reversalId: newId('txn'),
+          idempotencyKey: body.idempotency_key ?? '',
+          description: body.description ?? '',
+          actor: caller.actor,
+          requestId: id,
+        },
+        { timeoutMs: 10_000, signal: leaving(request) },
+      );
+      return send(reply, reversed);
+    },
+  );
+}

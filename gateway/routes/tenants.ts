@@ -1,0 +1,80 @@
+// The tenants of a user.
+import { Type } from 'typebox';
+import type { App } from '../app.ts';
+import { businessType, description, name, optional, paging, slug } from '../fields.ts';
+import { examplePagination, pageOf } from '../pages.ts';
+import { pagination, record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { tenantRecord } from '../wire.ts';
+
+const exampleTenant = {
+  id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  name: 'Acme Payments',
+  slug: 'acme',
+  business_type: 'wallet',
+  description: null,
+  status: 'active',
+  created_at: '2030-01-31T12:00:00.000Z',
+};
+
+/** `/v1/tenants`. */
+export function tenantRoutes(app: App, { identity }: Services): void {
+  app.post(
+    '/v1/tenants',
+    {
+      schema: { body: Type.Object({ name, slug, business_type: businessType, description: optional(description) }) },
+      config: {
+        access: { by: 'user' },
+        doc: {
+          id: 'createTenant',
+          tag: 'Tenants',
+          summary: 'Create a tenant',
+          description: 'The caller becomes its owner.',
+          bodies: { wallet: { name: 'Acme Payments', slug: 'acme', business_type: 'wallet' } },
+          answers: {
+            201: { description: 'Created', schema: record({ tenant: ref('Tenant') }), example: { tenant: exampleTenant }, message: 'Tenant created' },
+          },
+          refusals: ['slug_taken'],
+        },
+      },
+    },
+    async ({ body, caller }, reply) => {
+      const { description: said, business_type: business, ...given } = body;
+      const { tenant } = await identity.createTenant(
+        { userId: caller.actor, name: given.name, slug: given.slug, businessType: business, ...(said != null && { description: said }) },
+        { timeoutMs: 5_000 },
+      );
+      if (!tenant) throw new Error('identity answered without a tenant');
+      reply.code(201);
+      return { success: true, data: { tenant: tenantRecord(tenant) }, message: 'Tenant created' };
+    },
+  );
+
+  app.get(
+    '/v1/tenants',
+    {
+      schema: { querystring: Type.Object(paging) },
+      config: {
+        access: { by: 'user' },
+        doc: {
+          id: 'listTenants',
+          tag: 'Tenants',
+          summary: 'List my tenants',
+          description: 'Newest first.',
+          answers: {
+            200: {
+              description: 'A page of tenants',
+              schema: record({ tenants: { type: 'array', items: ref('Tenant') }, pagination }),
+              example: { tenants: [exampleTenant], pagination: examplePagination },
+            },
+          },
+        },
+      },
+    },
+    async ({ query, caller }) => {
+      const { limit = 50, cursor = '' } = query;
+      const { tenants, nextCursor } = await identity.listTenants({ userId: caller.actor, limit, cursor }, { timeoutMs: 5_000 });
+      return { success: true, data: { tenants: tenants.map(tenantRecord), pagination: pageOf(limit, nextCursor) } };
+    },
+  );
+}

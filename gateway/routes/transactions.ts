@@ -1,0 +1,94 @@
+// Reading transactions.
+import { Type } from 'typebox';
+import type { App } from '../app.ts';
+import { currencies } from '../../services/platform/money.ts';
+import { accountCode, oneOf, paging, period } from '../fields.ts';
+import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
+import { pagination, record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { transactionJson } from '../wire.ts';
+import { exampleTransaction } from './postings.ts';
+
+const filters = Type.Object({
+  account_code: Type.Optional(accountCode),
+  currency: Type.Optional(oneOf(currencies, { example: 'USD' })),
+  reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001' })),
+  idempotency_key: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'deposit-42' })),
+  ...period,
+  ...paging,
+});
+
+/** `GET /transactions` and `GET /transactions/{transaction_id}`. */
+export function transactionRoutes(app: App, { ledger }: Services): void {
+  app.get(
+    '/v1/tenants/:slug/transactions',
+    {
+      schema: { querystring: filters },
+      config: {
+        access: { by: 'key', scope: 'transactions:read' },
+        doc: {
+          id: 'listTransactions',
+          tag: 'Transactions',
+          summary: 'List transactions',
+          description: 'Newest first.',
+          answers: {
+            200: {
+              description: 'A page of transactions',
+              schema: record({ transactions: { type: 'array', items: ref('Transaction') }, pagination }),
+              example: { transactions: [exampleTransaction], pagination: examplePagination },
+            },
+          },
+        },
+      },
+    },
+    async ({ caller, query }, reply) => {
+      const { account_code, currency, reference, idempotency_key, start_date, end_date, limit = 50, cursor = '' } = query;
+      const { transactions, nextCursor } = await ledger.listTransactions(
+        {
+          tenantId: caller.tenantId,
+          ...(account_code !== undefined && { accountCode: account_code }),
+          ...(currency !== undefined && { currency }),
+          ...(reference !== undefined && { reference }),
+          ...(idempotency_key !== undefined && { idempotencyKey: idempotency_key }),
+          ...(start_date !== undefined && { startMs: dayStart(start_date) }),
+          ...(end_date !== undefined && { endMs: dayStart(end_date) }),
+          limit,
+          cursor,
+        },
+        { timeoutMs: 5_000 },
+      );
+      reply.header('content-type', 'application/json; charset=utf-8');
+      const page = JSON.stringify(pageOf(limit, nextCursor));
+      return `{"success":true,"data":{"transactions":[${transactions.map(transactionJson).join()}],"pagination":${page}}}`;
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/transactions/:transaction_id',
+    {
+      config: {
+        access: { by: 'key', scope: 'transactions:read' },
+        doc: {
+          id: 'getTransaction',
+          tag: 'Transactions',
+          summary: 'Read a transaction',
+          answers: {
+            200: {
+              description: 'The transaction',
+              schema: record({ transaction: ref('Transaction') }),
+              example: { transaction: exampleTransaction },
+            },
+          },
+          refusals: ['validation_failed', 'transaction_not_found'],
+        },
+      },
+    },
+    async ({ caller, params }, reply) => {
+      const transactionId = pathId('txn', 'transaction_id', params);
+      const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, { timeoutMs: 5_000 });
+      if (!transaction) throw new Error('the ledger answered without a transaction');
+      reply.header('content-type', 'application/json; charset=utf-8');
+      return `{"success":true,"data":{"transaction":${transactionJson(transaction)}}}`;
+    },
+  );
+}

@@ -1,0 +1,184 @@
+// Registration, sessions, and the user himself.
+import { Type } from 'typebox';
+import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
+import type { App } from '../app.ts';
+import { email, name, secret } from '../fields.ts';
+import { limitHeaders } from '../problem.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { timeOf, userRecord } from '../wire.ts';
+
+const exampleUser = {
+  id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  email: 'ada@example.com',
+  first_name: 'Ada',
+  last_name: 'Lovelace',
+  status: 'active',
+  created_at: '2030-01-31T12:00:00.000Z',
+};
+const exampleSession = {
+  token: 'eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJsZWRnZXIifQ.c2lnbmF0dXJl',
+  expires_at: '2030-01-31T13:00:00.000Z',
+  refresh_token: 'lrt_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs',
+};
+const session = record({
+  token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
+  expires_at: { type: 'string', format: 'date-time' },
+  refresh_token: { type: 'string', description: 'Good for one use within 30 days.' },
+  user: ref('User'),
+});
+
+const refreshToken = secret(1, 512, { description: 'Of the last login or refresh.', example: exampleSession.refresh_token });
+
+// Answers with secrets are not for caches.
+const noStore = { 'cache-control': 'no-store' };
+
+function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
+  if (!given || !user) throw new Error('identity answered without a session');
+  const { token, expiresMs, refreshToken: refresh } = given;
+  return { token, expires_at: timeOf(expiresMs), refresh_token: refresh, user: userRecord(user) };
+}
+
+function present(user: User | undefined): Record<string, unknown> {
+  if (!user) throw new Error('identity answered without a user');
+  return userRecord(user);
+}
+
+/** `/v1/auth/*` and `/v1/user`. */
+export function userRoutes(app: App, { identity }: Services): void {
+  app.post(
+    '/v1/auth/register',
+    {
+      schema: {
+        body: Type.Object({
+          email,
+          password: secret(8, 128, { example: 'correct horse battery' }),
+          first_name: { ...name, example: 'Ada' } as typeof name,
+          last_name: { ...name, example: 'Lovelace' } as typeof name,
+        }),
+      },
+      config: {
+        access: { by: 'nobody' },
+        doc: {
+          id: 'register',
+          tag: 'Users',
+          summary: 'Register',
+          bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
+          answers: { 201: { description: 'Registered', schema: record({ user: ref('User') }), example: { user: exampleUser }, message: 'User registered' } },
+          refusals: ['email_taken'],
+        },
+      },
+    },
+    async ({ body }, reply) => {
+      const { user } = await identity.register(
+        { email: body.email, password: body.password, firstName: body.first_name, lastName: body.last_name },
+        { timeoutMs: 15_000 },
+      );
+      reply.code(201);
+      return { success: true, data: { user: present(user) }, message: 'User registered' };
+    },
+  );
+
+  app.post(
+    '/v1/auth/login',
+    {
+      schema: { body: Type.Object({ email, password: secret(1, 128, { example: 'correct horse battery' }) }) },
+      config: {
+        access: { by: 'nobody' },
+        doc: {
+          id: 'login',
+          tag: 'Users',
+          summary: 'Log in',
+          description: 'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address.',
+          bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
+          answers: {
+            200: {
+              description: 'Logged in',
+              schema: session,
+              example: { ...exampleSession, user: exampleUser },
+              message: 'Login successful',
+              headers: ['RateLimit-Policy', 'RateLimit'],
+            },
+          },
+          refusals: ['unauthenticated', 'rate_limited'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { email: address, password } = request.body;
+      const given = { email: address, password, clientAddress: request.ip };
+      const { session: opened, user, rateLimit } = await identity.login(given, { timeoutMs: 15_000 });
+      reply.headers(noStore);
+      if (rateLimit) {
+        const { policy, quota, windowSeconds: window, remaining, resetSeconds: reset } = rateLimit;
+        reply.headers(limitHeaders({ policy, quota, window, remaining, reset }));
+      }
+      return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
+    },
+  );
+
+  app.post(
+    '/v1/auth/refresh',
+    {
+      schema: { body: Type.Object({ refresh_token: refreshToken }) },
+      config: {
+        access: { by: 'nobody' },
+        doc: {
+          id: 'refresh',
+          tag: 'Users',
+          summary: 'Renew a session',
+          description: 'Spends the refresh token and answers a new one. A token that was spent before ends all sessions of its login.',
+          bodies: { token: { refresh_token: exampleSession.refresh_token } },
+          answers: { 200: { description: 'Renewed', schema: session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' } },
+          refusals: ['unauthenticated'],
+        },
+      },
+    },
+    async ({ body }, reply) => {
+      const { session: opened, user } = await identity.refresh({ refreshToken: body.refresh_token }, { timeoutMs: 5_000 });
+      reply.headers(noStore);
+      return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
+    },
+  );
+
+  app.post(
+    '/v1/auth/logout',
+    {
+      schema: { body: Type.Object({ refresh_token: refreshToken }) },
+      config: {
+        access: { by: 'nobody' },
+        doc: {
+          id: 'logout',
+          tag: 'Users',
+          summary: 'Log out',
+          description: 'Ends the session; its access token lives out its hour.',
+          bodies: { token: { refresh_token: exampleSession.refresh_token } },
+          answers: { 200: { description: 'Logged out', schema: { type: 'object' }, example: {}, message: 'Logged out' } },
+        },
+      },
+    },
+    async ({ body }) => {
+      await identity.logout({ refreshToken: body.refresh_token }, { timeoutMs: 5_000 });
+      return { success: true, data: {}, message: 'Logged out' };
+    },
+  );
+
+  app.get(
+    '/v1/user',
+    {
+      config: {
+        access: { by: 'user' },
+        doc: {
+          id: 'getUser',
+          tag: 'Users',
+          summary: 'Who I am',
+          answers: { 200: { description: 'The user of the token', schema: record({ user: ref('User') }), example: { user: exampleUser } } },
+        },
+      },
+    },
+    async ({ caller }) => {
+      const { user } = await identity.getUser({ userId: caller.actor }, { timeoutMs: 5_000 });
+      return { success: true, data: { user: present(user) } };
+    },
+  );
+}

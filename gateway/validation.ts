@@ -1,0 +1,208 @@
+// Checks bodies and queries against their schemas: a fast validator for what is right, and a thorough one that lists what is wrong.
+import { Ajv, type AnySchemaObject, type ErrorObject } from 'ajv';
+import { formats, tagOfPattern } from './fields.ts';
+import { HeaderConflict, RawNumber, isSuspect } from './json.ts';
+import { metadataProblem } from './metadata.ts';
+import { Problem, invalid, type FieldError } from './problem.ts';
+import { shown, sentence } from './wording.ts';
+
+/** A schema of ours: JSON Schema with the annotations of `fields.ts`. */
+export type Schema = AnySchemaObject;
+
+/** What a validator answers: fine as it is, fine with this value instead, or what is wrong. */
+export type Verdict = true | { value: unknown } | { error: Problem };
+
+const maxErrors = 20;
+
+function newAjv(thorough: boolean): Ajv {
+  const ajv = new Ajv({ allErrors: thorough, verbose: thorough, coerceTypes: false, removeAdditional: false, allowUnionTypes: true, formats });
+  ajv.addVocabulary(['x-tag', 'x-secret', 'example']);
+  ajv.addKeyword({ keyword: 'x-immutable', validate: (_: unknown, data: unknown) => data === null, errors: false });
+  ajv.addKeyword({ keyword: 'x-future', type: 'string', validate: (_: unknown, data: string) => Date.parse(data) > Date.now(), errors: false });
+  // In the fast validator metadata is any object: who takes it turns it into text, and finds it too long or too deep on the way.
+  const metadata = (_schema: unknown, data: object): boolean => {
+    const tag = thorough ? metadataProblem(data) : null;
+    metadata.errors = tag === null ? [] : [{ keyword: 'x-metadata', params: { tag } }];
+    return tag === null;
+  };
+  metadata.errors = [] as Partial<ErrorObject>[];
+  ajv.addKeyword({ keyword: 'x-metadata', type: 'object', validate: metadata, errors: true });
+  return ajv;
+}
+
+const fastAjv = newAjv(false);
+const thoroughAjv = newAjv(true);
+
+/** A validator of JSON bodies. No body and `null` count as `{}`; a problem met while reading it is the verdict. */
+export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
+  const fast = fastAjv.compile(schema);
+  const list = lister(schema);
+  return (data) => {
+    if (data instanceof Problem) return { error: data };
+    const body = data ?? {};
+    if (!fast(body) || isSuspect(body)) {
+      const errors = list(body);
+      if (isFilled(errors)) return { error: invalid(errors) };
+    }
+    return body === data ? true : { value: body };
+  };
+}
+
+/** A validator of query strings: whole numbers come as text, and an empty value is none. */
+export function queryValidator(schema: Schema): (data: unknown) => Verdict {
+  const fast = fastAjv.compile(schema);
+  const list = lister(schema);
+  const properties = Object.entries(schema['properties'] as Record<string, Schema>);
+  return (data) => {
+    const sent = data as Record<string, unknown>;
+    const query: Record<string, unknown> = {};
+    for (const [name, property] of properties) {
+      const value = sent[name];
+      if (value === undefined || value === '') continue;
+      query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
+    }
+    if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && isUntextual(value))) return { value: query };
+    const errors = list(query);
+    return isFilled(errors) ? { error: invalid(errors) } : { value: query };
+  };
+}
+
+function isWhole(schema: Schema): boolean {
+  return [schema['type']].flat().includes('integer');
+}
+
+function isFilled(errors: FieldError[]): errors is [FieldError, ...FieldError[]] {
+  return errors.length > 0;
+}
+
+/** Whether a text holds what PostgreSQL can't keep: a NUL or half of a surrogate pair. */
+function isUntextual(text: string): boolean {
+  return text.includes('\0') || !text.isWellFormed();
+}
+
+interface Found extends FieldError {
+  place: number[];
+}
+
+/** Lists what is wrong with a document in the schema's order, one error a field. */
+function lister(schema: Schema): (data: unknown) => FieldError[] {
+  const thorough = thoroughAjv.compile(schema);
+  const secretive = JSON.stringify(schema).includes('"x-secret"');
+  return (data) => {
+    if (typeof data !== 'object' || data === null || Array.isArray(data)) {
+      const tag = 'type';
+      return [{ field: 'body', tag, value: secretive ? '' : shown(data), message: 'body must be an object' }];
+    }
+    const found: Found[] = [];
+    const add = (path: string[], tag: string, value: unknown, of: Schema) => {
+      const { field, place } = locate(schema, path);
+      const visible = of['x-secret'] === true ? '' : shown(value);
+      found.push({ field, place, tag, value: visible, message: sentence(field, tag, of) });
+    };
+    untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
+    // A million wrong items would be a million errors: what is beyond the limit is not looked at.
+    if (!thorough(shortened(schema, data))) {
+      for (const error of thorough.errors ?? []) {
+        const path = error.instancePath.split('/').slice(1).map(unescape);
+        const missing = error.keyword === 'required' ? String(error.params['missingProperty']) : undefined;
+        if (missing === undefined) add(path, tagOf(error), at(data, path), error.parentSchema ?? {});
+        else add([...path, missing], 'required', undefined, property(error.parentSchema, missing));
+      }
+    }
+    found.sort((one, other) => comparePlaces(one.place, other.place));
+    const first = found.filter((error, index) => found.findIndex((other) => other.field === error.field) === index);
+    return first.slice(0, maxErrors).map(({ field, tag, value, message }) => ({ field, tag, value, message }));
+  };
+}
+
+function property(schema: Schema | undefined, name: string): Schema {
+  return (schema?.['properties'] as Record<string, Schema> | undefined)?.[name] ?? {};
+}
+
+const tags: Record<string, string> = {
+  type: 'type',
+  enum: 'oneof',
+  minLength: 'min',
+  minItems: 'min',
+  minimum: 'min',
+  maxLength: 'max',
+  maxItems: 'max',
+  maximum: 'max',
+  'x-immutable': 'immutable',
+  'x-future': 'gt',
+};
+
+function tagOf(error: ErrorObject): string {
+  const { keyword, data } = error;
+  const schema = error.parentSchema ?? {};
+  const types = [schema['type']].flat();
+  if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
+  if (keyword === 'type' && data instanceof RawNumber && types.includes('integer')) return 'number';
+  // A field that may be absent may be null; one that may not is as good as missing when it is empty.
+  if ((data === null || data === '') && !types.includes('null')) return 'required';
+  if (keyword === 'x-metadata') return String(error.params['tag']);
+  if (keyword === 'pattern' || keyword === 'format') return tagOfPattern(schema, data);
+  return tags[keyword] ?? keyword;
+}
+
+/** Where a path stands in the schema's order, and its name: `entries[1].amount`. */
+function locate(schema: Schema, path: string[]): { field: string; place: number[] } {
+  let field = '';
+  let here: Schema | undefined = schema;
+  const place = path.map((step): number => {
+    if (here?.['items'] !== undefined) {
+      here = here['items'] as Schema;
+      field += `[${step}]`;
+      return Number(step);
+    }
+    const names = Object.keys((here?.['properties'] as object | undefined) ?? {});
+    here = property(here, step);
+    field += field === '' ? step : `.${step}`;
+    return names.indexOf(step);
+  });
+  return { field, place };
+}
+
+function comparePlaces(one: number[], other: number[]): number {
+  for (let index = 0; index < Math.min(one.length, other.length); index++) {
+    const difference = (one[index] ?? 0) - (other[index] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return one.length - other.length;
+}
+
+function unescape(step: string): string {
+  return step.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+function at(data: unknown, path: string[]): unknown {
+  return path.reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], data);
+}
+
+function shortened(schema: Schema, data: object): object {
+  const copy: Record<string, unknown> = { ...data };
+  for (const [name, { maxItems }] of Object.entries(schema['properties'] as Record<string, Schema>)) {
+    const value = copy[name];
+    if (Array.isArray(value) && typeof maxItems === 'number') copy[name] = value.slice(0, maxItems + 1);
+  }
+  return copy;
+}
+
+/** Calls back for each text of the schema that is none. */
+function untextual(
+  schema: Schema,
+  data: unknown,
+  path: string[],
+  report: (path: string[], value: string, schema: Schema) => void,
+): void {
+  if (typeof data === 'string') {
+    if (isUntextual(data)) report(path, data, schema);
+  } else if (Array.isArray(data)) {
+    const { items, maxItems = 0 } = schema as { items?: Schema; maxItems?: number };
+    if (items) data.slice(0, maxItems).forEach((item, index) => untextual(items, item, [...path, String(index)], report));
+  } else if (typeof data === 'object' && data !== null && schema['properties'] !== undefined) {
+    for (const [name, each] of Object.entries(schema['properties'] as Record<string, Schema>)) {
+      untextual(each, (data as Record<string, unknown>)[name], [...path, name], report);
+    }
+  }
+}

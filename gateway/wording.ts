@@ -1,0 +1,71 @@
+// The sentences of validation errors, and how much of a wrong value is repeated.
+
+const maxShown = 1000;
+
+/** A value as it is repeated to its sender: long ones are cut. */
+export function shown(value: unknown): unknown {
+  if (value === undefined) return '';
+  if (typeof value === 'string') return cut(value);
+  if (typeof value !== 'object' || value === null) return value;
+  try {
+    const text = JSON.stringify(value);
+    return text.length <= maxShown ? value : cut(text);
+  } catch {
+    // Nested beyond what can be written again.
+    return '';
+  }
+}
+
+function cut(text: string): string {
+  return text.length <= maxShown ? text : `${text.slice(0, maxShown).toWellFormed()}…`;
+}
+
+const typeNames: Record<string, string> = {
+  string: 'a string',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  array: 'an array',
+  object: 'an object',
+};
+
+const patterns: Record<string, string> = {
+  email: 'must be an email address',
+  slug: 'must be 3 to 63 lower-case letters and digits with single hyphens between',
+  code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
+  decimal: 'must be a decimal text with up to 13 digits before and 2 after the point',
+  gt: 'must be greater than zero',
+  datetime: 'must be a date',
+  id: 'is not a valid identifier',
+  unicode: 'must not hold NUL or half of a surrogate pair',
+  number: 'is a number that a double can not hold exactly',
+  same: 'differs between the body and the Idempotency-Key header',
+  immutable: 'can not be changed',
+  required: 'is required',
+};
+
+/** What is wrong with a field, as a sentence; `schema` is the one that the field fails. */
+export function sentence(field: string, tag: string, schema: Record<string, unknown>): string {
+  return `${field} ${predicate(tag, schema)}`;
+}
+
+function predicate(tag: string, schema: Record<string, unknown>): string {
+  if (tag === 'type') {
+    const types = [schema['type']].flat().filter((type) => type !== 'null');
+    return `must be ${types.map((type) => typeNames[String(type)] ?? String(type)).join(' or ')}`;
+  }
+  if (tag === 'oneof') return `must be one of ${(schema['enum'] as unknown[]).filter((word) => word !== null).join(', ')}`;
+  if (tag === 'min' || tag === 'max') return bound(tag, schema);
+  if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
+  if (tag === 'datetime') return 'must be a date like 2030-01-31';
+  if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';
+  return patterns[tag] ?? `fails ${tag}`;
+}
+
+function bound(tag: 'min' | 'max', schema: Record<string, unknown>): string {
+  if (schema['x-metadata'] === true) return 'must be at most 16 KiB as JSON and at most 10 deep';
+  const words = tag === 'min' ? 'at least' : 'at most';
+  const of = (name: string) => schema[`${tag}${name}`] as number | undefined;
+  if (of('Length') !== undefined) return `must have ${words} ${of('Length')} characters`;
+  if (of('Items') !== undefined) return `must have ${words} ${of('Items')} items`;
+  return `must be ${words} ${of('imum')}`;
+}
