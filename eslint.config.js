@@ -10,7 +10,8 @@ export default defineConfig(
     languageOptions: { parserOptions: { projectService: true } },
     linterOptions: { reportUnusedDisableDirectives: 'error' },
     rules: {
-      eqeqeq: 'error',
+      // `== null` means null or undefined.
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
       'no-console': 'error',
       'no-restricted-exports': ['error', { restrictDefaultExports: { direct: true, named: true, defaultFrom: true, namedFrom: true } }],
       'object-shorthand': 'error',
@@ -27,6 +28,14 @@ export default defineConfig(
       '@typescript-eslint/dot-notation': 'off',
       // An async function without await still turns a throw into a rejection, which is what its callers handle.
       '@typescript-eslint/require-await': 'off',
+      // An index that is known to exist is asserted as its type where `!` is forbidden.
+      '@typescript-eslint/non-nullable-type-assertion-style': 'off',
+      // What a driver rejects with is known.
+      '@typescript-eslint/use-unknown-in-catch-callback-variable': 'off',
+      // `||` also replaces an empty text or a zero.
+      '@typescript-eslint/prefer-nullish-coalescing': ['error', { ignorePrimitives: true }],
+      // `[...text]` takes a text apart into code points, in which lengths are counted.
+      '@typescript-eslint/no-misused-spread': ['error', { allow: ['string'] }],
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_', ignoreRestSiblings: true }],
       // `for (;;)` and `while (true)` are loops that end from within.
       '@typescript-eslint/no-unnecessary-condition': ['error', { allowConstantLoopConditions: 'only-allowed-literals' }],

@@ -61,7 +61,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
     connectionTimeout: 90_000,
     http: { maxHeaderSize: maxHeaderBytes, headersTimeout: 15_000, connectionsCheckingInterval: 5_000, requireHostHeader: false },
     clientErrorHandler: answerBrokenHttp,
-    frameworkErrors: (error, request, reply) => answerProblem(translate(error, request), request, reply),
+    // A path that can't be decoded: it has no route, and no hook has run.
+    frameworkErrors: (error, request, reply) => {
+      begin(request, reply);
+      answerProblem(translate(error, request), request, reply);
+    },
   }).withTypeProvider<TypeBoxTypeProvider>();
   app.server.maxConnections = options.maxConnections;
   // An Expect that is not understood is ignored, rather than answered with a bare 417.
@@ -82,7 +86,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     });
   }
 
-  app.addHook('onRequest', (request, reply, done) => {
+  function begin(request: FastifyRequest, reply: FastifyReply): void {
     const started = performance.now();
     request.caller = nobody;
     request.count = unknownRoute;
@@ -94,6 +98,9 @@ export async function buildApp(options: AppOptions): Promise<App> {
       request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
       if (!answered) request.leaving?.abort();
     });
+  }
+  app.addHook('onRequest', (request, reply, done) => {
+    begin(request, reply);
     if (request.is404) done(new Problem('route_not_found'));
     else done();
   });
@@ -148,7 +155,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   let lastShed = 0;
   function translate(error: unknown, request: FastifyRequest): Problem {
     if (error instanceof Problem) return error;
-    const known = error instanceof ConnectError ? problemOf(error) : problemOfFramework(error as FastifyError, request);
+    const known = error instanceof ConnectError ? problemOf(error, request.body) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
     const { method, url } = request;
     logger.error({ err: error, request_id: request.id, method, path: url.split('?')[0], route: request.count.labels.route }, 'request failed');

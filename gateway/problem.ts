@@ -134,8 +134,16 @@ function isCode(reason: string): reason is ProblemCode {
   return Object.hasOwn(table, reason);
 }
 
-/** What a service's error means to the caller; null where it is a fault of the house, about which callers learn nothing. */
-export function problemOf(error: ConnectError): Problem | null {
+/** The value of a refusal, which is text, as a number where a number was sent. */
+function asSent(field: string, value: string, body: unknown): unknown {
+  const sent = (body as Record<string, unknown> | null | undefined)?.[field];
+  return typeof sent === 'number' && String(sent) === value ? sent : value;
+}
+
+/**
+ * What a service's error means to the caller who sent that body; null where it is a fault of the house, about which callers learn nothing.
+ */
+export function problemOf(error: ConnectError, body: unknown): Problem | null {
   const refusal = refusalOf(error);
   if (!refusal) return passing.has(error.code) ? new Problem('unavailable') : null;
   const { reason: code, metadata = {} } = refusal;
@@ -145,7 +153,7 @@ export function problemOf(error: ConnectError): Problem | null {
   const status = statusOf(code, field);
   const blamed = field ?? (status === 422 ? (table[code] as readonly [number, string, string?])[2] : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
-  const details = blamed === undefined ? undefined : { field: blamed, tag, value: refusal.value ?? '' };
+  const details = blamed === undefined ? undefined : { field: blamed, tag, value: asSent(blamed, refusal.value ?? '', body) };
   const errors = code === 'validation_failed' && details ? [{ ...details, message: refusal.message }] : undefined;
   const said = code === 'validation_failed' || status === 503 || code === 'tenant_not_found' ? undefined : refusal.message;
   const { policy, quota, window, remaining, reset } = metadata;

@@ -24,7 +24,6 @@ export interface Answer {
   status: number;
   headers: Headers;
   /** The parsed JSON, or the text of anything else. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- tests look into it as it is
   body: any;
 }
 

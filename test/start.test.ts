@@ -6,8 +6,10 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
+import { currentRun } from './run.ts';
 
 // Every process of a house started here carries this in its environment.
 const mark = randomUUID();
@@ -228,6 +230,35 @@ describe('npm start', () => {
     expect(await next.ended).toBe(0);
     await nothingLeft();
   });
+
+  // On a server that was given for the tests, databases of these names may be somebody's.
+  (process.env['MIGRATION_DATABASE_URL'] === undefined ? test : test.skip)(
+    'uses a given server as a role that may create databases and roles, also when its own passwords were lost',
+    async () => {
+      const { adminUrl } = currentRun();
+      const url = new URL(adminUrl);
+      [url.username, url.password] = ['start_admin', 'secret'];
+      await withClient(adminUrl, (client) => client.query(`create role start_admin login createdb createrole password 'secret'`));
+      try {
+        for (const name of ['first', 'second']) {
+          const house = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) });
+          const address = await house.ready;
+          expect(house.output()).not.toMatch(/PostgreSQL/);
+          expect(name === 'first' ? await register(address) : await login(address)).toBe(name === 'first' ? 201 : 200);
+          house.process.kill('SIGTERM');
+          expect(await house.ended).toBe(0);
+        }
+      } finally {
+        await dropDatabases(adminUrl, ['identity', 'ledger'], []);
+        await withClient(adminUrl, async (client) => {
+          for (const role of ['identity_service', 'ledger_service', 'identity_owner', 'ledger_owner', 'start_admin']) {
+            await client.query(`drop owned by ${role}`).catch(() => undefined);
+            await client.query(`drop role if exists ${role}`);
+          }
+        });
+      }
+    },
+  );
 
   test('takes a data directory back from a lock whose process is gone, or whose number another program has now', async () => {
     for (const holder of [

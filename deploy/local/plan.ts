@@ -49,10 +49,10 @@ export function serviceChild(service: Service, replica: number, plan: HousePlan)
 
 /** The gateway. */
 export function gatewayChild(host: string, port: number, plan: HousePlan): ChildOptions {
-  const addresses = services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]);
+  const addresses = Object.fromEntries(services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
   return {
     ...nodeChild('gateway', ['gateway/main.ts']),
-    env: { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...Object.fromEntries(addresses) },
+    env: { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...addresses },
   };
 }
 
@@ -63,5 +63,9 @@ export function hostAndPort(address: string): { host: string; port: number } {
 }
 
 function nodeChild(name: string, args: string[]): Pick<ChildOptions, 'name' | 'command' | 'args' | 'cwd'> {
-  return { name, command: process.execPath, args, cwd: root };
+  return { name, command: process.execPath, args: [youngHeap, ...args], cwd: root };
 }
+
+// Node 24 lets the young generation grow to three times 64 MiB under load, whatever is alive; with 16 MiB a busy gateway stays 150 MiB
+// smaller at the same rate.
+const youngHeap = '--max-semi-space-size=16';

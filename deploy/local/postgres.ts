@@ -19,7 +19,7 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { Children, hasSetpriv, type Child, type ChildOptions } from './children.ts';
+import { type Children, hasSetpriv, type Child, type ChildOptions } from './children.ts';
 import { endProcess, hasProc, identify } from './processes.ts';
 
 /** Durability is never traded for speed; the rest suits a machine that runs everything. */

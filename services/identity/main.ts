@@ -43,11 +43,11 @@ await run(async (lifetime) => {
   lifetime.add('sweep', () => clearInterval(sweep));
 
   const readiness = async (): Promise<Readiness> => {
-    const problem = await pool.query('select 1').then(
-      () => null,
-      (error: unknown) => (error instanceof Error ? error.message : 'away'),
+    const answer = await pool.query('select 1').then(
+      () => 'ok',
+      () => 'away',
     );
-    return { ready: problem === null, dependencies: { postgres: problem ?? 'ok' } };
+    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys) };
   const served = await serve({

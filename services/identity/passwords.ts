@@ -1,7 +1,7 @@
 // Passwords as argon2id, off the event loop, a few at a time: 50 registrations at once must not slow the reads of everybody else.
 import { availableParallelism } from 'node:os';
 import { hash, verify, type Options } from '@node-rs/argon2';
-import { Counter, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import { Refusal } from './refusal.ts';
 
 // OWASP's choice for argon2id (Password Storage Cheat Sheet): 19 MiB, two passes, one lane: 9 ms here. argon2id is the library's default;
@@ -34,6 +34,15 @@ export class Passwords {
       help: 'Password computations by kind: hash, verify',
       labelNames: ['what'],
       registers: [metrics],
+    });
+    const { waiting } = this;
+    new Gauge({
+      name: 'identity_passwords_waiting',
+      help: 'Password computations that wait for their turn',
+      registers: [metrics],
+      collect() {
+        this.set(waiting.length);
+      },
     });
     this.nobodys = hash('nobody has this password', parameters);
   }

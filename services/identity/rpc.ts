@@ -85,10 +85,11 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         const { row, text, previous } = await rotateKey(orm, request, request.overlapSeconds);
         return { apiKey: keyMessage(row), key: text, previous: keyMessage(previous) };
       }),
-      verifyApiKey: answer(async (request) => {
+      verifyApiKey: answer(async (request, context) => {
         const found = await verifyKey(pool, request.key);
         if (!found) return {};
         const { expiresMs, ...verified } = found;
+        Object.assign(context.values.get(logFields), { tenant: found.tenantId, key_id: found.keyId });
         return { verified: { ...verified, ...optional('expiresMs', expiresMs) } };
       }),
       verifyTenantMember: answer(async (request) => {
@@ -98,11 +99,21 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
     });
 }
 
-function answer<Request, Response>(
+// What a log line tells of a request, where it names it.
+interface Named {
+  userId?: string;
+  tenantId?: string;
+  keyId?: string;
+}
+
+function answer<Request extends object, Response>(
   work: (request: Request, context: HandlerContext) => Promise<Response>,
 ): (request: Request, context: HandlerContext) => Promise<Response> {
   return async (request, context) => {
-    const fields = context.values.get(logFields);
+    const { userId, tenantId, keyId } = request as Named;
+    const fields = Object.assign(context.values.get(logFields), { user: userId, tenant: tenantId, key_id: keyId });
+    const requestId = context.requestHeader.get('x-request-id');
+    if (requestId !== null) fields['request_id'] = requestId;
     try {
       return await work(request, context);
     } catch (error) {

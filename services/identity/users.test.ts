@@ -80,6 +80,18 @@ describe('register', () => {
     expect(await identity.metric('process_resident_memory_bytes')).toBeLessThan(350 * 1024 * 1024);
   });
 
+  test('registrations whose callers have gone while they waited are not worked on', async () => {
+    const work = () => identity.metric('identity_passwords_total{what="hash"');
+    const before = await work();
+    const gone = new AbortController();
+    const calls = Array.from({ length: 30 }, () => client.register({ email: newEmail(), password, ...names }, { signal: gone.signal }));
+    await Promise.any(calls);
+    gone.abort();
+    await Promise.allSettled(calls);
+    await newUser(client);
+    expect((await work()) - before).toBeLessThan(31);
+  });
+
   const long = (length: number) => '𝒜'.repeat(length);
   test.each([
     ['email', 'required', { email: '' }],

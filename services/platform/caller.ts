@@ -108,10 +108,12 @@ export function openCaller(options: CallerOptions): Caller {
 
 function asConnectError(error: ServiceError | null): ConnectError {
   if (!error) return new ConnectError('empty answer', Code.Internal);
-  const known = new ConnectError(error.details || error.message, error.code as number as Code);
   const details = error.metadata?.get('grpc-status-details-bin')[0];
-  if (details instanceof Buffer) {
-    for (const any of fromBinary(StatusSchema, details).details) {
+  const status = details instanceof Buffer ? fromBinary(StatusSchema, details) : undefined;
+  // The message of the header is percent-encoded, and grpc-js leaves commas so ("100%2C not 7"); the status has it as it was written.
+  const known = new ConnectError(status?.message || error.details || error.message, error.code as number as Code);
+  if (status) {
+    for (const any of status.details) {
       known.details.push({ type: any.typeUrl.slice(any.typeUrl.lastIndexOf('/') + 1), value: any.value });
     }
   }

@@ -199,7 +199,9 @@ function tokenCheck(tokens: string[]): Interceptor {
     if (request.service.typeName !== Health.typeName) {
       const given = digest(request.header.get('authorization') ?? '');
       if (!accepted.some((each) => timingSafeEqual(each, given))) {
-        throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong' });
+        // The gateway tells this refusal of itself from that of a user by the metadata.
+        const metadata = { credential: 'internal' };
+        throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
       }
     }
     return next(request);

@@ -758,7 +758,7 @@ export declare type RotateApiKeyRequest = Message<"identity.v1.RotateApiKeyReque
   keyId: string;
 
   /**
-   * How long the old key stays valid, seconds; absent means 86,400.
+   * How long the old key stays valid, seconds, 0 to 2,592,000 (30 days); absent means 86,400.
    *
    * @generated from field: optional int32 overlap_seconds = 4;
    */
@@ -1031,7 +1031,7 @@ export declare const IdentityService: GenService<{
     output: typeof RevokeApiKeyResponseSchema;
   },
   /**
-   * RotateApiKey makes a successor with the same name and scopes and lets the old key expire after the overlap.
+   * RotateApiKey makes a successor with the same name, scopes, description and expiry, and lets the old key expire after the overlap.
    * Refused: `tenant_not_found`, `forbidden`, `key_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.RotateApiKey

@@ -1,0 +1,174 @@
+// The whole house of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
+import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Children, type Child, type ChildOptions } from '../../deploy/local/children.ts';
+import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
+import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { freePort } from '../../deploy/local/ports.ts';
+import { startPostgres } from '../../deploy/local/postgres.ts';
+import { newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
+
+/** Which processes are profiled, and where the profiles go. */
+export interface Profiling {
+  directory: string;
+  processes: string[];
+}
+
+/** What a house is given. */
+export interface HouseOptions {
+  /** Where its directory is made; fsync costs nothing in a directory that is in memory. */
+  parent: string | undefined;
+  /** Replicas of the ledger. */
+  ledgers: number;
+  profiling: Profiling | undefined;
+  say: (line: string) => void;
+}
+
+// Each process has its own of these, or the benchmark must have none of them.
+const notPassedOn = /^(HOST|PORT|OPS_PORT|DATA_DIR|INTERNAL_TOKEN|JWT_PRIVATE_KEY|.*_ADDR|.*DATABASE_URL|KAFKA_.*)(_FILE)?$/;
+
+const tmpfs = 0x01021994;
+
+/** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind. */
+export class House {
+  readonly directory: string;
+  /** True where the data lies in memory, so that the figures say nothing about a disk. */
+  readonly inMemory: boolean;
+  /** Address of the superuser, database `postgres`. */
+  adminUrl = '';
+  /** Address of the gateway. */
+  url = '';
+  private plan: HousePlan | undefined;
+  private readonly options: HouseOptions;
+  private readonly children: Children;
+  private readonly running = new Map<string, Child>();
+  private ending: Promise<void> | undefined;
+
+  constructor(options: HouseOptions) {
+    this.options = options;
+    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), 'ledger-bench-'));
+    this.inMemory = statfsSync(this.directory).type === tmpfs;
+    this.children = new Children(join(this.directory, 'logs'), join(this.directory, 'processes.json'));
+    process.once('exit', () => this.children.kill());
+  }
+
+  /** Starts PostgreSQL and makes the databases. */
+  async openServer(): Promise<void> {
+    const { say } = this.options;
+    const server = await startPostgres({
+      directory: join(this.directory, 'postgres'),
+      port: await freePort(),
+      password: newPassword(),
+      sharedBuffers: '256MB',
+      children: this.children,
+      say,
+    });
+    this.adminUrl = server.url;
+    this.running.set('postgres', server.child);
+    const made: [Service, ServiceDatabase][] = [];
+    for (const service of services) made.push([service, await this.newDatabase(service)]);
+    const replicas: Partial<Record<Service, number>> = { ledger: this.options.ledgers };
+    const addresses: [Service, string[]][] = [];
+    for (const service of services) {
+      const ports = await Promise.all(Array.from({ length: replicas[service] ?? 1 }, () => freePort()));
+      addresses.push([service, ports.map((port) => `127.0.0.1:${port}`)]);
+    }
+    this.plan = {
+      addresses: Object.fromEntries(addresses) as Record<Service, string[]>,
+      databases: Object.fromEntries(made) as Record<Service, ServiceDatabase>,
+      internalToken: newPassword(),
+      jwtPrivateKey: newSigningKey(),
+      environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !notPassedOn.test(name))),
+    };
+  }
+
+  /** Starts the services and the gateway, after {@link openServer}; resolves when the gateway is ready. */
+  async openProcesses(): Promise<void> {
+    for (const service of services) await this.finish(migrateChild(service, this.known));
+    for (const service of services) {
+      this.known.addresses[service].forEach((_, replica) => this.start(serviceChild(service, replica, this.known)));
+    }
+    const port = await freePort();
+    const gateway = this.start(gatewayChild('127.0.0.1', port, this.known));
+    this.url = `http://127.0.0.1:${port}`;
+    while (!(await fetch(`${this.url}/readyz`).catch(() => undefined))?.ok) {
+      for (const child of [gateway, ...this.running.values()]) {
+        if (!child.running()) throw new Error(`${child.name} ended: ${child.lastWords()}`);
+      }
+      await pause(50);
+    }
+  }
+
+  /** What the house consists of. */
+  get known(): HousePlan {
+    if (!this.plan) throw new Error('the house is not open');
+    return this.plan;
+  }
+
+  /** Process ids of the services and the gateway, by name. */
+  get processes(): Record<string, number> {
+    const entries = [...this.running].filter(([name]) => name !== 'postgres').map(([name, { pid }]) => [name, pid] as const);
+    return Object.fromEntries(entries);
+  }
+
+  /** Process id of PostgreSQL's first process. */
+  get postmaster(): number {
+    return this.running.get('postgres')?.pid ?? 0;
+  }
+
+  /** An empty database more, with the roles of `npm start`. */
+  newDatabase(name: string): Promise<ServiceDatabase> {
+    const role = (kind: string) => ({ role: `${name}_${kind}`, password: newPassword() });
+    return createDatabase(this.adminUrl, { name, owner: role('owner'), service: role('service') });
+  }
+
+  /** Brings the ledger's schema into another database. */
+  migrateLedger(database: ServiceDatabase): Promise<unknown> {
+    return this.finish(migrateChild('ledger', { ...this.known, databases: { ...this.known.databases, ledger: database } }));
+  }
+
+  /** Runs a query as the superuser, whom row-level security does not bind. */
+  async query<Row>(database: string, text: string): Promise<Row[]> {
+    const url = new URL(this.adminUrl);
+    url.pathname = `/${database}`;
+    return withClient(url.href, async (client) => (await client.query(text)).rows as Row[]);
+  }
+
+  /** Runs an operator's command on the ledger's books and resolves to its output. Throws where it fails. */
+  command(name: string, args: string[]): Promise<string> {
+    const { ownerUrl, serviceUrl } = this.known.databases.ledger;
+    return this.finish({
+      name,
+      command: process.execPath,
+      args,
+      cwd: root,
+      env: { ...this.known.environment, DATABASE_URL: serviceUrl, MIGRATION_DATABASE_URL: ownerUrl },
+    });
+  }
+
+  /** Ends every process and removes the directory; profiles are written by then. */
+  end(): Promise<void> {
+    this.ending ??= this.children.end().then(() => rmSync(this.directory, { recursive: true, force: true }));
+    return this.ending;
+  }
+
+  private start(options: ChildOptions): Child {
+    const { profiling } = this.options;
+    if (profiling?.processes.includes(options.name) === true) {
+      mkdirSync(profiling.directory, { recursive: true });
+      options.args.unshift('--cpu-prof', `--cpu-prof-dir=${profiling.directory}`, `--cpu-prof-name=${options.name}.cpuprofile`);
+    }
+    const child = this.children.start(options);
+    this.running.set(options.name, child);
+    return child;
+  }
+
+  private async finish(options: ChildOptions): Promise<string> {
+    const child = this.children.start(options);
+    const { code, signal } = await child.ended;
+    if (code !== 0) throw new Error(`${options.name} failed (${signal ?? `status ${String(code)}`}): ${child.lastWords()}`);
+    return child.output();
+  }
+}

@@ -1,0 +1,145 @@
+// Load over REST: wrk where it is on the PATH, else autocannon in this process.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import autocannon from 'autocannon';
+import type { Books } from './books.ts';
+import { percentile } from './figures.ts';
+import { currency, transfer, wallet } from './posting.ts';
+
+/** One window of load. */
+export interface Window {
+  kind: 'posting' | 'balance';
+  books: Books;
+  /** Every posting credits the merchant. */
+  hot: boolean;
+  connections: number;
+  seconds: number;
+  /** Six characters that no other window has: keys begin with them. */
+  series: string;
+}
+
+/** What came of it. */
+export interface Loaded {
+  /** Answered, whatever the status. */
+  requests: number;
+  perSecond: number;
+  /** Milliseconds. */
+  p50: number;
+  p99: number;
+  /** Answers that were not 2xx, and requests that broke or timed out. */
+  failures: number;
+  /** Sent when the window ended and not waited for, at most. */
+  cutOff: number;
+}
+
+const wrkVersion = /^wrk \S+/.exec(spawnSync('wrk', ['-v'], { encoding: 'utf8' }).stdout || '')?.[0];
+const running = new Set<ChildProcess>();
+
+/** The tool and its version. */
+export const loadTool =
+  wrkVersion ?? `autocannon ${autocannonVersion()} (wrk is not installed; this takes a larger part of the machine for itself)`;
+
+function autocannonVersion(): string {
+  return (createRequire(import.meta.url)('autocannon/package.json') as { version: string }).version;
+}
+
+/** Runs one window. */
+export function load(url: string, window: Window): Promise<Loaded> {
+  return wrkVersion === undefined ? withAutocannon(url, window) : withWrk(url, window);
+}
+
+/** Ends what is still running. */
+export function endLoad(): void {
+  for (const child of running) child.kill('SIGKILL');
+}
+
+interface WrkResult {
+  requests: number;
+  sent: number;
+  microseconds: number;
+  p50: number;
+  p99: number;
+  refused: number;
+  broken: number;
+}
+
+async function withWrk(url: string, { kind, books, hot, connections, seconds, series }: Window): Promise<Loaded> {
+  const threads = Math.min(2, connections);
+  const script = join(import.meta.dirname, 'wrk.lua');
+  const args = [`-t${threads}`, `-c${connections}`, `-d${seconds}s`, '--timeout', '15s', '-s', script, url, '--'];
+  const child = spawn('wrk', [...args, kind, books.file, String(books.accounts), series, hot ? 'hot' : 'spread']);
+  running.add(child);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', () => resolve());
+  });
+  running.delete(child);
+  const line = /^RESULT (.*)$/m.exec(output)?.[1];
+  if (line === undefined) throw new Error(`wrk failed: ${output}`);
+  const result = JSON.parse(line) as WrkResult;
+  return {
+    requests: result.requests,
+    perSecond: result.requests / (result.microseconds / 1e6),
+    p50: result.p50 / 1000,
+    p99: result.p99 / 1000,
+    failures: result.refused + result.broken,
+    // wrk also makes one request that it does not send.
+    cutOff: Math.min(connections, Math.max(0, result.sent - result.requests)),
+  };
+}
+
+async function withAutocannon(url: string, { kind, books, hot, connections, seconds, series }: Window): Promise<Loaded> {
+  let counter = 0;
+  const latencies: number[] = [];
+  let failures = 0;
+  const options: autocannon.Options = {
+    url,
+    connections,
+    duration: seconds,
+    timeout: 15,
+    requests: [
+      {
+        setupRequest: (request) => {
+          const { slug, key } = books.tenants[Math.floor(Math.random() * books.tenants.length)]!;
+          const { from, to, amount } = transfer(books.accounts);
+          const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+          if (kind === 'balance') {
+            const path = `/v1/tenants/${slug}/accounts/code/${wallet(from)}/balance?currency=${currency}`;
+            return { ...request, method: 'GET', path, headers };
+          }
+          const id = `${series}-1-${String(++counter).padStart(9, '0')}`;
+          const body = JSON.stringify({
+            idempotency_key: `bench-${id}`,
+            description: 'Transfer between wallets',
+            reference: `INV-${id}`,
+            entries: [
+              { account_code: wallet(from), amount, side: 'debit', currency },
+              { account_code: wallet(hot ? 0 : to), amount, side: 'credit', currency },
+            ],
+            metadata: { channel: 'mobile', order: id.slice(-9) },
+          });
+          return { ...request, method: 'POST', path: `/v1/tenants/${slug}/transactions/double-entry`, headers, body };
+        },
+      },
+    ],
+  };
+  const result = await new Promise<autocannon.Result>((resolve, reject) => {
+    const instance = autocannon(options, (error: Error | null, answer) => (error ? reject(error) : resolve(answer)));
+    instance.on('response', (_client, status, _bytes, milliseconds) => {
+      latencies.push(milliseconds);
+      if (status < 200 || status > 299) failures++;
+    });
+  });
+  const requests = latencies.length;
+  return {
+    requests,
+    perSecond: requests / result.duration,
+    p50: percentile(latencies, 50),
+    p99: percentile(latencies, 99),
+    failures: failures + result.errors,
+    cutOff: kind === 'posting' ? Math.min(connections, counter - requests) : 0,
+  };
+}

@@ -1,0 +1,68 @@
+// What the benchmark is asked for on its command line.
+import { parseArgs } from 'node:util';
+
+/** Parts that can be run alone. */
+export const parts = ['ceiling', 'rest', 'grpc', 'reads'] as const;
+
+export type Part = (typeof parts)[number];
+
+/** What is measured, and how long. */
+export interface Options {
+  /** Length of one window. */
+  seconds: number;
+  /** How often each window is measured; the windows take turns. */
+  rounds: number;
+  only: Part[];
+  ledgers: number;
+  /** Directory to put the data in; undefined: the system's temporary directory. */
+  data: string | undefined;
+  /** Where CPU profiles go, and of which processes. */
+  profiles: string | undefined;
+  profiled: string[];
+}
+
+export const usage = `npm run bench -- [options]
+  --seconds N     length of one window, default 5
+  --rounds N      how often each window is measured, in turns; medians are printed, default 3
+  --only PART     ceiling, rest, grpc or reads; may be repeated
+  --ledgers N     replicas of the ledger, default 1
+  --data DIR      where the databases are made, default the temporary directory
+  --cpu-prof DIR  write CPU profiles there and print their summaries
+  --profile NAME  process to profile (gateway, ledger, identity); may be repeated, default gateway and ledger`;
+
+/** Reads the command line. Throws an error to print where it does not fit. */
+export function readOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      seconds: { type: 'string', default: '5' },
+      rounds: { type: 'string', default: '3' },
+      only: { type: 'string', multiple: true },
+      ledgers: { type: 'string', default: '1' },
+      data: { type: 'string' },
+      'cpu-prof': { type: 'string' },
+      profile: { type: 'string', multiple: true },
+    },
+  });
+  return {
+    seconds: whole('seconds', values.seconds),
+    rounds: whole('rounds', values.rounds),
+    only: values.only?.map(part) ?? [...parts],
+    ledgers: whole('ledgers', values.ledgers),
+    data: values.data,
+    profiles: values['cpu-prof'],
+    profiled: values.profile ?? ['gateway', 'ledger'],
+  };
+}
+
+function whole(name: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1, not ${text}`);
+  return value;
+}
+
+function part(text: string): Part {
+  const found = parts.find((each) => each === text);
+  if (!found) throw new Error(`--only must be one of ${parts.join(', ')}, not ${text}`);
+  return found;
+}

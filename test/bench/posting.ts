@@ -1,0 +1,37 @@
+// The posting that every part of the benchmark posts: a transfer between two customers' wallets, as a wallet's back end would send it.
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+
+/** Currency of all postings. */
+export const currency = 'NGN';
+
+/** Account code of a customer; 0 is the merchant whom everybody pays in the hot scenario. Fixed width, as is everything that varies. */
+export function wallet(customer: number): string {
+  return `WALLET-${String(customer).padStart(4, '0')}`;
+}
+
+/** Two different customers and an amount of at least 10.00, at random. `accounts`: how many customers there are. */
+export function transfer(accounts: number): { from: number; to: number; amount: string } {
+  const from = 1 + Math.floor(Math.random() * accounts);
+  const to = 1 + ((from + Math.floor(Math.random() * (accounts - 1))) % accounts);
+  return { from, to, amount: (10 + Math.random() * 89).toFixed(2) };
+}
+
+/** The posting as the ledger takes it; `wrk.lua` writes the same as JSON. `number`: up to nine digits, unique in its series. */
+export function postingOf(tenantId: string, series: string, number: number, accounts: number): MessageInitShape<typeof PostingSchema> {
+  const { from, to, amount } = transfer(accounts);
+  const nine = String(number).padStart(9, '0');
+  return {
+    tenantId,
+    idempotencyKey: `bench-${series}-${nine}`,
+    description: 'Transfer between wallets',
+    reference: `INV-${series}-${nine}`,
+    entries: [
+      { accountCode: wallet(from), amount, side: 'debit', currency },
+      { accountCode: wallet(to), amount, side: 'credit', currency },
+    ],
+    metadata: `{"channel":"mobile","order":"${nine}"}`,
+    actor: 'benchmark',
+    requestId: `req-${series}-${nine}`,
+  };
+}

@@ -1,0 +1,117 @@
+// What processes use: CPU time between two moments and the most memory they ever held, as Linux tells it in /proc.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+
+/** CPU time used so far, microseconds, by name. */
+export type CpuTimes = Record<string, number>;
+
+/** The most memory ever held, MiB, by name. */
+export type MemoryPeaks = Record<string, number>;
+
+/** Whether this system tells; without /proc every figure is missing. */
+export const usageIsKnown = existsSync('/proc/self/stat');
+
+// Linux counts CPU time in hundredths of a second in /proc, on every architecture that Node runs on.
+const microsecondsPerTick = 10_000;
+
+/** Watches the processes of a house. */
+export class Usage {
+  private readonly processes: Record<string, number>;
+  private readonly postmaster: number;
+  private ownMemory = 0;
+  private wholeMemory = 0;
+  private readonly sampler: NodeJS.Timeout | undefined;
+
+  /** `processes`: process ids by name; `postmaster`: PostgreSQL's first process, counted with all its children. */
+  constructor(processes: Record<string, number>, postmaster: number) {
+    this.processes = processes;
+    this.postmaster = postmaster;
+    if (usageIsKnown) this.sampler = setInterval(() => this.sampleMemory(), 500).unref();
+  }
+
+  /** CPU time so far: each process by its name, `postgres` with all its children, `load` (this process and the load tools it ran). */
+  cpu(): CpuTimes {
+    if (!usageIsKnown) return {};
+    const times: CpuTimes = {};
+    for (const [name, pid] of Object.entries(this.processes)) times[name] = stat(pid)?.own ?? 0;
+    const postmaster = stat(this.postmaster);
+    // Children that have ended are in the postmaster's account of its children.
+    times['postgres'] = (postmaster?.own ?? 0) + (postmaster?.ended ?? 0);
+    for (const { own } of this.servers()) times['postgres'] += own;
+    const self = stat(process.pid);
+    times['load'] = (self?.own ?? 0) + (self?.ended ?? 0);
+    return times;
+  }
+
+  /**
+   * Peaks so far. A process by its name: the kernel's own high-water mark of its resident memory. `postgres process`: the largest of
+   * PostgreSQL's processes without the shared buffers, which all of them map; `postgres in all`: what its processes hold of their own plus
+   * the shared buffers once. The two are sampled twice a second.
+   */
+  memory(): MemoryPeaks {
+    if (!usageIsKnown) return {};
+    const peaks: MemoryPeaks = {};
+    for (const [name, pid] of Object.entries(this.processes)) peaks[name] = kibibytes(pid, 'VmHWM') / 1024;
+    return { ...peaks, 'postgres process': this.ownMemory / 1024, 'postgres in all': this.wholeMemory / 1024 };
+  }
+
+  end(): void {
+    clearInterval(this.sampler);
+  }
+
+  private sampleMemory(): void {
+    let own = 0;
+    let shared = 0;
+    for (const { pid } of [{ pid: this.postmaster }, ...this.servers()]) {
+      const anonymous = kibibytes(pid, 'RssAnon');
+      this.ownMemory = Math.max(this.ownMemory, anonymous + kibibytes(pid, 'RssFile'));
+      own += anonymous;
+      shared = Math.max(shared, kibibytes(pid, 'RssShmem') + kibibytes(pid, 'RssFile'));
+    }
+    this.wholeMemory = Math.max(this.wholeMemory, own + shared);
+  }
+
+  private servers(): Stat[] {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map((name) => stat(Number(name)))
+      .filter((each): each is Stat => each?.parent === this.postmaster);
+  }
+}
+
+/** What was used between two readings, microseconds by name. */
+export function between(before: CpuTimes, after: CpuTimes): CpuTimes {
+  return Object.fromEntries(Object.entries(after).map(([name, time]) => [name, time - (before[name] ?? 0)]));
+}
+
+interface Stat {
+  pid: number;
+  parent: number;
+  /** Microseconds of this process, and of its children that have ended. */
+  own: number;
+  ended: number;
+}
+
+function stat(pid: number): Stat | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The command's name stands in parentheses and may hold anything. After it, the state is field 3 of proc_pid_stat(5).
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const field = (number: number) => Number(fields[number - 3]);
+    return {
+      pid,
+      parent: field(4),
+      own: (field(14) + field(15)) * microsecondsPerTick,
+      ended: (field(16) + field(17)) * microsecondsPerTick,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+function kibibytes(pid: number, name: string): number {
+  try {
+    return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0);
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,89 @@
+// `npm run check`: everything that can be said about the code without running it. One line a check, its output only where it fails.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { root } from '../deploy/local/plan.ts';
+
+type Outcome = { passed: boolean; output: string } | { skipped: string };
+
+const officialProtos = ['--exclude-path', 'proto/grpc', '--exclude-path', 'proto/google'];
+
+const checks: Record<string, () => Promise<Outcome>> = {
+  types: () => command('tsc'),
+  lint: () => command('eslint', '--max-warnings', '0', '.'),
+  'format (prettier)': () => command('prettier', '--check', '.'),
+  'lint (buf)': () => command('buf', 'lint'),
+  'format (buf)': () => command('buf', 'format', '--diff', '--exit-code', ...officialProtos),
+  'nothing breaking against the commit before (buf)': breaking,
+  'generated code is fresh': generatedIsFresh,
+};
+
+/** Against the commit before the last one's work: HEAD where files are not committed yet, else its parent. */
+async function breaking(): Promise<Outcome> {
+  const changed = await command('git', 'status', '--porcelain', '--', 'proto');
+  if (!isPassed(changed)) return { skipped: 'this is no git repository' };
+  const before = changed.output.trim() === '' ? 'HEAD~1' : 'HEAD';
+  const contracts = await command('git', 'cat-file', '-e', `${before}:buf.yaml`);
+  if (!isPassed(contracts)) return { skipped: `there is no ${before} with contracts` };
+  return command('buf', 'breaking', '--against', `.git#ref=${before}`);
+}
+
+async function generatedIsFresh(): Promise<Outcome> {
+  const directory = mkdtempSync(join(tmpdir(), 'ledger-generated-'));
+  try {
+    const generated = await command('buf', 'generate', '--output', directory);
+    if (!isPassed(generated)) return generated;
+    const [fresh, kept] = [contents(join(directory, 'proto/gen')), contents(join(root, 'proto/gen'))];
+    const files = new Set([...fresh.keys(), ...kept.keys()]);
+    const stale = [...files].filter((file) => fresh.get(file) !== kept.get(file));
+    return { passed: stale.length === 0, output: stale.map((file) => `proto/gen/${file} is stale: npm run generate\n`).join('') };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function contents(directory: string): Map<string, string> {
+  const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const paths = files.map((entry) => join(entry.parentPath, entry.name));
+  return new Map(paths.map((path) => [path.slice(directory.length + 1), readFileSync(path, 'utf8')]));
+}
+
+function isPassed(outcome: Outcome): outcome is { passed: true; output: string } {
+  return 'passed' in outcome && outcome.passed;
+}
+
+function command(name: string, ...args: string[]): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const path = [join(root, 'node_modules/.bin'), process.env['PATH']].join(delimiter);
+    const child = spawn(name, args, { cwd: root, env: { ...process.env, PATH: path }, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    child.once('error', (error) => resolve({ passed: false, output: `${error.message}\n` }));
+    child.once('close', (code) => resolve({ passed: code === 0, output }));
+  });
+}
+
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const waiting = Object.entries(checks);
+
+async function work(): Promise<void> {
+  for (let next = waiting.shift(); next; next = waiting.shift()) {
+    const [name, check] = next;
+    const outcome = await check();
+    if ('skipped' in outcome) {
+      counts.skipped += 1;
+      process.stdout.write(`skipped  ${name}: ${outcome.skipped}\n`);
+    } else if (outcome.passed) {
+      counts.passed += 1;
+      process.stdout.write(`passed   ${name}\n`);
+    } else {
+      counts.failed += 1;
+      process.stdout.write(`FAILED   ${name}\n${outcome.output}`);
+    }
+  }
+}
+
+await Promise.all([work(), work()]);
+process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
+process.exit(counts.failed === 0 ? 0 : 1);

@@ -1,0 +1,93 @@
+// The README's commands are run as they stand there: a stranger copies them.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { root } from '../deploy/local/plan.ts';
+import { testPort } from './house.ts';
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const directory = mkdtempSync(join(tmpdir(), 'ledger-readme-'));
+const ports: Record<string, string> = {};
+let house: ChildProcess;
+
+/** The ```sh blocks under the first heading that matches, up to the next heading of the same or a higher level. */
+function commands(heading: RegExp): string {
+  // Blocks hold lines that begin with `#`, so they are taken apart first.
+  const parts = readme.split(/^(```[a-z]*\n[\s\S]*?^```$)/m);
+  let level = 0;
+  const blocks: string[] = [];
+  for (const part of parts) {
+    if (part.startsWith('```')) {
+      if (level > 0 && part.startsWith('```sh\n')) blocks.push(part.slice('```sh\n'.length, -'```'.length));
+      continue;
+    }
+    for (const [, marks = '', title = ''] of part.matchAll(/^(#+) (.*)$/gm)) {
+      if (level === 0 && blocks.length === 0 && heading.test(title)) level = marks.length;
+      else if (level > 0 && marks.length <= level) level = 0;
+    }
+  }
+  return blocks.join('');
+}
+
+/** Runs commands in one shell that stops at the first failure; only the addresses and the data directory are those of this test's house. */
+function run(script: string): string {
+  const own = Object.entries(ports).reduce((text, [port, mine]) => text.replaceAll(`:${port}`, `:${mine}`), script);
+  const shell = spawnSync('bash', ['-euo', 'pipefail', '-c', own.replaceAll('.data/', `${directory}/`)], { cwd: root, encoding: 'utf8' });
+  if (shell.status !== 0) throw new Error(`status ${String(shell.status)}: ${shell.stdout}${shell.stderr}`);
+  return shell.stdout;
+}
+
+const has = (program: string) => spawnSync(program, ['--version']).error === undefined;
+const testWith = (program: string) => (has(program) ? test : test.skip);
+
+beforeAll(async () => {
+  for (const port of ['8080', '50051', '50052']) ports[port] = String(await testPort());
+  const env = {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    DATA_DIR: directory,
+    PORT: ports['8080'],
+    IDENTITY_ADDR: `127.0.0.1:${String(ports['50051'])}`,
+    LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
+  };
+  house = spawn('node', ['deploy/local/start.ts'], { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise<void>((resolve, reject) => {
+    house.stdout?.on('data', (chunk: Buffer) => {
+      if (/^ready /m.test(chunk.toString())) resolve();
+    });
+    house.once('exit', () => reject(new Error('npm start has ended')));
+  });
+});
+
+afterAll(async () => {
+  const ended = new Promise((resolve) => house.once('exit', resolve));
+  if (house.exitCode === null && house.kill('SIGTERM')) await ended;
+  rmSync(directory, { recursive: true, force: true });
+});
+
+describe('the README', () => {
+  test('begins with two commands', () => {
+    expect(readme).toMatch(/^npm start$/m);
+    expect(readme).toMatch(/^npm test$/m);
+  });
+
+  testWith('curl')('leads a stranger to his first posting and its balance with at most seven commands', () => {
+    const script = commands(/^A first posting/);
+    expect(script.match(/\bcurl\b/g)?.length).toBeLessThanOrEqual(7);
+    const answers = run(script);
+    expect(answers).not.toMatch(/"success": ?false/);
+    // The balance comes last, and something has been posted.
+    const balance = /"balance": ?"(-?[0-9]+\.[0-9]{2})"(?![\s\S]*"balance": ?")/.exec(answers)?.[1];
+    expect(Number(balance)).not.toBe(0);
+    expect(Number(balance)).not.toBeNaN();
+  });
+
+  testWith('grpcurl')('shows a posting by grpcurl that works', () => {
+    const script = commands(/gRPC/);
+    expect(script).toMatch(/grpcurl/);
+    // It may use what the first posting has left in the shell.
+    const answers = run(`${has('curl') ? `${commands(/^A first posting/)}\n` : ''}echo; echo posting over gRPC\n${script}`);
+    expect(answers.split('posting over gRPC').at(-1)).toMatch(/"transactionId": ?"txn_/);
+  });
+});

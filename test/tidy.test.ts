@@ -1,0 +1,163 @@
+// A ratchet: small rules about the tree that no other tool checks, so that good things stay good.
+import { readFileSync, readdirSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { basename, dirname, join, relative } from 'node:path';
+import { root } from '../deploy/local/plan.ts';
+
+const files = ['services', 'gateway', 'deploy', 'test']
+  .flatMap((top) => readdirSync(join(root, top), { recursive: true, withFileTypes: true }))
+  .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+  .sort();
+const source = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+const isTest = (file: string) => file.startsWith('test/') || file.endsWith('.test.ts');
+const product = files.filter((file) => !isTest(file));
+
+/** What a file imports: `node:…`, a package's name, or a path from the root. `new URL('./x.ts', …)` names a worker's file. */
+function imports(file: string): string[] {
+  const text = withoutComments(source.get(file) ?? '');
+  const found = [
+    ...text.matchAll(/^(?:import|export)\s[^;'"`]*?from\s+'([^']+)'/gm),
+    ...text.matchAll(/^import\s+'([^']+)'/gm),
+    ...text.matchAll(/\bimport\('([^']+)'\)/g),
+    ...text.matchAll(/\bnew URL\('(\.[^']+)'/g),
+  ].map((match) => match[1] ?? '');
+  return [...new Set(found)].map((name) => (name.startsWith('.') ? join(dirname(file), name) : name));
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+}
+
+function packageOf(name: string): string {
+  return name
+    .split('/')
+    .slice(0, name.startsWith('@') ? 2 : 1)
+    .join('/');
+}
+
+const isPackage = (name: string) => !name.startsWith('node:') && !/^(services|gateway|deploy|test|proto)\//.test(name);
+const isBuiltIn = (name: string) => name.startsWith('node:');
+const under =
+  (...places: string[]) =>
+  (name: string) =>
+    places.some((place) => name.startsWith(place));
+
+/** Who may import whom; the first pattern that fits a file is its rule. */
+const importRules: [RegExp, (name: string) => boolean][] = [
+  [/^services\/(ledger\/accounting|identity\/credentials|platform\/money|notifier\/webhook)\.ts$/, isBuiltIn],
+  [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/')],
+  [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
+  [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],
+  [/^services\/notifier\//, under('services/notifier/', 'services/platform/', 'proto/gen/')],
+  [/^gateway\//, under('gateway/', 'services/platform/', 'proto/gen/')],
+  [/^deploy\//, under('deploy/', 'services/platform/')],
+];
+
+const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger)\.ts$/];
+const testEntryPoints = [/\.test\.ts$/, /^test\/(setup|teardown|tally|check)\.ts$/, /^test\/bench\/main\.ts$/];
+
+/** Every file that can be reached from these. */
+function reachable(from: string[]): Set<string> {
+  const seen = new Set<string>();
+  const waiting = [...from];
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (seen.has(file) || !source.has(file)) continue;
+    seen.add(file);
+    waiting.push(...imports(file));
+  }
+  return seen;
+}
+
+const fits = (patterns: RegExp[]) => (file: string) => patterns.some((pattern) => pattern.test(file));
+
+describe('the tree', () => {
+  test('each part imports only what it may', () => {
+    const pure = importRules[0]?.[0];
+    const forbidden = product.flatMap((file) => {
+      const rule = importRules.find(([pattern]) => pattern.test(file));
+      const allowed = (name: string) => isBuiltIn(name) || rule?.[1](name) === true || (isPackage(name) && !pure?.test(file));
+      return imports(file)
+        .filter((name) => !allowed(name))
+        .map((name) => `${file} imports ${name}`);
+    });
+    expect(forbidden).toEqual([]);
+  });
+
+  test('a relative import names a file that exists, a built-in module has its prefix', () => {
+    const wrong = files.flatMap((file) =>
+      imports(file)
+        .filter((name) =>
+          isPackage(name) ? builtinModules.includes(name) : !isBuiltIn(name) && !name.startsWith('proto/gen/') && !source.has(name),
+        )
+        .map((name) => `${file} imports ${name}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('what runs in production needs no development dependency', () => {
+    const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>;
+    const installed = new Set(Object.keys({ ...dependencies, ...optionalDependencies }));
+    const wrong = product.flatMap((file) =>
+      imports(file)
+        .filter((name) => isPackage(name) && !installed.has(packageOf(name)))
+        .map((name) => `${file} imports ${name}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('every file can be reached from a process or a test, and product code from a process', () => {
+    const alive = reachable(files.filter(fits(entryPoints)));
+    const tested = reachable(files.filter(fits(testEntryPoints)));
+    expect(files.filter((file) => (isTest(file) ? !tested.has(file) : !alive.has(file)))).toEqual([]);
+  });
+
+  test('no file only passes on what others export, and only what a tool reads is a default export', () => {
+    const jestReads = fits([/^test\/(setup|teardown|tally)\.ts$/]);
+    const wrong = files.filter((file) => {
+      const text = withoutComments(source.get(file) ?? '');
+      const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(text);
+      const ownExport = /^export\s+(async\s+|abstract\s+|declare\s+)*(function|class|const|let|interface|type\s+\w|enum)/m.test(text);
+      return /^export\s+\*/m.test(text) || (passesOn && !ownExport) || (/^export default\b/m.test(text) && !jestReads(file));
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('only main, settings and what an operator starts read the environment', () => {
+    const readers = fits([
+      /^services\/[a-z]+\/(main|cli|config)\.ts$/,
+      /^services\/platform\/settings\.ts$/,
+      /^gateway\/(main|config)\.ts$/,
+      /^deploy\//,
+    ]);
+    expect(product.filter((file) => !readers(file) && /\bprocess\.env\b/.test(withoutComments(source.get(file) ?? '')))).toEqual([]);
+  });
+
+  test('a file is named after what it is about, and says so in its first line', () => {
+    const patterns = /(^|-)(utils?|common|helpers?|misc|shared|service|repository|manager|types|index)$/;
+    const named = (file: string) =>
+      /^([0-9]{4}-)?[a-z][a-z0-9-]*(\.test)?\.ts$/.test(basename(file)) && !patterns.test(basename(file, '.ts'));
+    expect(files.filter((file) => !named(file))).toEqual([]);
+    expect(product.filter((file) => !source.get(file)?.startsWith('// '))).toEqual([]);
+  });
+
+  test('nothing is left for later, and no test keeps the others from running', () => {
+    const marks = new RegExp(['TO' + 'DO', 'FIX' + 'ME', 'X' + 'XX', String.raw`\b(test|it|describe)\.only\b`].join('|'));
+    expect(files.filter((file) => marks.test(source.get(file) ?? ''))).toEqual([]);
+  });
+
+  test('the README lists exactly the environment variables that the code reads', () => {
+    const read = product
+      .filter((file) => !file.startsWith('deploy/') || file === 'deploy/local/start.ts')
+      .flatMap((file) => [...(source.get(file) ?? '').matchAll(/\b[sS]ettings\.[a-zA-Z]+\(\s*'([A-Z][A-Z0-9_]*)'/g)])
+      .map((match) => match[1] ?? '');
+    const readme = readFileSync(join(root, 'README.md'), 'utf8');
+    // A table whose first column is headed "Variable"; a cell may name several.
+    const tables = [...readme.matchAll(/^\| *Variable *\|.*\n\|[-| :]+\|\n((?:\|.*\n?)+)/gm)].map((match) => match[1] ?? '');
+    const listed = tables
+      .flatMap((table) => table.split('\n'))
+      .flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([A-Z][A-Z0-9_]*)`/g)])
+      .map((match) => match[1] ?? '');
+    expect([...new Set(listed)].sort()).toEqual([...new Set(read)].sort());
+  });
+});
