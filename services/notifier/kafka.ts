@@ -1,0 +1,288 @@
+// Events in from Kafka. The offset of a message is committed after the handler has noted it durably, so that none is lost; what is read twice
+// the handler knows by its own mark.
+import { fromBinary } from '@bufbuild/protobuf';
+import type { Consumer, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { Logger } from '../platform/telemetry.ts';
+
+/** An event as it was read. */
+export interface Consumed {
+  event: Event;
+  /** It had been refused, and an operator had it published again: the one exception to a tenant's order. */
+  redriven: boolean;
+  /** W3C trace context of who published it. */
+  traceparent: string | undefined;
+}
+
+/** A message that holds no event, as it stands on the topic. */
+export interface Unreadable {
+  topic: string;
+  partition: number;
+  offset: string;
+  key: Buffer | null;
+  value: Buffer | null;
+  headers: Record<string, string>;
+  reason: string;
+}
+
+/** What is done with messages. Both are called again with the same after they threw, and may see what they have seen before. */
+export interface Handler {
+  /** Notes events durably, in this order; of one partition, so that each tenant's are in the tenant's order. */
+  events(events: Consumed[]): Promise<void>;
+  /** Keeps a message that can't be decoded, with its reason. */
+  unreadable(message: Unreadable): Promise<void>;
+}
+
+/** What a subscription needs. */
+export interface SubscribeOptions {
+  kafka: Kafka;
+  topic: string;
+  /** The consumer group: replicas of one name share the partitions. */
+  group: string;
+  /** No progress for so long while messages wait: the consumer is built anew. */
+  watchdogSeconds?: number;
+  logger: Logger;
+  metrics: Registry;
+}
+
+/** A running subscription. */
+export interface Subscription {
+  /** `ok`, or what is wrong. */
+  state(): string;
+  /** Finishes the batch in hand, then leaves the group. */
+  close(): Promise<void>;
+}
+
+/** Messages handed to the handler at a time. */
+const chunk = 200;
+
+/** Reads the topic until it is closed; returns at once, whether Kafka can be reached or not. */
+export function subscribe(options: SubscribeOptions, handler: Handler): Subscription {
+  return new Reader(options, handler);
+}
+
+class Reader implements Subscription {
+  private readonly options: SubscribeOptions;
+  private readonly handler: Handler;
+  private readonly watchdogMs: number;
+  private readonly rebuilds: Counter;
+  private readonly lag: Gauge;
+  private readonly running: Promise<void>;
+  private consumer: Consumer | undefined;
+  /** Ends the consumer in use; set while one is. */
+  private giveUp: ((reason: string) => void) | undefined;
+  private closing = false;
+  private wakeUp: (() => void) | undefined;
+  /** Partitions that are this replica's; undefined before it has joined the group. */
+  private assigned: Set<number> | undefined;
+  private inHandler = 0;
+  /** `performance.now()` of the last answered fetch and of the last batch that was noted, or of when there was nothing to note. */
+  private fetched = -Infinity;
+  private progressed = performance.now();
+
+  constructor(options: SubscribeOptions, handler: Handler) {
+    this.options = options;
+    this.handler = handler;
+    this.watchdogMs = (options.watchdogSeconds ?? 30) * 1000;
+    const registers = [options.metrics];
+    this.rebuilds = new Counter({
+      name: 'notifier_consumer_rebuilds_total',
+      help: 'Kafka consumers built anew because they had crashed, or stood still while messages waited',
+      labelNames: ['reason'],
+      registers,
+    });
+    this.lag = new Gauge({ name: 'notifier_consumer_lag', help: 'Messages on the partitions of this replica not yet noted', registers });
+    this.running = this.run();
+  }
+
+  state(): string {
+    // An idle fetch answers at least twice a second.
+    return this.assigned && performance.now() - this.fetched < 15_000 ? 'ok' : 'away';
+  }
+
+  async close(): Promise<void> {
+    this.closing = true;
+    this.giveUp?.('closed');
+    this.wakeUp?.();
+    await this.running;
+  }
+
+  /** One consumer after the other, until this is closed. */
+  private async run(): Promise<void> {
+    const watchdog = setInterval(() => void this.watch(), Math.min(10_000, this.watchdogMs / 3));
+    watchdog.unref();
+    while (!this.closing) {
+      const reason = await this.consume();
+      if (this.closing) break;
+      this.rebuilds.inc({ reason: reason.split(':')[0] ?? '' });
+      this.options.logger.warn({ reason }, 'the consumer is built anew');
+      await this.pause(1_000);
+    }
+    clearInterval(watchdog);
+  }
+
+  /** Runs a consumer to its end and answers why it ended. */
+  private async consume(): Promise<string> {
+    const { kafka, topic, group } = this.options;
+    const consumer = kafka.consumer({
+      groupId: group,
+      // The partitions of a replica that was killed wait so long for another one.
+      sessionTimeout: 10_000,
+      heartbeatInterval: 2_000,
+      rebalanceTimeout: 20_000,
+      maxWaitTimeInMs: 500,
+      allowAutoTopicCreation: false,
+      // A crashed consumer is not restarted by kafkajs but built anew here.
+      retry: { retries: 5, restartOnFailure: () => Promise.resolve(false) },
+    });
+    this.assigned = undefined;
+    this.progressed = performance.now();
+    const ended = new Promise<string>((resolve) => {
+      this.giveUp = resolve;
+      consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
+      consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+        this.assigned = new Set(payload.memberAssignment[topic] ?? []);
+        this.fetched = this.progressed = performance.now();
+      });
+      consumer.on(consumer.events.FETCH, () => (this.fetched = performance.now()));
+    });
+    this.consumer = consumer;
+    try {
+      await consumer.connect();
+      await consumer.subscribe({ topic, fromBeginning: true });
+      await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: (payload) => this.batch(consumer, payload) });
+      return await ended;
+    } catch (error) {
+      return `failed: ${(error as Error).message}`;
+    } finally {
+      this.giveUp = undefined;
+      this.assigned = undefined;
+      this.consumer = undefined;
+      // One that hangs is left behind; the group forgets it after its session.
+      await Promise.race([consumer.disconnect().catch(() => undefined), new Promise((done) => setTimeout(done, 15_000).unref())]);
+    }
+  }
+
+  private async batch(consumer: Consumer, payload: EachBatchPayload): Promise<void> {
+    const { batch, heartbeat, resolveOffset, commitOffsetsIfNecessary, isRunning, isStale } = payload;
+    const { topic, partition, messages } = batch;
+    for (let begin = 0; begin < messages.length; begin += chunk) {
+      const part = messages.slice(begin, begin + chunk);
+      const last = part.at(-1) as KafkaMessage;
+      const wanted = () => this.consumer === consumer && !this.closing && isRunning() && !isStale();
+      if (!(await this.note(topic, partition, part, wanted, heartbeat))) return;
+      resolveOffset(last.offset);
+      const offset = String(BigInt(last.offset) + 1n);
+      await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
+      this.progressed = performance.now();
+      await heartbeat();
+    }
+  }
+
+  /** Hands messages to the handler until it takes them; false where this replica has no business with them any more. */
+  private async note(
+    topic: string,
+    partition: number,
+    messages: KafkaMessage[],
+    wanted: () => boolean,
+    heartbeat: () => Promise<void>,
+  ): Promise<boolean> {
+    for (let delayMs = 100; wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
+      // The handler may take longer than the group waits for a sign of life.
+      const beat = setInterval(() => void heartbeat().catch(() => undefined), 2_000);
+      this.inHandler += 1;
+      try {
+        await this.hand(topic, partition, messages);
+        return true;
+      } catch (error) {
+        this.options.logger.warn({ err: error as Error, partition, messages: messages.length }, 'events could not be noted');
+        await this.pause(delayMs);
+      } finally {
+        clearInterval(beat);
+        this.inHandler -= 1;
+      }
+      // A rebalance takes the partition away: thrown from here, kafkajs joins again.
+      await heartbeat();
+    }
+    return false;
+  }
+
+  /** Everything in its place: what comes before an unreadable message is noted before it. */
+  private async hand(topic: string, partition: number, messages: KafkaMessage[]): Promise<void> {
+    let events: Consumed[] = [];
+    for (const message of messages) {
+      const read = decode(message);
+      if ('event' in read) {
+        events.push(read);
+        continue;
+      }
+      if (events.length > 0) await this.handler.events(events);
+      events = [];
+      const { key, value, offset } = message;
+      await this.handler.unreadable({ topic, partition, offset, key, value, headers: headersOf(message), reason: read.reason });
+    }
+    if (events.length > 0) await this.handler.events(events);
+  }
+
+  // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
+  private async watch(): Promise<void> {
+    const { kafka, topic, group, logger } = this.options;
+    if (this.closing || !this.consumer) return;
+    const consumer = this.consumer;
+    const quietMs = performance.now() - this.progressed;
+    if (this.inHandler > 0) return;
+    const admin = kafka.admin();
+    try {
+      await admin.connect();
+      const ends = await admin.fetchTopicOffsets(topic);
+      const committed = (await admin.fetchOffsets({ groupId: group, topics: [topic] }))[0]?.partitions ?? [];
+      const noted = new Map(committed.map(({ partition, offset }) => [partition, BigInt(offset)]));
+      let lag = 0n;
+      for (const { partition, high, low } of ends) {
+        if (this.assigned && !this.assigned.has(partition)) continue;
+        const from = noted.get(partition) ?? -1n;
+        const rest = BigInt(high) - (from < BigInt(low) ? BigInt(low) : from);
+        if (rest > 0n) lag += rest;
+      }
+      this.lag.set(Number(lag));
+      if (lag === 0n) this.progressed = Math.max(this.progressed, performance.now() - this.watchdogMs / 3);
+      else if (quietMs >= this.watchdogMs && this.consumer === consumer && this.inHandler === 0) {
+        logger.error({ lag: Number(lag), quietSeconds: Math.round(quietMs / 1000) }, 'the consumer stands still');
+        this.giveUp?.('stood still');
+      }
+    } catch (error) {
+      logger.debug({ err: error as Error }, 'the lag could not be read');
+    } finally {
+      await admin.disconnect().catch(() => undefined);
+    }
+  }
+
+  private async pause(ms: number): Promise<void> {
+    if (this.closing) return;
+    await new Promise<void>((done) => {
+      const timer = setTimeout(done, ms);
+      this.wakeUp = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
+  }
+}
+
+function decode(message: KafkaMessage): Consumed | { reason: string } {
+  if (message.value === null) return { reason: 'the message has no value' };
+  let event: Event;
+  try {
+    event = fromBinary(EventSchema, message.value);
+  } catch (error) {
+    return { reason: `the value is no ledger.v1.Event: ${(error as Error).message}` };
+  }
+  if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
+  const headers = headersOf(message);
+  return { event, redriven: headers['redriven'] === 'true', traceparent: headers['traceparent'] };
+}
+
+function headersOf({ headers = {} }: KafkaMessage): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(Array.isArray(value) ? value.at(-1) : value)]));
+}
