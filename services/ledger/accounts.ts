@@ -18,6 +18,7 @@ import {
   type By,
 } from './chart.ts';
 import { append, lockHead, writeLog, type Head, type LogRow } from './log.ts';
+import { openMarks } from './marks.ts';
 import { cut, placeOf, type Page } from './page.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 
@@ -60,7 +61,7 @@ export function setUpChart(
     const rows = made.map((account) => ({ tenant, account }));
     await insertAccounts(client, rows);
     for (const account of placed) await updateAccountRow(client, tenant, account);
-    await writeLog(client, events, [{ head, from }]);
+    await write(client, events, head, from, nowMs);
     return { accounts, created: true };
   });
 }
@@ -98,7 +99,7 @@ export function createAccount(pool: Pool, tenant: string, wanted: NewAccount, by
     const account = newAccount(line, nextPlace(head, nowMs), wanted);
     const event = append(head, createdEvent(account, null, by), nowMs);
     await insertAccounts(client, [{ tenant, account }]);
-    await writeLog(client, [event], [{ head, from }]);
+    await write(client, [event], head, from, nowMs);
     return account;
   });
 }
@@ -142,7 +143,7 @@ export function updateAccount(pool: Pool, tenant: string, code: string, update: 
     const after = changed(account, change, nextPlace(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, by), nowMs);
     await updateAccountRow(client, tenant, after);
-    await writeLog(client, [event], [{ head, from }]);
+    await write(client, [event], head, from, nowMs);
     return after;
   });
 }
@@ -202,6 +203,10 @@ async function lock(client: Client, tenant: string, how: { make: true } | { make
   // Without a head nothing was ever made.
   if (!locked) throw unknownAccount(how.make ? '' : how.code);
   return { ...locked, from: locked.head.sequence };
+}
+
+function write(client: Client, events: LogRow[], head: Head, from: bigint, nowMs: number): Promise<unknown> {
+  return Promise.all([openMarks(client, [head.tenant], nowMs), writeLog(client, events, [{ head, from }])]);
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

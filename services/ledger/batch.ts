@@ -10,6 +10,7 @@ import { Refusal, net, nothing, opposite, post, type Account, type Balance, type
 import type { OpenAccount, Shelf, TenantBooks } from './books.ts';
 import { createdEvent, insertAccounts, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, clock, headOf, selectHead, writeLog, type Head, type HeadRow, type LogRow, type NewEvent } from './log.ts';
+import { openMarks, type OpenMarks } from './marks.ts';
 import type { Item, Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import { suspenseCode } from './templates.ts';
@@ -24,16 +25,24 @@ export interface BatchEnd {
   current: string[];
 }
 
+/** Who is told what, and what is remembered, between batches. */
+export interface Surroundings {
+  shelf: Shelf;
+  marks: OpenMarks;
+  /** Told each tenant (UUID) whose log has grown, after the commit. */
+  committed: (tenant: string) => void;
+}
+
 /**
  * Posts a batch in one SQL transaction. With `wait` false a tenant whose head another process holds is left out; with true the lock is
  * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
  * Throws what PostgreSQL answers. Nothing is known to be posted then, and what the shelf said of these tenants is forgotten.
  */
-export async function runBatch(pool: Pool, shelf: Shelf, items: Item[], wait: boolean): Promise<BatchEnd> {
+export async function runBatch(pool: Pool, surroundings: Surroundings, items: Item[], wait: boolean): Promise<BatchEnd> {
   const client = await pool.connect();
   let usable = false;
   try {
-    const batch = new Batch(client, shelf, items, wait);
+    const batch = new Batch(client, surroundings, items, wait);
     const end = await batch.run();
     usable = true;
     return end;
@@ -133,6 +142,7 @@ interface ChangedBalance {
 
 class Batch {
   private readonly client: Client;
+  private readonly surroundings: Surroundings;
   private readonly shelf: Shelf;
   private readonly items: Item[];
   private readonly wait: boolean;
@@ -148,9 +158,10 @@ class Batch {
   private readonly settled: BatchEnd['settled'] = [];
   private readonly replays: { item: Item; sequence: bigint; own: boolean }[] = [];
 
-  constructor(client: Client, shelf: Shelf, items: Item[], wait: boolean) {
+  constructor(client: Client, surroundings: Surroundings, items: Item[], wait: boolean) {
     this.client = client;
-    this.shelf = shelf;
+    this.surroundings = surroundings;
+    this.shelf = surroundings.shelf;
     this.items = items;
     this.wait = wait;
   }
@@ -165,6 +176,7 @@ class Batch {
     for (const state of this.states.values()) {
       state.books.sequence = state.head.sequence;
       this.shelf.put(state.head.tenant, state.books);
+      if (state.head.sequence !== state.from) this.surroundings.committed(state.head.tenant);
     }
     this.settleReplays(replayed);
     return { settled: this.settled, held, current };
@@ -388,7 +400,10 @@ class Batch {
       }
     }
     const moved = [...this.states.values()].filter(({ head, from }) => head.sequence !== from);
+    const { marks } = this.surroundings;
+    const opened = moved.map(({ head }) => head.tenant).filter((tenant) => marks.mustOpen(tenant, this.nowMs));
     const writes: Promise<unknown>[] = [];
+    if (opened.length > 0) writes.push(openMarks(this.client, opened, this.nowMs));
     if (moved.length > 0) {
       if (this.made.length > 0) writes.push(insertAccounts(this.client, this.made));
       writes.push(writeLog(this.client, this.log, moved));
@@ -401,6 +416,7 @@ class Batch {
       }),
     );
     await all(writes);
+    marks.opened(opened, this.nowMs);
     return replayed;
   }
 

@@ -15,13 +15,21 @@ import type { Span } from './span.ts';
 import { accountTypes, businessTypes } from './templates.ts';
 import { checkedCode, checkedId, checkedMetadata, checkedText } from './wire.ts';
 
-/** The handlers of charts, accounts, balances and of everything that only reads. They throw {@link Refusal}. */
-export function chartAndReads(pool: Pool): Partial<ServiceImpl<typeof LedgerService>> {
+/**
+ * The handlers of charts, accounts, balances and of everything that only reads. They throw {@link Refusal}. `committed` is told the tenant
+ * (UUID) whose log has grown, after the commit.
+ */
+export function chartAndReads(pool: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
+  const changed = async <Answer>(tenant: string, change: Promise<Answer>): Promise<Answer> => {
+    const answer = await change;
+    committed(tenant);
+    return answer;
+  };
   return {
     async setUpChart(request) {
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
-      return { businessType, ...(await setUpChart(pool, tenant, businessType, byOf(request))) };
+      return { businessType, ...(await changed(tenant, setUpChart(pool, tenant, businessType, byOf(request)))) };
     },
     async getHierarchy(request) {
       return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances) };
@@ -41,7 +49,7 @@ export function chartAndReads(pool: Pool): Partial<ServiceImpl<typeof LedgerServ
         allowNegative: request.allowNegative ?? true,
         metadata: checkedMetadata(request.metadata).text,
       };
-      return { account: await createAccount(pool, tenant, wanted, byOf(request)) };
+      return { account: await changed(tenant, createAccount(pool, tenant, wanted, byOf(request))) };
     },
     async updateAccount(request) {
       const tenant = tenantOf(request);
@@ -53,7 +61,8 @@ export function chartAndReads(pool: Pool): Partial<ServiceImpl<typeof LedgerServ
         metadata: optional(request.metadata, (text) => checkedMetadata(text).text),
         version: request.version,
       };
-      return { account: await updateAccount(pool, tenant, namedCode(request.accountCode), change, byOf(request)) };
+      const code = namedCode(request.accountCode);
+      return { account: await changed(tenant, updateAccount(pool, tenant, code, change, byOf(request))) };
     },
     async getAccount(request) {
       return { account: await getAccount(pool, tenantOf(request), namedCode(request.accountCode)) };

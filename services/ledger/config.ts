@@ -1,4 +1,5 @@
 // The ledger's settings, read once.
+import { kafkaSettings, type KafkaSettings } from '../platform/kafka.ts';
 import { commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
 /** What the ledger reads from its environment. */
@@ -12,10 +13,15 @@ export interface LedgerConfig extends CommonSettings {
   writerQueue: number;
   /** Connections for reads and changes of accounts. */
   readConnections: number;
+  /** Where events go; null: to the notifier. */
+  kafka: KafkaSettings | null;
+  /** `host:port` of the notifier; null where events go to Kafka, or nowhere. */
+  notifierAddresses: string[] | null;
 }
 
 /** Reads and checks the settings. Throws BadSetting. */
 export function ledgerConfig(settings: Settings): LedgerConfig {
+  const kafka = kafkaSettings(settings);
   return {
     ...commonSettings(settings, 50052),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
@@ -23,5 +29,7 @@ export function ledgerConfig(settings: Settings): LedgerConfig {
     writerWaiters: settings.integer('WRITER_WAITERS', { min: 1, max: 16, fallback: 4 }),
     writerQueue: settings.integer('WRITER_QUEUE', { min: 10, max: 1_000_000, fallback: 8_000 }),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
+    kafka,
+    notifierAddresses: kafka || settings.optional('NOTIFIER_ADDR') === undefined ? null : settings.addresses('NOTIFIER_ADDR'),
   };
 }

@@ -6,6 +6,9 @@ import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
+import { ingestExit } from './ingest.ts';
+import { kafkaExit } from './kafka.ts';
+import { Relay } from './relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 import { Writer } from './writer.ts';
@@ -43,12 +46,30 @@ await run(async (lifetime) => {
   await waitForDatabase(reads);
   await checkRoleAndSchema(reads, migrationNames);
 
+  const relayed = openPool(config.databaseUrl, {
+    name: 'ledger relay',
+    max: 4,
+    logger,
+    settings: { ...pinnedPlans, 'app.relay': 'on' },
+  });
+  lifetime.add('relayed', () => relayed.end());
+  const { kafka, notifierAddresses, internalTokens } = config;
+  const exit = kafka
+    ? kafkaExit(kafka, logger)
+    : notifierAddresses
+      ? ingestExit(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      : null;
+  const relay = new Relay({ pool: relayed, exit, logger, metrics });
+  lifetime.add('relay', () => relay.close());
+  const committed = (tenant: string) => relay.wake(tenant);
+
   const writer = new Writer({
     pool: writes,
     lanes: config.writerLanes,
     waiters: config.writerWaiters,
     bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 256, entries: 2_000, bytes: 2 * 1024 * 1024 },
     rememberedAccounts: 100_000,
+    committed,
     logger,
     metrics,
   });
@@ -59,13 +80,13 @@ await run(async (lifetime) => {
       () => 'ok',
       () => 'away',
     );
-    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
+    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
   };
   const served = await serve({
     host: config.host,
     port: config.port,
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads }),
+    routes: ledgerRoutes({ writer, reads, committed }),
     tokens: config.internalTokens,
     maxMessageBytes,
     logger,

@@ -1,5 +1,9 @@
 // The ledger's migrations, oldest first, under the names that schema.ts gives.
 import { Books } from './migrations/0001-books.ts';
+import { Relay } from './migrations/0002-relay.ts';
 
 /** Migrations by name. */
-export const migrations = [{ name: '0001-books', class: Books }];
+export const migrations = [
+  { name: '0001-books', class: Books },
+  { name: '0002-relay', class: Relay },
+];

@@ -43,8 +43,16 @@ const codes: Record<Reason, Code> = {
 /** The most items of one PostTransactions call. */
 const mostItems = 1000;
 
+/** What the RPCs of the ledger work with. */
+export interface LedgerParts {
+  writer: Writer;
+  reads: Pool;
+  /** Told each tenant (UUID) whose chart has changed, after the commit. */
+  committed?: (tenant: string) => void;
+}
+
 /** The RPCs of the ledger. */
-export function ledgerRoutes({ writer, reads }: { writer: Writer; reads: Pool }): (router: ConnectRouter) => void {
+export function ledgerRoutes({ writer, reads, committed = () => undefined }: LedgerParts): (router: ConnectRouter) => void {
   const post = async (order: Order, context: HandlerContext) => {
     const outcome = await writer.post(order, context.signal);
     if ('refusal' in outcome) throw outcome.refusal;
@@ -75,7 +83,7 @@ export function ledgerRoutes({ writer, reads }: { writer: Writer; reads: Pool })
       return { results };
     },
   };
-  return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads) }));
+  return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));
 }
 
 async function resultOf(writer: Writer, posting: Posting, signal: AbortSignal): Promise<PostingResult> {

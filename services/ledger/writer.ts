@@ -3,8 +3,9 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
-import { runBatch } from './batch.ts';
+import { runBatch, type Surroundings } from './batch.ts';
 import { Shelf } from './books.ts';
+import { OpenMarks } from './marks.ts';
 import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
 import type { Order } from './wire.ts';
 
@@ -19,6 +20,8 @@ export interface WriterOptions {
   bounds: Bounds;
   /** Accounts remembered between batches. */
   rememberedAccounts: number;
+  /** Told each tenant (UUID) whose log has grown, after the commit; must not throw. */
+  committed?: (tenant: string) => void;
   logger: Logger;
   metrics: Registry;
 }
@@ -27,7 +30,7 @@ export interface WriterOptions {
 export class Writer {
   private readonly options: WriterOptions;
   private readonly queues: Queues;
-  private readonly shelf: Shelf;
+  private readonly surroundings: Surroundings;
   private readonly running = new Set<Promise<void>>();
   private lanes = 0;
   private waiters = 0;
@@ -43,7 +46,8 @@ export class Writer {
   constructor(options: WriterOptions) {
     this.options = options;
     this.queues = new Queues(options.bounds);
-    this.shelf = new Shelf(options.rememberedAccounts);
+    const committed = options.committed ?? (() => undefined);
+    this.surroundings = { shelf: new Shelf(options.rememberedAccounts), marks: new OpenMarks(), committed };
     const registers = [options.metrics];
     const waiting: Gauge = new Gauge({
       name: 'ledger_postings_waiting',
@@ -168,7 +172,7 @@ export class Writer {
   private async run(items: Item[], wait: boolean): Promise<void> {
     const started = performance.now();
     try {
-      const end = await runBatch(this.options.pool, this.shelf, items, wait);
+      const end = await runBatch(this.options.pool, this.surroundings, items, wait);
       this.batchItems.observe(items.length);
       this.batchSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.

@@ -1,5 +1,6 @@
 // Events in from Kafka. The offset of a message is committed after the handler has noted it durably, so that none is lost; what is read twice
 // the handler knows by its own mark.
+import { setTimeout as pause } from 'node:timers/promises';
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Consumer, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs';
 import { Counter, Gauge, type Registry } from 'prom-client';
@@ -9,8 +10,6 @@ import type { Logger } from '../platform/telemetry.ts';
 /** An event as it was read. */
 export interface Consumed {
   event: Event;
-  /** It had been refused, and an operator had it published again: the one exception to a tenant's order. */
-  redriven: boolean;
   /** W3C trace context of who published it. */
   traceparent: string | undefined;
 }
@@ -28,7 +27,7 @@ export interface Unreadable {
 
 /** What is done with messages. Both are called again with the same after they threw, and may see what they have seen before. */
 export interface Handler {
-  /** Notes events durably, in this order; of one partition, so that each tenant's are in the tenant's order. */
+  /** Notes events durably, in this order; of one partition, so that each tenant's are in the tenant's order, but for what was redriven. */
   events(events: Consumed[]): Promise<void>;
   /** Keeps a message that can't be decoded, with its reason. */
   unreadable(message: Unreadable): Promise<void>;
@@ -72,8 +71,7 @@ class Reader implements Subscription {
   private consumer: Consumer | undefined;
   /** Ends the consumer in use; set while one is. */
   private giveUp: ((reason: string) => void) | undefined;
-  private closing = false;
-  private wakeUp: (() => void) | undefined;
+  private readonly closed = new AbortController();
   /** Partitions that are this replica's; undefined before it has joined the group. */
   private assigned: Set<number> | undefined;
   private inHandler = 0;
@@ -102,9 +100,8 @@ class Reader implements Subscription {
   }
 
   async close(): Promise<void> {
-    this.closing = true;
+    this.closed.abort();
     this.giveUp?.('closed');
-    this.wakeUp?.();
     await this.running;
   }
 
@@ -112,9 +109,9 @@ class Reader implements Subscription {
   private async run(): Promise<void> {
     const watchdog = setInterval(() => void this.watch(), Math.min(10_000, this.watchdogMs / 3));
     watchdog.unref();
-    while (!this.closing) {
+    while (!this.isClosed()) {
       const reason = await this.consume();
-      if (this.closing) break;
+      if (this.isClosed()) break;
       this.rebuilds.inc({ reason: reason.split(':')[0] ?? '' });
       this.options.logger.warn({ reason }, 'the consumer is built anew');
       await this.pause(1_000);
@@ -165,18 +162,17 @@ class Reader implements Subscription {
   }
 
   private async batch(consumer: Consumer, payload: EachBatchPayload): Promise<void> {
-    const { batch, heartbeat, resolveOffset, commitOffsetsIfNecessary, isRunning, isStale } = payload;
-    const { topic, partition, messages } = batch;
+    const { topic, partition, messages } = payload.batch;
     for (let begin = 0; begin < messages.length; begin += chunk) {
       const part = messages.slice(begin, begin + chunk);
       const last = part.at(-1) as KafkaMessage;
-      const wanted = () => this.consumer === consumer && !this.closing && isRunning() && !isStale();
-      if (!(await this.note(topic, partition, part, wanted, heartbeat))) return;
-      resolveOffset(last.offset);
+      const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
+      if (!(await this.note(topic, partition, part, wanted, () => payload.heartbeat()))) return;
+      payload.resolveOffset(last.offset);
       const offset = String(BigInt(last.offset) + 1n);
-      await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
+      await payload.commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
       this.progressed = performance.now();
-      await heartbeat();
+      await payload.heartbeat();
     }
   }
 
@@ -228,7 +224,7 @@ class Reader implements Subscription {
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
   private async watch(): Promise<void> {
     const { kafka, topic, group, logger } = this.options;
-    if (this.closing || !this.consumer) return;
+    if (this.isClosed() || !this.consumer) return;
     const consumer = this.consumer;
     const quietMs = performance.now() - this.progressed;
     if (this.inHandler > 0) return;
@@ -258,15 +254,12 @@ class Reader implements Subscription {
     }
   }
 
+  private isClosed(): boolean {
+    return this.closed.signal.aborted;
+  }
+
   private async pause(ms: number): Promise<void> {
-    if (this.closing) return;
-    await new Promise<void>((done) => {
-      const timer = setTimeout(done, ms);
-      this.wakeUp = () => {
-        clearTimeout(timer);
-        done();
-      };
-    });
+    await pause(ms, undefined, { signal: this.closed.signal }).catch(() => undefined);
   }
 }
 
@@ -279,8 +272,7 @@ function decode(message: KafkaMessage): Consumed | { reason: string } {
     return { reason: `the value is no ledger.v1.Event: ${(error as Error).message}` };
   }
   if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
-  const headers = headersOf(message);
-  return { event, redriven: headers['redriven'] === 'true', traceparent: headers['traceparent'] };
+  return { event, traceparent: headersOf(message)['traceparent'] };
 }
 
 function headersOf({ headers = {} }: KafkaMessage): Record<string, string> {

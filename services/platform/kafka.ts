@@ -39,7 +39,7 @@ export function kafkaSettings(settings: Settings): KafkaSettings | null {
 function saslSettings(settings: Settings): SASLOptions | undefined {
   if (settings.optional('KAFKA_SASL_MECHANISM') === undefined) return undefined;
   const mechanism = settings.oneOf('KAFKA_SASL_MECHANISM', ['plain', 'scram-sha-256', 'scram-sha-512'], 'plain');
-  return { mechanism, username: settings.text('KAFKA_SASL_USERNAME'), password: settings.text('KAFKA_SASL_PASSWORD') } as SASLOptions;
+  return { mechanism, username: settings.text('KAFKA_SASL_USERNAME'), password: settings.text('KAFKA_SASL_PASSWORD') };
 }
 
 /** A client whose own log lines go to ours. Its retries are few: who uses it repeats by himself, and knows then what he repeats. */

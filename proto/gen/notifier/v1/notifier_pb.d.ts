@@ -21,13 +21,6 @@ export declare type IngestRequest = Message<"notifier.v1.IngestRequest"> & {
    * @generated from field: repeated ledger.v1.Event events = 1;
    */
   events: Event[];
-
-  /**
-   * The events had been refused, and an operator has them published again: each is judged by its own id and not by the tenant's order.
-   *
-   * @generated from field: bool redriven = 2;
-   */
-  redriven: boolean;
 };
 
 /**

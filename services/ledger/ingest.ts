@@ -1,0 +1,37 @@
+// Events out to the notifier over gRPC, where there is no Kafka between.
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { openCaller } from '../platform/caller.ts';
+import { EventRefused, NotTaken, type Exit } from './relay.ts';
+
+/** A call to the notifier may take so long, milliseconds; shorter than the relay's lease. */
+const timeoutMs = 15_000;
+
+/** Opens the way to the notifier; `addresses` are `host:port`. */
+export function ingestExit(addresses: string[], token: string, maxMessageBytes: number): Exit {
+  const caller = openCaller({ addresses, token, maxMessageBytes, retried: [] });
+  const notifier = createClient(NotifierService, caller);
+  const health = createClient(Health, caller);
+  return {
+    name: 'notifier',
+    publish: async (events) => {
+      try {
+        await notifier.ingest({ events }, { timeoutMs });
+      } catch (error) {
+        const code = error instanceof ConnectError ? error.code : undefined;
+        if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRefused((error as Error).message);
+        if (code === Code.Internal || code === Code.Unknown || code === Code.DataLoss) throw new NotTaken((error as Error).message);
+        throw error;
+      }
+    },
+    probe: async () => {
+      const { status } = await health.check({}, { timeoutMs: 2_000 });
+      if (status !== Serving.SERVING) throw new Error('the notifier is not ready');
+    },
+    close: () => {
+      caller.close();
+      return Promise.resolve();
+    },
+  };
+}

@@ -1,0 +1,112 @@
+// Events out to Kafka: an idempotent producer, one send at a time.
+import { toBinary } from '@bufbuild/protobuf';
+import { Partitioners, type Kafka, type Message, type Producer } from 'kafkajs';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { ensureTopic, openKafka, type KafkaSettings } from '../platform/kafka.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { EventRefused, type Exit } from './relay.ts';
+
+/** Bytes of one send; a broker counts those of one partition against the topic's largest batch. */
+const mostBytes = 512 * 1024;
+/** About what key, headers and framing of one message take, bytes. */
+const overhead = 300;
+
+/** Opens the way to Kafka; nothing is connected before the first event. */
+export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
+  const kafka = openKafka(settings, 'ledger', logger);
+  let producer: Promise<Producer> | undefined;
+  let turn = Promise.resolve();
+
+  const open = async (): Promise<Producer> => {
+    await ensureTopic(kafka, settings);
+    return connected(kafka);
+  };
+  // kafkajs takes back the sequence numbers of a send that failed, of every partition in it, also where the broker has stored the messages or
+  // only one partition was at fault. The next messages would get the same numbers, and the broker would drop them as repetitions without a
+  // word. So a producer is used for one send at a time, and never again after one that failed.
+  const send = async (messages: Message[]): Promise<void> => {
+    producer ??= open();
+    const used = producer;
+    try {
+      await (await used).send({ topic: settings.topic, acks: -1, timeout: 8_000, messages });
+    } catch (error) {
+      producer = undefined;
+      void used.then((failed) => failed.disconnect()).catch(() => undefined);
+      const reason = refusalOf(error);
+      throw reason === null ? error : new EventRefused(reason);
+    }
+  };
+  const publish = async (events: Event[]): Promise<void> => {
+    for (const messages of pieces(events, Math.min(mostBytes, settings.maxMessageBytes))) await send(messages);
+  };
+  return {
+    name: 'kafka',
+    publish: (events) => {
+      const done = turn.then(() => publish(events));
+      turn = done.catch(() => undefined);
+      return done;
+    },
+    probe: async () => {
+      const admin = kafka.admin({ retry: { retries: 0 } });
+      try {
+        await admin.connect();
+        await admin.describeCluster();
+      } finally {
+        await admin.disconnect().catch(() => undefined);
+      }
+    },
+    close: async () => {
+      await turn;
+      await producer?.then((open) => open.disconnect()).catch(() => undefined);
+    },
+  };
+}
+
+async function connected(kafka: Kafka): Promise<Producer> {
+  const producer = kafka.producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    createPartitioner: Partitioners.DefaultPartitioner,
+    // Fewer than the relay's lease is long: it repeats by itself.
+    retry: { retries: 1 },
+  });
+  await producer.connect();
+  return producer;
+}
+
+function* pieces(events: Event[], most: number): Iterable<Message[]> {
+  let messages: Message[] = [];
+  let bytes = 0;
+  for (const event of events) {
+    const value = Buffer.from(toBinary(EventSchema, event));
+    if (messages.length > 0 && bytes + value.length + overhead > most) {
+      yield messages;
+      messages = [];
+      bytes = 0;
+    }
+    bytes += value.length + overhead;
+    // No time stamp of ours: an old event's would let the topic's retention remove it at once.
+    messages.push({
+      key: event.tenantId,
+      value,
+      headers: {
+        'event-id': event.id,
+        'event-type': event.type,
+        'content-type': 'application/x-protobuf',
+      },
+    });
+  }
+  if (messages.length > 0) yield messages;
+}
+
+/** Why Kafka will never take these messages, or null where it may take them later. */
+function refusalOf(error: unknown): string | null {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    const type = (each as { type?: unknown }).type;
+    if (['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'].includes(String(type))) {
+      return `${String(type)}: ${each.message}`;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,245 @@
+// How the relay learns that a tenant's log may hold more than was published, also when the process that wrote it is gone: the tenant's mark
+// is opened with the first change, in its transaction, and stays open for ten minutes, so that a busy tenant's postings pay nothing for it
+// (a flag of every posting would be a second row that every posting dirties). The relay looks through the open marks alone, and closes one
+// when its time is over and everything is published.
+import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+import { eventColumns, type EventRow } from './events.ts';
+
+/** The names that `eventColumns` gives. */
+const names = 'sequence, event_id, type, created_ms, actor, request_id, payload, hash';
+
+/** How long a mark stays open, milliseconds. */
+const openMs = 10 * 60_000;
+/** A mark is opened again so long before it may be closed: the database's clock may be set back a little, milliseconds. */
+const marginMs = 60_000;
+/** Tenants remembered; one that was forgotten is opened again, which does no harm. */
+const most = 200_000;
+
+/** Which marks this process knows to be open. True for as long as it says, whatever other processes do: nobody closes a mark early. */
+export class OpenMarks {
+  private readonly until = new Map<string, number>();
+
+  /** Whether the tenant's mark must be opened by a change at this time (the database's clock under the head's lock, milliseconds). */
+  mustOpen(tenant: string, nowMs: number): boolean {
+    return (this.until.get(tenant) ?? 0) - marginMs <= nowMs;
+  }
+
+  /** Remembers what was opened and committed. */
+  opened(tenants: string[], nowMs: number): void {
+    if (this.until.size > most) this.until.clear();
+    for (const tenant of tenants) this.until.set(tenant, nowMs + openMs);
+  }
+}
+
+/** Opens the tenants' marks in the transaction that appends to their logs, after their heads are locked. */
+export function openMarks(client: Client, tenants: string[], nowMs: number): Promise<unknown> {
+  return client.query({
+    name: 'open_marks',
+    // In one order, as whoever locks several marks does.
+    text: `insert into relay_marks (tenant_id, sequence, open_until)
+      select t, 0, to_timestamp($2::float8 / 1000.0) from unnest($1::uuid[]) as opened (t) order by t
+      on conflict (tenant_id) do update set open_until = greatest(relay_marks.open_until, excluded.open_until)`,
+    values: [tenants, nowMs + openMs],
+  });
+}
+
+/** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
+export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
+
+/** How long a claim holds unless it is given back, seconds; longer than the other side may take to answer. */
+export const leaseSeconds = 30;
+
+/**
+ * Claims the tenants (UUIDs) whose marks are free and reads what lies beyond them, in one round trip: of each at most `most` events and about
+ * `bytes` of payload. What another replica holds is left out. The transaction is over before anybody is asked to take the events.
+ */
+export async function claim(pool: Pool, tenants: string[], claimId: string, most: number, bytes: number): Promise<ClaimedRow[]> {
+  return inTransaction(pool, tenants, async (client) => {
+    const { rows } = await client.query<ClaimedRow>({
+      name: 'claim_marks',
+      text: `with free as (
+          select tenant_id from relay_marks
+          where tenant_id = any($1::uuid[]) and (claimed_until is null or claimed_until <= clock_timestamp())
+          order by tenant_id for update skip locked),
+        claimed as (
+          update relay_marks m set claim_id = $2, claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+          from free where m.tenant_id = free.tenant_id
+          returning m.tenant_id, m.sequence as mark)
+        select c.tenant_id, c.mark, l.* from claimed c left join lateral (
+          select ${names} from (
+            select ${eventColumns}, sum(octet_length(payload)) over (order by sequence rows unbounded preceding) - octet_length(payload) as before
+            from log where tenant_id = c.tenant_id and sequence >= c.mark order by sequence limit $3) counted
+          where before <= $4 offset 0) l on true
+        order by c.tenant_id, l.sequence`,
+      values: [tenants, claimId, most + 1, bytes],
+    });
+    return rows;
+  });
+}
+
+/** An event that was refused, for the dead letters. */
+export interface DeadLetter {
+  tenant: string;
+  sequence: bigint;
+  part: number;
+  /** UUID. */
+  eventId: string;
+  type: string;
+  reason: string;
+}
+
+/**
+ * Gives claims back, each mark raised to where its tenant's events are published, and keeps what was refused on the way. Only of marks that
+ * the claim still holds: whoever took over after the lease says himself how far he came. Answers the tenants whose marks were raised.
+ */
+export async function settle(
+  pool: Pool,
+  claimId: string,
+  marks: { tenant: string; sequence: bigint }[],
+  refused: DeadLetter[],
+): Promise<Set<string>> {
+  const raise = `mine as (
+      select m.tenant_id, raised.s from unnest($2::uuid[], $3::bigint[]) as raised (t, s) join relay_marks m on m.tenant_id = raised.t
+      where m.claim_id = $1 order by m.tenant_id for update of m),
+    raised as (
+      update relay_marks m set sequence = greatest(m.sequence, mine.s), claim_id = null, claimed_until = null
+      from mine where m.tenant_id = mine.tenant_id
+      returning m.tenant_id)`;
+  const values = [claimId, marks.map(({ tenant }) => tenant), marks.map(({ sequence }) => sequence)];
+  const { rows } = await pool.query<{ tenant_id: string }>(
+    refused.length === 0
+      ? { name: 'settle_marks', text: `with ${raise} select tenant_id from raised`, values }
+      : {
+          text: `with ${raise},
+            kept as (
+              insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
+              select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
+                as refused (t, s, p, e, y, r) join raised on raised.tenant_id = refused.t
+              on conflict (tenant_id, sequence, part) do update
+                set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null)
+            select tenant_id from raised`,
+          values: [
+            ...values,
+            refused.map(({ tenant }) => tenant),
+            refused.map(({ sequence }) => sequence),
+            refused.map(({ part }) => part),
+            refused.map(({ eventId }) => eventId),
+            refused.map(({ type }) => type),
+            refused.map(({ reason }) => reason.slice(0, 1000)),
+          ],
+        },
+  );
+  return new Set(rows.map((row) => row.tenant_id));
+}
+
+/** What the poll has found. */
+export interface Leftovers {
+  /** Tenants whose logs hold more than is published. */
+  behind: string[];
+  /** Where the next poll begins; null: from the first tenant again. */
+  next: string | null;
+}
+
+const pageOfMarks = 1000;
+
+/**
+ * Looks through the next open marks, a bounded number at a time, for tenants with events to publish; closes the marks of those that have
+ * been quiet. Under the head's lock, so that no change that believes the mark to be open is on its way.
+ */
+export async function leftovers(pool: Pool, after: string | null): Promise<Leftovers> {
+  const zero = '00000000-0000-0000-0000-000000000000';
+  const open = await pool.query<{ tenant_id: string; over: boolean }>({
+    name: 'open_marks_page',
+    text: `select tenant_id, open_until <= clock_timestamp() as over from relay_marks
+      where open_until is not null and tenant_id > $1 order by tenant_id limit ${pageOfMarks}`,
+    values: [after ?? zero],
+  });
+  const tenants = open.rows.map((row) => row.tenant_id);
+  if (tenants.length === 0) return { behind: [], next: null };
+  const over = open.rows.filter((row) => row.over).map((row) => row.tenant_id);
+  const behind = await inTransaction(pool, tenants, async (client) => {
+    const { rows } = await client.query<{ tenant_id: string }>({
+      name: 'behind',
+      text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
+        where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
+      values: [tenants],
+    });
+    if (over.length > 0) {
+      await client.query({
+        name: 'close_marks',
+        text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
+          update relay_marks m set open_until = null from quiet
+          where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp()`,
+        values: [over],
+      });
+    }
+    return rows.map((row) => row.tenant_id);
+  });
+  return { behind, next: tenants.length < pageOfMarks ? null : (tenants.at(-1) as string) };
+}
+
+/** How far publication is behind, over all tenants. */
+export interface Lag {
+  events: number;
+  /** Age of the oldest event that is not published. */
+  seconds: number;
+  deadLetters: number;
+}
+
+/** Measures the lag. */
+export async function lag(pool: Pool): Promise<Lag> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(`select set_config('app.tenants', coalesce(
+      (select array_agg(tenant_id)::text from relay_marks where open_until is not null), '{}'), true)`);
+    const { rows } = await client.query<Lag>(
+      `select coalesce(sum(h.sequence - m.sequence), 0)::float8 as events,
+          coalesce(extract(epoch from clock_timestamp() - min(l.created_at)), 0)::float8 as seconds,
+          (select count(*) from relay_dead_letters where published_at is null)::float8 as "deadLetters"
+        from relay_marks m join heads h on h.tenant_id = m.tenant_id and h.sequence > m.sequence
+          left join lateral (select created_at from log where tenant_id = m.tenant_id and sequence = m.sequence + 1 offset 0) l on true
+        where m.open_until is not null`,
+    );
+    return rows[0] as Lag;
+  });
+}
+
+/** A dead letter that an operator wants published again, with its event's row and the hash before it. */
+export type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
+
+/** Claims dead letters that are due. */
+export async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
+  const { rows: due } = await pool.query<{ tenant_id: string; sequence: bigint; part: number }>({
+    name: 'claim_letters',
+    text: `with due as (
+        select tenant_id, sequence, part from relay_dead_letters
+        where published_at is null and due and (claimed_until is null or claimed_until <= clock_timestamp())
+        order by tenant_id, sequence, part limit $1 for update skip locked)
+      update relay_dead_letters d set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}) from due
+      where d.tenant_id = due.tenant_id and d.sequence = due.sequence and d.part = due.part
+      returning d.tenant_id, d.sequence, d.part`,
+    values: [most],
+  });
+  if (due.length === 0) return [];
+  return inTransaction(pool, [...new Set(due.map((row) => row.tenant_id))], async (client) => {
+    const { rows } = await client.query<DueLetter>({
+      text: `select due.t as tenant_id, due.p as part, l.*, before.hash as previous_hash
+        from unnest($1::uuid[], $2::bigint[], $3::int[]) as due (t, s, p),
+          lateral (select ${eventColumns} from log where tenant_id = due.t and sequence = due.s offset 0) l
+          left join lateral (select hash from log where tenant_id = due.t and sequence = due.s - 1 offset 0) before on true
+        order by due.t, due.s, due.p`,
+      values: [due.map((row) => row.tenant_id), due.map((row) => row.sequence), due.map((row) => row.part)],
+    });
+    return rows;
+  });
+}
+
+/** Notes that a dead letter was published (`refusal` null), or why not again: it then waits for the operator. */
+export async function settleLetter(pool: Pool, letter: DueLetter, refusal: string | null): Promise<void> {
+  await pool.query({
+    text: `update relay_dead_letters set due = false, claimed_until = null,
+        published_at = case when $4::text is null then clock_timestamp() end,
+        reason = coalesce($4, reason), refusals = refusals + case when $4::text is null then 0 else 1 end
+      where tenant_id = $1 and sequence = $2 and part = $3`,
+    values: [letter.tenant_id, letter.sequence, letter.part, refusal?.slice(0, 1000) ?? null],
+  });
+}

@@ -1,0 +1,359 @@
+// The relay: takes what lies beyond each tenant's mark to Kafka or the notifier, then raises the mark. At least once, and the first time in the
+// tenant's order, also over several replicas: every claim begins at the mark and reads on without a gap.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { toUuid } from '../platform/ids.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { eventOf } from './events.ts';
+import { genesis } from './log.ts';
+import { claim, claimDueLetters, lag, leftovers, settle, settleLetter, type ClaimedRow, type DeadLetter, type Lag } from './marks.ts';
+import { withUpdates } from './updates.ts';
+
+/**
+ * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
+ * anything else where the other side is away; some may have arrived then.
+ */
+export type Publish = (events: Event[]) => Promise<void>;
+
+/** Where events go. */
+export interface Exit {
+  name: 'kafka' | 'notifier';
+  publish: Publish;
+  /** Throws where the other side can't be reached. */
+  probe: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** One of the events will never be taken, whatever is done with the others. */
+export class EventRefused extends Error {}
+
+/** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
+export class NotTaken extends Error {}
+
+/** What a relay needs. */
+export interface RelayOptions {
+  /** Connections with `app.relay` on, which lets them look for work across tenants. */
+  pool: Pool;
+  /** Null: events are kept until there is one. */
+  exit: Exit | null;
+  /** Rounds at a time: while one waits for the other side, the next one reads. */
+  lanes?: number;
+  /** Between looks for what others have left, milliseconds. */
+  pollMs?: number;
+  logger: Logger;
+  metrics: Registry;
+}
+
+/** A round: tenants, events and bytes of payload, shared by its tenants. */
+const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
+
+interface Claimed {
+  tenant: string;
+  mark: bigint;
+  /** The last place that was read, the mark itself where nothing lies beyond. */
+  through: bigint;
+  /** Events of the log; `events` has those that are derived, too. */
+  read: number;
+  events: Event[];
+}
+
+/** What became of a round's claims. */
+interface Delivery {
+  refused: DeadLetter[];
+  postponed: Set<Claimed>;
+}
+
+/** Relays the events of all tenants. */
+export class Relay {
+  private readonly options: RelayOptions;
+  /** Tenants (UUIDs) that may have events to publish, the one that waits longest first. */
+  private readonly due = new Set<string>();
+  private readonly working = new Set<string>();
+  /** Times a tenant was held by another replica or not taken, in a row. */
+  private readonly misses = new Map<string, number>();
+  private readonly timers = new Set<NodeJS.Timeout>();
+  private readonly loops: Promise<void>[] = [];
+  private sleepers: (() => void)[] = [];
+  private readonly closed = new AbortController();
+  private pausedUntil = 0;
+  private failures = 0;
+  private answeredAt = -Infinity;
+  private measured: { at: number; lag: Promise<Lag> } | undefined;
+  private readonly published: Counter;
+  private readonly refusals: Counter;
+  private readonly failed: Counter;
+
+  constructor(options: RelayOptions) {
+    this.options = options;
+    const registers = [options.metrics];
+    this.published = new Counter({ name: 'ledger_relay_published_total', help: 'Events published, repetitions included', registers });
+    this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
+    this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
+    const gauge = (name: string, help: string, value: (lag: Lag) => number) => {
+      const made: Gauge = new Gauge({ name, help, registers, collect: async () => made.set(value(await this.lag())) });
+    };
+    gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
+    gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
+    gauge('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each.deadLetters);
+    if (!options.exit) return;
+    for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(options.exit));
+    this.loops.push(this.poll(options.exit));
+  }
+
+  /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
+  wake(tenant: string): void {
+    if (!this.options.exit) return;
+    this.due.add(tenant);
+    if (this.sleepers.length > 0) this.rouse();
+  }
+
+  /** What readiness says: the other side's name and `ok`, or what is wrong. */
+  state(): Record<string, string> {
+    const { exit } = this.options;
+    if (!exit) return { relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' };
+    return { [exit.name]: this.failures === 0 && this.answeredAt > -Infinity ? 'ok' : 'away' };
+  }
+
+  /** Publishes what is known to wait, for a few seconds at most, then stops; what is left is found by others, or after the next start. */
+  async close(): Promise<void> {
+    const until = performance.now() + 5_000;
+    const busy = () => this.due.size > 0 || this.working.size > 0;
+    while (busy() && this.failures === 0 && performance.now() < until) await pause(20);
+    this.closed.abort();
+    for (const timer of this.timers) clearTimeout(timer);
+    this.rouse();
+    await Promise.all(this.loops);
+    await this.options.exit?.close();
+  }
+
+  private async lane(exit: Exit): Promise<void> {
+    while (!this.closed.signal.aborted) {
+      const pauseMs = this.pausedUntil - performance.now();
+      const tenants = pauseMs > 0 ? [] : this.take();
+      if (pauseMs > 0) await this.pause(pauseMs);
+      else if (tenants.length === 0) await this.idle();
+      else {
+        await this.round(exit, tenants);
+        for (const tenant of tenants) this.working.delete(tenant);
+      }
+    }
+  }
+
+  private take(): string[] {
+    const tenants: string[] = [];
+    for (const tenant of this.due) {
+      if (tenants.length === bounds.tenants) break;
+      if (this.working.has(tenant)) continue;
+      tenants.push(tenant);
+      this.working.add(tenant);
+    }
+    for (const tenant of tenants) this.due.delete(tenant);
+    return tenants;
+  }
+
+  /** Claims, reads, publishes, raises. Whatever fails on the way leaves the marks where they were. */
+  private async round(exit: Exit, tenants: string[]): Promise<void> {
+    const { pool, logger } = this.options;
+    const began = performance.now();
+    const claimId = randomUUID();
+    const most = Math.ceil(bounds.events / tenants.length);
+    const delivery: Delivery = { refused: [], postponed: new Set() };
+    let claims: Claimed[] = [];
+    let failure: unknown;
+    try {
+      const rows = await claim(pool, tenants, claimId, most, Math.ceil(bounds.bytes / tenants.length));
+      claims = claimsOf(rows);
+      const full = claims.filter((each) => each.read > 0);
+      await this.deliver(exit, full, delivery);
+      if (full.length > 0 || this.failures > 0) this.answered();
+    } catch (error) {
+      failure = error;
+    }
+    try {
+      const marks = claims.map((each) => {
+        const raised = failure === undefined && !delivery.postponed.has(each);
+        return { tenant: each.tenant, sequence: raised ? each.through : each.mark };
+      });
+      if (claims.length > 0) await settle(pool, claimId, marks, failure === undefined ? delivery.refused : []);
+      this.refusals.inc(failure === undefined ? delivery.refused.length : 0);
+    } catch (error) {
+      // The claims run out by themselves.
+      failure ??= error;
+    }
+    if (failure !== undefined) {
+      this.tell(failure, tenants);
+      return;
+    }
+    const events = claims.reduce((sum, each) => sum + each.events.length, 0);
+    this.published.inc(events);
+    const claimed = new Set(claims.map((each) => each.tenant));
+    for (const each of claims) {
+      if (delivery.postponed.has(each)) this.later(each.tenant, 200, 10_000);
+      else {
+        this.misses.delete(each.tenant);
+        // There may be more; if not, the next look finds nothing.
+        if (each.read >= most / 2) this.due.add(each.tenant);
+      }
+    }
+    for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
+    const line = { tenants: claims.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
+    if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused }, 'events were refused');
+    else if (events > 0) logger.info(line, 'events published');
+  }
+
+  /** Publishes the claims' events; one tenant's trouble is told apart from the others by halving. Throws where nobody takes anything. */
+  private async deliver(exit: Exit, claims: Claimed[], delivery: Delivery): Promise<void> {
+    if (claims.length === 0) return;
+    const events = claims.flatMap((each) => each.events);
+    try {
+      await exit.publish(events);
+    } catch (error) {
+      if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
+      const [only, ...others] = claims as [Claimed, ...Claimed[]];
+      if (others.length > 0) {
+        const half = Math.ceil(claims.length / 2);
+        await this.deliver(exit, claims.slice(0, half), delivery);
+        await this.deliver(exit, claims.slice(half), delivery);
+        return;
+      }
+      try {
+        if (error instanceof NotTaken) throw error;
+        await this.sift(exit, only.events, error.message, delivery);
+      } catch (again) {
+        if (!(again instanceof NotTaken)) throw again;
+        this.options.logger.warn({ err: again, tenant: only.tenant }, 'events of a tenant were not taken');
+        delivery.postponed.add(only);
+      }
+    }
+  }
+
+  /** Events among which one is refused: in their order, each alone if need be. */
+  private async sift(exit: Exit, events: Event[], reason: string, delivery: Delivery): Promise<void> {
+    if (events.length === 1) {
+      delivery.refused.push(letterOf(events[0] as Event, reason));
+      return;
+    }
+    const half = Math.ceil(events.length / 2);
+    for (const part of [events.slice(0, half), events.slice(half)]) {
+      try {
+        await exit.publish(part);
+      } catch (error) {
+        if (!(error instanceof EventRefused)) throw error;
+        await this.sift(exit, part, error.message, delivery);
+      }
+    }
+  }
+
+  /** A failed round: everything waits a little, longer each time, and nothing is lost. */
+  private tell(error: unknown, tenants: string[]): void {
+    for (const tenant of tenants) this.due.add(tenant);
+    this.failed.inc();
+    this.failures += 1;
+    this.pausedUntil = performance.now() + Math.min(100 * 2 ** (this.failures - 1), 2_000);
+    const line = { err: error as Error, tenants: tenants.length };
+    if (this.failures === 1) this.options.logger.warn(line, isAway(error) ? 'the relay waits' : 'the relay could not publish');
+    else this.options.logger.debug(line, 'the relay still could not publish');
+  }
+
+  private answered(): void {
+    if (this.failures > 0) this.options.logger.info({ failures: this.failures }, 'the relay publishes again');
+    this.failures = 0;
+    this.answeredAt = performance.now();
+  }
+
+  /** Another replica has the tenant, or the other side fails over it: looked at again soon, and then less often. */
+  private later(tenant: string, firstMs: number, mostMs: number): void {
+    const misses = this.misses.get(tenant) ?? 0;
+    this.misses.set(tenant, misses + 1);
+    const timer = setTimeout(
+      () => {
+        this.timers.delete(timer);
+        this.wake(tenant);
+      },
+      Math.min(firstMs * 2 ** misses, mostMs),
+    );
+    this.timers.add(timer);
+  }
+
+  private async poll(exit: Exit): Promise<void> {
+    let after: string | null = null;
+    while (!this.closed.signal.aborted) {
+      try {
+        const found = await leftovers(this.options.pool, after);
+        for (const tenant of found.behind) if (!this.misses.has(tenant)) this.wake(tenant);
+        after = found.next;
+        if (this.failures === 0) await this.redrive(exit);
+        if (performance.now() - this.answeredAt > 5_000) {
+          await exit.probe();
+          // A round that failed is judged by a round.
+          if (this.failures === 0) this.answeredAt = performance.now();
+          else if (this.due.size === 0 && this.working.size === 0) this.answered();
+        }
+      } catch (error) {
+        this.options.logger.debug({ err: error as Error }, 'a look for leftovers failed');
+        if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
+      }
+      await this.pause(this.options.pollMs ?? 1_000);
+    }
+  }
+
+  private async redrive(exit: Exit): Promise<void> {
+    const { pool, logger } = this.options;
+    for (const letter of await claimDueLetters(pool, 10)) {
+      const event = withUpdates(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
+      let refusal: string | null = null;
+      try {
+        if (!event) throw new EventRefused('the posting has no such event');
+        await exit.publish([event]);
+      } catch (error) {
+        if (!(error instanceof EventRefused)) throw error;
+        refusal = error.message;
+      }
+      await settleLetter(pool, letter, refusal);
+      const line = { tenant: letter.tenant_id, sequence: letter.sequence, part: letter.part, refusal };
+      logger.info(line, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
+    }
+  }
+
+  private lag(): Promise<Lag> {
+    const now = performance.now();
+    if (!this.measured || now - this.measured.at > 1_000) this.measured = { at: now, lag: lag(this.options.pool) };
+    return this.measured.lag;
+  }
+
+  /** Until the time is over, or this closes. */
+  private async pause(ms: number): Promise<void> {
+    await pause(ms, undefined, { signal: this.closed.signal }).catch(() => undefined);
+  }
+
+  /** Until something is due, or this closes. */
+  private async idle(): Promise<void> {
+    if (!this.closed.signal.aborted) await new Promise<void>((done) => this.sleepers.push(done));
+  }
+
+  private rouse(): void {
+    const sleepers = this.sleepers;
+    this.sleepers = [];
+    for (const wake of sleepers) wake();
+  }
+}
+
+function claimsOf(rows: ClaimedRow[]): Claimed[] {
+  return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, [...own]]) => {
+    const mark = own[0]?.mark ?? 0n;
+    const stored = own.filter((row) => row.sequence !== null);
+    const beyond = stored.filter((row) => row.sequence > mark);
+    // The row of the mark is read with them for its hash.
+    const before = stored.length > beyond.length ? stored[0] : undefined;
+    const events = beyond.flatMap((row, place) => withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
+    return { tenant, mark, through: beyond.at(-1)?.sequence ?? mark, read: beyond.length, events };
+  });
+}
+
+function letterOf(event: Event, reason: string): DeadLetter {
+  const tenant = toUuid('tenant', event.tenantId) ?? '';
+  return { tenant, sequence: event.sequence, part: event.part, eventId: toUuid('evt', event.id) ?? '', type: event.type, reason };
+}
