@@ -252,7 +252,7 @@ export interface FreshDatabase extends ServiceDatabase {
  * A new database for one test file, with its owner's role; `migrated`: also the service's schema and role (copied from a template that is
  * migrated once a run, so it takes some 100 ms).
  */
-export async function freshDatabase(service: Service, { migrated = false } = {}): Promise<FreshDatabase> {
+export async function freshDatabase(service: Service | 'notifier', { migrated = false } = {}): Promise<FreshDatabase> {
   const run = currentRun();
   const plan = planOf(service, `${service}_${randomBytes(4).toString('hex')}`);
   if (migrated) plan.template = await migratedTemplate(service);
@@ -262,7 +262,7 @@ export async function freshDatabase(service: Service, { migrated = false } = {})
   return { ...database, adminUrl: adminUrl.href, drop: () => dropDatabases(run.adminUrl, [plan.name], []) };
 }
 
-function planOf(service: Service, name: string): DatabasePlan {
+function planOf(service: Service | 'notifier', name: string): DatabasePlan {
   const { prefix, password } = currentRun();
   return {
     name: `${prefix}${name}`,
@@ -271,7 +271,7 @@ function planOf(service: Service, name: string): DatabasePlan {
   };
 }
 
-async function migratedTemplate(service: Service): Promise<string> {
+async function migratedTemplate(service: Service | 'notifier'): Promise<string> {
   const { adminUrl, prefix } = currentRun();
   const plan = planOf(service, `${service}_template`);
   await withClient(adminUrl, async (client) => {

@@ -1,0 +1,243 @@
+// Who sends what: deliveries are claimed for a while, and what became of them is recorded, set by set. Each claim has an id, and whoever
+// records names it: a worker whose lease ran out changes nothing. All times are the database's.
+import { v7 as uuidv7 } from 'uuid';
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { ms } from './rows.ts';
+import type { ErrorClass, Status } from './webhook.ts';
+
+/** A delivery that this process may send now. */
+export interface Claimed {
+  /** UUIDs. */
+  tenant: string;
+  id: string;
+  claim: string;
+  eventId: string;
+  eventType: string;
+  attempt: number;
+  byHand: boolean;
+  /** When the attempt began, milliseconds since the Unix epoch. */
+  startedMs: number;
+  url: string;
+  /** Sealed; the newest first. */
+  secrets: string[];
+  body: string;
+}
+
+/** How much may be claimed. */
+export interface ClaimBounds {
+  /** Deliveries in all. */
+  free: number;
+  /** In flight at one tenant's endpoint, over all workers. */
+  perTenant: number;
+  leaseMs: number;
+}
+
+/** What a round of claims found. */
+export interface ClaimRound {
+  claimed: Claimed[];
+  /** Deliveries that failed because there is nowhere to send them. */
+  failed: number;
+  /** Until a tenant may have work, milliseconds; null: no work is known. */
+  nextMs: number | null;
+}
+
+// Tenants a round: each adds a few look-ups.
+const tenantsAtOnce = 100;
+// Deliveries of a tenant without webhook that fail at once.
+const unsentAtOnce = 500;
+
+const findWork = {
+  name: 'find_work',
+  text: `select tenant_id from due where next_at <= clock_timestamp() order by next_at limit ${tenantsAtOnce} for update skip locked`,
+};
+
+const nextWork = {
+  name: 'next_work',
+  text: `select greatest(0, extract(epoch from min(next_at) - clock_timestamp()) * 1000)::float8 as next_ms from due where next_at is not null`,
+};
+
+// Rows that another transaction has locked are left out: nobody waits for a delivery while he holds a tenant.
+const claim = {
+  name: 'claim',
+  text: `with clock as materialized (select clock_timestamp() as at),
+    tenants as materialized (
+      select t.tenant_id, w.url, coalesce(w.enabled, false) as enabled,
+             array[w.secret] || case when w.previous_until > at then array[w.previous_secret] else '{}' end as secrets,
+             (select count(*) from deliveries d where d.tenant_id = t.tenant_id and d.claim_id is not null and d.run_at > at) as in_flight
+      from clock, unnest($1::uuid[]) as t (tenant_id) left join webhooks w on w.tenant_id = t.tenant_id
+    ), ready as materialized (
+      select t.tenant_id, t.url, t.enabled, t.secrets, r.id, r.abandoned, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
+      from tenants t cross join lateral (
+        select d.id, d.run_at, d.test and d.claim_id is not null as abandoned from deliveries d
+        where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
+        order by d.run_at, d.id limit case when t.enabled then greatest($2 - t.in_flight, 0) else ${unsentAtOnce} end
+        for update skip locked
+      ) as r
+    ), claimed as (
+      -- An attempt that was promised is counted now; one whose worker died keeps its number.
+      update deliveries d set claim_id = $4, run_at = at + $5::float8 * interval '1 ms', started_at = at, next_retry_at = null,
+        attempts = d.attempts + case when d.next_retry_at is not null and not d.by_hand then 1 else 0 end
+      from clock, (select * from ready where enabled and not abandoned order by turn limit $3) as r
+      where d.tenant_id = r.tenant_id and d.id = r.id
+      returning d.tenant_id, d.id, d.event_id, d.event_type, d.attempts, d.by_hand, d.started_at, r.url, r.secrets
+    ), failed as (
+      -- Nobody waits any longer for a test that its caller's process did not finish.
+      update deliveries d set status = 'failed', failed_at = at, next_retry_at = null, claim_id = null,
+        error_class = case when r.abandoned then 'timeout' else 'webhook_disabled' end
+      from clock, ready r where (r.abandoned or not r.enabled) and d.tenant_id = r.tenant_id and d.id = r.id
+      returning d.id
+    )
+    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets,
+           p.body, (select count(*)::int from failed) as failed
+    from (select from clock) as one left join claimed c on true
+    left join payloads p on p.tenant_id = c.tenant_id and p.delivery_id = c.id
+    order by c.started_at, c.id`,
+};
+
+// In a statement after the claim, and under the lock: rows that were committed before are seen, and whoever commits later lowers it again.
+// At a full endpoint only the end of a lease helps, or a record, which lowers it too.
+const moveOn = {
+  name: 'move_on',
+  text: `update due q set next_at = case
+      when (select count(*) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp()) >= $2
+      then (select min(d.run_at) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp())
+      else (select d.run_at from deliveries d where d.tenant_id = q.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1) end
+    where q.tenant_id = any ($1::uuid[])`,
+};
+
+interface ClaimRow {
+  tenant_id: string | null;
+  id: string;
+  event_id: string;
+  event_type: string;
+  attempts: number;
+  by_hand: boolean;
+  started_ms: number;
+  url: string;
+  secrets: string[];
+  body: string;
+  failed: number;
+}
+
+/** Claims what is due, fairly over tenants; committed when it resolves. */
+export async function claimDue(pool: Pool, { free, perTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+  const client = await pool.connect();
+  try {
+    const [, , found] = await Promise.all([
+      client.query('begin'),
+      client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
+      client.query<{ tenant_id: string }>(findWork),
+    ]);
+    const tenants = found.rows.map((row) => row.tenant_id);
+    if (tenants.length === 0) {
+      const [next] = await Promise.all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
+      client.release();
+      return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null };
+    }
+    const id = uuidv7();
+    const [, answer] = await Promise.all([
+      client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] }),
+      client.query<ClaimRow>({ ...claim, values: [tenants, perTenant, free, id, leaseMs] }),
+      client.query({ ...moveOn, values: [tenants, perTenant] }),
+      client.query('commit'),
+    ]);
+    client.release();
+    const claimed = answer.rows.flatMap((row) => (row.tenant_id === null ? [] : [claimedOf(row.tenant_id, id, row)]));
+    // Tenants whose endpoints are full have moved on, and others may follow.
+    return { claimed, failed: answer.rows[0]?.failed ?? 0, nextMs: 0 };
+  } catch (error) {
+    // Closed, so that it is rolled back whatever its state.
+    client.release(true);
+    throw error;
+  }
+}
+
+function claimedOf(tenant: string, claimId: string, row: ClaimRow): Claimed {
+  return {
+    tenant,
+    id: row.id,
+    claim: claimId,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    attempt: row.attempts,
+    byHand: row.by_hand,
+    startedMs: row.started_ms,
+    url: row.url,
+    secrets: row.secrets,
+    body: row.body,
+  };
+}
+
+/** What became of a claimed delivery. */
+export interface Outcome {
+  tenant: string;
+  id: string;
+  claim: string;
+  status: Status;
+  statusCode: number | null;
+  errorClass: ErrorClass | null;
+  responseBody: string | null;
+  durationMs: number;
+  /** Seconds from the beginning of the attempt to the next one, where the status is `pending`; null hands the attempt back, unmade. */
+  delay: number | null;
+}
+
+const record = {
+  name: 'record',
+  text: `with done as (
+      select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
+        as o (tenant_id, id, claim_id, status, status_code, error_class, response_body, duration_ms, delay)
+    ), settled as (
+      update deliveries d set status = o.status, claim_id = null,
+        status_code = case when o.handed_back then d.status_code else o.status_code end,
+        error_class = case when o.handed_back then d.error_class else o.error_class end,
+        next_retry_at = d.started_at + o.delay * interval '1 second',
+        run_at = coalesce(d.started_at + o.delay * interval '1 second', clock_timestamp()),
+        delivered_at = case when o.status = 'delivered' then clock_timestamp() end,
+        failed_at = case when o.status = 'failed' then clock_timestamp() end
+      from (select *, status = 'pending' and delay is null as handed_back from done) as o
+      where d.tenant_id = o.tenant_id and d.id = o.id and d.claim_id = o.claim_id
+      returning d.tenant_id, d.id, d.attempts, d.started_at, o.handed_back, o.duration_ms, o.status_code, o.error_class, o.response_body
+    ), noted as (
+      insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, status_code, error_class, response_body)
+      select tenant_id, id, attempts, started_at, duration_ms, status_code, error_class, response_body from settled where not handed_back
+    )
+    select id from settled`,
+};
+
+// What is left to do of these tenants. Lowers only; the row is locked also where nothing changes, so that a claim that counted the attempts
+// of this record as in flight is done before, and is corrected here.
+const lower = {
+  name: 'lower',
+  text: `insert into due (tenant_id, next_at)
+    select t, f.run_at from unnest($1::uuid[]) as t
+    cross join lateral (select d.run_at from deliveries d where d.tenant_id = t and d.status = 'pending' order by d.run_at, d.id limit 1) as f
+    order by t
+    on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
+};
+
+/** Records outcomes; answers the deliveries whose claim still held. */
+export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
+  const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
+  const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
+  return inTransaction(pool, tenants, async (client) => {
+    const [settled] = await Promise.all([
+      client.query<{ id: string }>({
+        ...record,
+        values: [
+          column('tenant'),
+          column('id'),
+          column('claim'),
+          column('status'),
+          column('statusCode'),
+          column('errorClass'),
+          column('responseBody'),
+          column('durationMs'),
+          column('delay'),
+        ],
+      }),
+      client.query({ ...lower, values: [tenants] }),
+    ]);
+    return new Set(settled.rows.map((row) => row.id));
+  });
+}

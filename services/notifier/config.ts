@@ -1,0 +1,80 @@
+// The notifier's settings, read once.
+import { createSecretKey } from 'node:crypto';
+import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
+import type { Quotas } from './limits.ts';
+import type { VaultKey } from './vault.ts';
+
+/** What the notifier reads from its environment. */
+export interface NotifierConfig extends CommonSettings {
+  databaseUrl: string;
+  /** Seal and open webhook secrets; the first seals. */
+  encryptionKeys: [VaultKey, ...VaultKey[]];
+  /** http and private addresses are admitted. */
+  insecureTargets: boolean;
+  /** Seconds from the beginning of an attempt to that of the next one. */
+  retryDelays: number[];
+  /** One whole attempt, milliseconds. */
+  timeoutMs: number;
+  quotas: Quotas;
+  retentionDays: number;
+  /** Attempts in flight that are not known to be slow. */
+  concurrency: number;
+  /** Attempts in flight at one tenant's endpoint. */
+  endpointConcurrency: number;
+  /** Connections for calls; deliveries have four of their own. */
+  connections: number;
+}
+
+/** Reads and checks the settings. Throws BadSetting. */
+export function notifierConfig(settings: Settings): NotifierConfig {
+  const common = commonSettings(settings, 50053);
+  const insecureTargets = settings.oneOf('WEBHOOK_ALLOW_INSECURE_TARGETS', ['true', 'false'], 'false') === 'true';
+  if (insecureTargets && common.production) {
+    throw new BadSetting('WEBHOOK_ALLOW_INSECURE_TARGETS', 'must not be true where NODE_ENV is production');
+  }
+  const quota = (name: string, fallback: number) => settings.integer(name, { min: 1, max: 10_000, fallback });
+  return {
+    ...common,
+    databaseUrl: settings.databaseUrl('DATABASE_URL'),
+    encryptionKeys: encryptionKeys(settings.text('WEBHOOK_ENCRYPTION_KEY')),
+    insecureTargets,
+    retryDelays: retryDelays(settings.text('WEBHOOK_RETRY_DELAYS', '60,120')),
+    timeoutMs: 1000 * seconds('WEBHOOK_TIMEOUT', settings.text('WEBHOOK_TIMEOUT', '30'), 0.1, 300),
+    quotas: {
+      'webhook-config': quota('WEBHOOK_CONFIG_PER_MINUTE', 10),
+      retries: quota('WEBHOOK_RETRIES_PER_HOUR', 5),
+      tests: quota('WEBHOOK_TESTS_PER_HOUR', 20),
+    },
+    retentionDays: settings.integer('DELIVERY_RETENTION_DAYS', { min: 1, max: 36_500, fallback: 90 }),
+    concurrency: settings.integer('WEBHOOK_CONCURRENCY', { min: 1, max: 10_000, fallback: 256 }),
+    endpointConcurrency: settings.integer('WEBHOOK_ENDPOINT_CONCURRENCY', { min: 1, max: 1_000, fallback: 32 }),
+    connections: settings.integer('NOTIFIER_CONNECTIONS', { min: 1, max: 100, fallback: 6 }),
+  };
+}
+
+function encryptionKeys(text: string): [VaultKey, ...VaultKey[]] {
+  // The value is a secret, so the message does not repeat it.
+  const bad = (problem: string) => new BadSetting('WEBHOOK_ENCRYPTION_KEY', problem);
+  const keys = text.split(',').map((item) => {
+    const [, id, encoded = ''] = /^\s*([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/]+=*)\s*$/.exec(item) ?? [];
+    const bytes = Buffer.from(encoded, 'base64');
+    if (id === undefined || bytes.length !== 32) throw bad('must be id:base64 of 32 bytes, or several, comma-separated');
+    return { id, key: createSecretKey(bytes) };
+  });
+  if (new Set(keys.map(({ id }) => id)).size < keys.length) throw bad('names a key twice');
+  return keys as [VaultKey, ...VaultKey[]];
+}
+
+function retryDelays(text: string): number[] {
+  const delays = text.split(',').map((item) => seconds('WEBHOOK_RETRY_DELAYS', item.trim(), 0, 86_400));
+  if (delays.length > 20) throw new BadSetting('WEBHOOK_RETRY_DELAYS', 'has more than 20 items');
+  return delays;
+}
+
+function seconds(name: string, text: string, min: number, max: number): number {
+  const number = /^[0-9]{1,6}(\.[0-9]{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  if (!(number >= min && number <= max)) {
+    throw new BadSetting(name, `must be seconds from ${min} to ${max}, not ${JSON.stringify(text)}`);
+  }
+  return number;
+}

@@ -1,0 +1,138 @@
+// Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
+import { inTransaction, readTenant, type Pool } from '../platform/postgres.ts';
+import { admit, type Quotas, type Standing } from './limits.ts';
+import { Refusal } from './refusal.ts';
+import { deliveryColumns, ms, type DeliveryRow } from './rows.ts';
+import { selectWebhook, type WebhookRow } from './webhooks.ts';
+
+/** What a list shows: every combination of the statuses and types, between two times (milliseconds; start inclusive, end exclusive). */
+export interface Filter {
+  statuses: string[];
+  types: string[];
+  startMs: number | null;
+  endMs: number | null;
+  limit: number;
+  offset: number;
+}
+
+const span = `d.created_at >= coalesce(to_timestamp($4::float8 / 1000), '-infinity') and d.created_at < coalesce(to_timestamp($5::float8 / 1000), 'infinity')`;
+
+const list = {
+  name: 'deliveries_page',
+  // The newest of each status and type come ordered from the index; merged, they are the newest of all.
+  text: `with page as materialized (
+      select n.id, n.created_at from unnest($2::text[]) as s (status) cross join unnest($3::text[]) as e (event_type)
+      cross join lateral (
+        select d.id, d.created_at from deliveries d
+        where d.tenant_id = $1 and d.status = s.status and d.event_type = e.event_type and ${span}
+        order by d.created_at desc, d.id desc limit $6::bigint + $7::bigint
+      ) as n
+      order by n.created_at desc, n.id desc limit $6 offset $7
+    ) select ${deliveryColumns} from page p join deliveries d on d.tenant_id = $1 and d.id = p.id order by p.created_at desc, p.id desc`,
+};
+
+const total = {
+  name: 'deliveries_total',
+  text: `select count(*)::int8 as total from deliveries d
+    where d.tenant_id = $1 and d.status = any ($2::text[]) and d.event_type = any ($3::text[]) and ${span}`,
+};
+
+/** A page of the tenant's deliveries, newest first, how many there are in all, and the webhook. */
+export async function listDeliveries(
+  pool: Pool,
+  tenant: string,
+  { statuses, types, startMs, endMs, limit, offset }: Filter,
+): Promise<{ webhook: WebhookRow | null; deliveries: DeliveryRow[]; total: bigint }> {
+  const filter = [tenant, statuses, types, startMs, endMs];
+  const [webhooks, deliveries, totals] = await readTenant<[WebhookRow[], DeliveryRow[], { total: bigint }[]]>(
+    pool,
+    tenant,
+    { ...selectWebhook, values: [tenant] },
+    { ...list, values: [...filter, limit, offset] },
+    { ...total, values: filter },
+  );
+  return { webhook: webhooks[0] ?? null, deliveries, total: totals[0]?.total ?? 0n };
+}
+
+/** One attempt. */
+export interface AttemptRow {
+  number: number;
+  started_ms: number;
+  duration_ms: number;
+  status_code: number | null;
+  error_class: string | null;
+}
+
+/** A delivery with its texts. */
+export interface WholeDelivery {
+  delivery: DeliveryRow;
+  payload: string;
+  /** The receiver's last answer. */
+  responseBody: string | null;
+  attempts: AttemptRow[];
+}
+
+/** One delivery. Refused: `delivery_not_found`. */
+export async function readDelivery(pool: Pool, tenant: string, id: string): Promise<WholeDelivery> {
+  const values = [tenant, id];
+  const [rows, attempts] = await readTenant<[(DeliveryRow & { body: string })[], (AttemptRow & { response_body: string | null })[]]>(
+    pool,
+    tenant,
+    {
+      name: 'delivery',
+      text: `select ${deliveryColumns}, p.body from deliveries d
+        join payloads p on p.tenant_id = d.tenant_id and p.delivery_id = d.id where d.tenant_id = $1 and d.id = $2`,
+      values,
+    },
+    {
+      name: 'attempts',
+      text: `select number, ${ms('started_at')} as started_ms, duration_ms, status_code, error_class, response_body from attempts
+        where tenant_id = $1 and delivery_id = $2 order by number`,
+      values,
+    },
+  );
+  if (!rows[0]) throw notFound();
+  const { body, ...delivery } = rows[0];
+  return { delivery, payload: body, responseBody: attempts.at(-1)?.response_body ?? null, attempts };
+}
+
+/**
+ * Queues one more attempt of a failed delivery, due at once. Refused: `rate_limited`, `delivery_not_found`, `delivery_not_failed`,
+ * `webhook_disabled`.
+ */
+export async function retryDelivery(
+  pool: Pool,
+  quotas: Quotas,
+  tenant: string,
+  id: string,
+): Promise<{ delivery: DeliveryRow; standing: Standing }> {
+  const standing = await admit(pool, quotas, tenant, 'retries');
+  const delivery = await inTransaction(pool, [tenant], async (client) => {
+    const found = await client.query<{ status: string; enabled: boolean }>(
+      `select d.status, coalesce((select enabled from webhooks where tenant_id = $1), false) as enabled
+       from deliveries d where d.tenant_id = $1 and d.id = $2 for update of d`,
+      [tenant, id],
+    );
+    const [row] = found.rows;
+    if (!row) throw notFound();
+    if (row.status !== 'failed') throw new Refusal('delivery_not_failed', `the delivery is ${row.status}, not failed`);
+    if (!row.enabled) throw new Refusal('webhook_disabled', 'the webhook is disabled or not configured');
+    const { rows } = await client.query<DeliveryRow>(
+      `update deliveries d set status = 'pending', by_hand = true, attempts = attempts + 1, failed_at = null, next_retry_at = clock.at,
+         run_at = clock.at, started_at = null, claim_id = null
+       from (select clock_timestamp() as at) as clock where tenant_id = $1 and id = $2 returning ${deliveryColumns}`,
+      [tenant, id],
+    );
+    await client.query(dueNow, [tenant]);
+    return rows[0] as DeliveryRow;
+  });
+  return { delivery, standing };
+}
+
+/** Says that a tenant has work now; to be called in the transaction that made it, last. */
+export const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp())
+  on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`;
+
+function notFound(): Refusal {
+  return new Refusal('delivery_not_found', 'Webhook delivery not found');
+}

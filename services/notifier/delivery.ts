@@ -1,0 +1,277 @@
+// Sends what is due: claims it, commits, signs, sends, records. A process may die or stall between any two of these: its lease runs out
+// and another worker sends the same event again.
+import { performance } from 'node:perf_hooks';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { toId } from '../platform/ids.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { claimDue, recordOutcomes, type Claimed, type Outcome } from './claims.ts';
+import type { Answer, Sender } from './http.ts';
+import type { Vault } from './vault.ts';
+import { deliveryHeaders, verdict } from './webhook.ts';
+
+/** How deliveries are made. */
+export interface CourierOptions {
+  pool: Pool;
+  sender: Sender;
+  vault: Vault;
+  logger: Logger;
+  metrics: Registry;
+  /** Seconds from the beginning of an attempt to that of the next one. */
+  retryDelays: readonly number[];
+  /** One whole attempt. */
+  timeoutMs: number;
+  /** Attempts in flight that are not known to be slow. */
+  concurrency: number;
+  /** Attempts in flight at one tenant's endpoint, over all workers. */
+  perTenant: number;
+  /** How long a claim holds beyond the deadline of its attempt. */
+  marginMs: number;
+  /** How often work of other workers that ended is looked for. */
+  pollMs: number;
+}
+
+/** A delivery's end, for whoever waits for it. */
+export interface Delivered {
+  answer: Answer;
+  /** False where the lease had run out. */
+  recorded: boolean;
+}
+
+// An attempt that takes longer does not count against the concurrency: a few hanging receivers would use it up. They cost a socket each,
+// and of those there may be so many times the concurrency.
+const slowMs = 1_000;
+const slowFactor = 16;
+
+interface Flight {
+  started: number;
+  slow: boolean;
+}
+
+/** Claims and sends deliveries until it is stopped. */
+export class Courier {
+  readonly options: CourierOptions;
+  private readonly flights = new Set<Flight>();
+  private readonly handBack = new AbortController();
+  private readonly recorder: Recorder;
+  private readonly seconds: Histogram<'result'>;
+  private readonly delivered: Counter<'status'>;
+  private running = true;
+  private awake = false;
+  private wakeUp: () => void = () => undefined;
+  private loop: Promise<void> = Promise.resolve();
+
+  constructor(options: CourierOptions) {
+    this.options = options;
+    this.recorder = new Recorder(options.pool, options.logger, () => this.wake());
+    const registers = [options.metrics];
+    this.seconds = new Histogram({
+      name: 'notifier_attempt_seconds',
+      help: 'Duration of attempts',
+      labelNames: ['result'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    });
+    this.delivered = new Counter({
+      name: 'notifier_attempts_total',
+      help: 'Attempts, by what became of the delivery',
+      labelNames: ['status'],
+      registers,
+    });
+    const { flights } = this;
+    new Gauge({
+      name: 'notifier_in_flight',
+      help: 'Attempts in flight',
+      registers,
+      collect() {
+        this.set(flights.size);
+      },
+    });
+  }
+
+  /** Starts to claim. */
+  start(): void {
+    this.loop = this.run();
+  }
+
+  /** Says that there may be work. */
+  wake(): void {
+    this.awake = true;
+    this.wakeUp();
+  }
+
+  /** Claims nothing more, waits for what is in flight, and after `graceMs` hands the rest back: its attempts keep their numbers. */
+  async stop(graceMs: number): Promise<void> {
+    this.running = false;
+    this.wake();
+    await this.loop;
+    const timer = setTimeout(() => this.handBack.abort(), graceMs);
+    while (this.flights.size > 0) await new Promise((done) => setTimeout(done, 20));
+    clearTimeout(timer);
+  }
+
+  /** Sends a delivery that is claimed, and records what came of it; null where it was handed back. */
+  async attempt(claimed: Claimed, claimedAt = performance.now()): Promise<Delivered | null> {
+    const flight: Flight = { started: performance.now(), slow: false };
+    this.flights.add(flight);
+    const slow = setTimeout(() => {
+      flight.slow = true;
+      this.wake();
+    }, slowMs);
+    try {
+      return await this.send(claimed, claimedAt);
+    } finally {
+      clearTimeout(slow);
+      this.flights.delete(flight);
+      this.wake();
+    }
+  }
+
+  private async send(claimed: Claimed, claimedAt: number): Promise<Delivered | null> {
+    const { sender, vault, retryDelays, marginMs } = this.options;
+    const { tenant, id, claim, attempt, byHand, eventType, body } = claimed;
+    // This process has stalled: by the end of the attempt the lease may be another worker's.
+    if (performance.now() - claimedAt > marginMs / 2) return null;
+    const secrets = claimed.secrets.map((sealed) => vault.open(tenant, sealed));
+    const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
+    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt });
+    const answer = await sender.send({ url: claimed.url, headers, body }, this.handBack.signal);
+    const place = { tenant, id, claim };
+    if (answer === null) {
+      const unmade = { statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null };
+      await this.recorder.record({ ...place, status: 'pending', ...unmade });
+      this.log(claimed, null, 'handed back', true);
+      return null;
+    }
+    const { statusCode, errorClass, body: responseBody, durationMs } = answer;
+    const end = verdict(errorClass, attempt, byHand, retryDelays);
+    const delay = end.status === 'pending' ? end.delay : null;
+    const recorded = await this.recorder.record({ ...place, status: end.status, statusCode, errorClass, responseBody, durationMs, delay });
+    this.seconds.observe({ result: errorClass ?? 'ok' }, durationMs / 1000);
+    this.delivered.inc({ status: recorded ? end.status : 'fenced' });
+    this.log(claimed, answer, end.status, recorded);
+    return { answer, recorded };
+  }
+
+  private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
+    const line = {
+      tenant_id: toId('tenant', tenant),
+      delivery_id: toId('wh_delivery', id),
+      event_id: toId('evt', eventId),
+      event_type: eventType,
+      attempt,
+      status,
+      ...(answer && { status_code: answer.statusCode, error_class: answer.errorClass, ms: answer.durationMs }),
+      ...(answer?.detail !== undefined && { detail: answer.detail }),
+      ...(!recorded && { fenced: true }),
+    };
+    this.options.logger.info(line, 'delivery');
+  }
+
+  private async run(): Promise<void> {
+    const { pool, logger, concurrency, perTenant, timeoutMs, marginMs, pollMs } = this.options;
+    while (this.running) {
+      this.awake = false;
+      const free = this.free();
+      // One at a time would cost each delivery a claim of its own.
+      if (free < Math.max(1, concurrency / 8)) {
+        await this.sleep(pollMs);
+        continue;
+      }
+      try {
+        const asked = performance.now();
+        const { claimed, failed, nextMs } = await claimDue(pool, { free, perTenant, leaseMs: timeoutMs + marginMs });
+        for (const each of claimed) {
+          this.attempt(each, asked).catch((error: unknown) => {
+            // The lease runs out, and it is tried again.
+            logger.error({ err: error, delivery_id: toId('wh_delivery', each.id) }, 'delivery could not be attempted');
+          });
+        }
+        // What is due and was not claimed is locked by somebody for a moment.
+        if (claimed.length + failed === 0) await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
+      } catch (error) {
+        logger.warn({ err: error }, 'claim failed');
+        await this.sleep(pollMs);
+      }
+    }
+  }
+
+  private free(): number {
+    const { concurrency } = this.options;
+    let quick = 0;
+    for (const { slow } of this.flights) if (!slow) quick++;
+    return Math.min(concurrency - quick, concurrency * slowFactor - this.flights.size);
+  }
+
+  private async sleep(milliseconds: number): Promise<void> {
+    if (this.awake || !this.running) return;
+    await new Promise<void>((done) => {
+      const timer = setTimeout(done, milliseconds);
+      this.wakeUp = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
+    this.wakeUp = () => undefined;
+  }
+}
+
+interface Waiting {
+  outcome: Outcome;
+  done: (recorded: boolean) => void;
+}
+
+/** Records outcomes together: what waits while the previous batch is committed goes with the next. */
+class Recorder {
+  private readonly pool: Pool;
+  private readonly logger: Logger;
+  private readonly recorded: () => void;
+  private waiting: Waiting[] = [];
+  private busy = false;
+
+  constructor(pool: Pool, logger: Logger, recorded: () => void) {
+    this.pool = pool;
+    this.logger = logger;
+    this.recorded = recorded;
+  }
+
+  /** Resolves after the commit: false where the claim held no longer. */
+  record(outcome: Outcome): Promise<boolean> {
+    return new Promise((done) => {
+      this.waiting.push({ outcome, done });
+      if (!this.busy) void this.flush();
+    });
+  }
+
+  private async flush(): Promise<void> {
+    this.busy = true;
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0, 256);
+      const settled = await this.write(batch.map(({ outcome }) => outcome));
+      for (const { outcome, done } of batch) done(settled.has(outcome.id));
+      this.recorded();
+    }
+    this.busy = false;
+  }
+
+  // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
+  private async write(outcomes: Outcome[]): Promise<Set<string>> {
+    for (let pause = 50; ; pause = Math.min(1_000, pause * 2)) {
+      try {
+        return await recordOutcomes(this.pool, outcomes);
+      } catch (error) {
+        this.logger.warn({ err: error, deliveries: outcomes.length }, 'recording failed');
+        if (!isAway(error) && outcomes.length > 1) return this.writeEach(outcomes);
+        // One that PostgreSQL does not take is left to its lease.
+        if (!isAway(error)) return new Set();
+        await new Promise((done) => setTimeout(done, pause));
+      }
+    }
+  }
+
+  private async writeEach(outcomes: Outcome[]): Promise<Set<string>> {
+    const settled = new Set<string>();
+    for (const outcome of outcomes) for (const id of await this.write([outcome])) settled.add(id);
+    return settled;
+  }
+}

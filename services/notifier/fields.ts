@@ -1,0 +1,69 @@
+// Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
+import { toUuid } from '../platform/ids.ts';
+import type { Targets } from './addresses.ts';
+import { Refusal, invalid } from './refusal.ts';
+import { eventTypes, statuses } from './webhook.ts';
+
+/** The UUID of a tenant's id. */
+export function tenantOf(id: string): string {
+  const uuid = toUuid('tenant', id);
+  if (uuid === null) throw invalid('tenant_id', 'id', 'is not a tenant’s id', id);
+  return uuid;
+}
+
+/** The UUID of a delivery's id. */
+export function deliveryOf(id: string): string {
+  const uuid = toUuid('wh_delivery', id);
+  if (uuid === null) throw new Refusal('invalid_delivery_id', 'Invalid delivery ID');
+  return uuid;
+}
+
+/** A target that may be dialled, as it was sent. */
+export async function targetOf(targets: Targets, url: string): Promise<string> {
+  if (url === '') throw invalid('url', 'required', 'is required');
+  const read = targets.read(url);
+  if (read === 'https') throw invalid('url', 'https', 'must be an https address', url);
+  if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', url);
+  if (!(await targets.admits(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);
+  return url;
+}
+
+/** Event types, each once, in the order in which they were sent. */
+export function eventsOf(events: string[]): string[] {
+  if (events.length === 0) throw invalid('events', 'min', 'needs at least one event type');
+  const unknown = events.findIndex((each) => !(eventTypes as readonly string[]).includes(each));
+  if (unknown >= 0) throw invalid(`events[${unknown}]`, 'oneof', `must be one of ${eventTypes.join(', ')}`, events[unknown] ?? '');
+  return [...new Set(events)];
+}
+
+/** A secret of the tenant's own; it appears in no message. */
+export function secretOf(secret: string): string {
+  const length = Array.from(secret).length;
+  if (length < 16) throw invalid('secret', 'min', 'is shorter than 16 characters');
+  if (length > 255) throw invalid('secret', 'max', 'is longer than 255 characters');
+  if (!secret.isWellFormed() || /\p{C}/u.test(secret)) throw invalid('secret', 'unicode', 'has a character that does not print');
+  return secret;
+}
+
+/** One of the words, or undefined where none was sent. */
+export function filterOf(field: 'event_type' | 'status', value: string | undefined): string[] {
+  const words: readonly string[] = field === 'status' ? statuses : eventTypes;
+  if (value === undefined) return [...words];
+  if (!words.includes(value)) throw invalid(field, 'oneof', `must be one of ${words.join(', ')}`, value);
+  return [value];
+}
+
+/** A whole number within bounds. */
+export function integer(field: string, value: number, min: number, max: number): number {
+  if (value < min) throw invalid(field, 'min', `is below ${min}`, String(value));
+  if (value > max) throw invalid(field, 'max', `is above ${max}`, String(value));
+  return value;
+}
+
+/** A time, milliseconds since the Unix epoch, or null where none was sent. */
+export function timeOf(field: string, ms: bigint | undefined): number | null {
+  if (ms === undefined) return null;
+  // What both ends of a date can be in PostgreSQL and in ISO 8601 with four digits.
+  if (ms < -62_135_596_800_000n || ms > 253_402_300_800_000n) throw invalid(field, 'datetime', 'is not a time', String(ms));
+  return Number(ms);
+}

@@ -1,0 +1,126 @@
+// The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
+import { performance } from 'node:perf_hooks';
+import { Agent, request } from 'undici';
+import { BlockedAddress, type Targets } from './addresses.ts';
+import { errorOfStatus, type ErrorClass } from './webhook.ts';
+
+/** What became of a request. */
+export interface Answer {
+  /** The answer's status, null where there was none. */
+  statusCode: number | null;
+  /** Null: it has arrived. */
+  errorClass: ErrorClass | null;
+  /** What was read of the answer, as text that PostgreSQL can store. */
+  body: string | null;
+  durationMs: number;
+  /** For the log only. */
+  detail?: string;
+}
+
+/** What is sent. */
+export interface Outgoing {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** How requests are made. */
+export interface SenderOptions {
+  targets: Targets;
+  /** For one whole attempt, from the look-up to the end of the answer's body. */
+  timeoutMs: number;
+  /** Certificates to trust instead of the system's, PEM. */
+  ca?: string;
+}
+
+/** Answers are read up to here, bytes; then the connection is closed. */
+export const answerLimit = 64 * 1024;
+
+/** Sends requests over connections that it keeps for a while. */
+export class Sender {
+  private readonly options: SenderOptions;
+  private readonly agent: Agent;
+
+  constructor(options: SenderOptions) {
+    this.options = options;
+    const { targets, timeoutMs, ca } = options;
+    this.agent = new Agent({
+      connect: { lookup: targets.lookup, timeout: timeoutMs, ...(ca !== undefined && { ca }) },
+      // Shorter than what servers usually wait: a request on a connection that the server is closing is lost.
+      keepAliveTimeout: 2_500,
+      keepAliveMaxTimeout: 30_000,
+      // The deadline is one, and ours.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: 16_384,
+    });
+  }
+
+  /** Sends one request and tells what came of it; null where `signal` ended it first. Never throws. */
+  async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
+    const started = performance.now();
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(new Error('deadline')), this.options.timeoutMs);
+    const stop = () => deadline.abort(new Error('stopped'));
+    signal?.addEventListener('abort', stop, { once: true });
+    const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });
+    let statusCode: number | null = null;
+    try {
+      const target = this.options.targets.read(url);
+      if (typeof target === 'string') throw new BlockedAddress(url);
+      // A look-up is made for names only.
+      this.options.targets.checkLiteral(target);
+      const answer = await request(target, { dispatcher: this.agent, method: 'POST', headers, body, signal: deadline.signal });
+      statusCode = answer.statusCode;
+      // Cut short, it fails once more when nobody reads any longer.
+      answer.body.on('error', () => undefined);
+      return done({ statusCode, errorClass: errorOfStatus(statusCode), body: await readUpTo(answer.body) });
+    } catch (error) {
+      if (signal?.aborted) return null;
+      const errorClass = deadline.signal.aborted ? 'timeout' : classOf(error);
+      return done({ statusCode, errorClass, body: null, detail: detailOf(error) });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Closes all connections. */
+  async close(): Promise<void> {
+    await this.agent.destroy();
+  }
+}
+
+async function readUpTo(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    size += chunk.length;
+    // Leaving the loop closes the connection.
+    if (size >= answerLimit) break;
+  }
+  const bytes = Buffer.concat(chunks).subarray(0, answerLimit);
+  // `stream`: a character that the cut went through is left out. PostgreSQL stores no NUL.
+  return new TextDecoder().decode(bytes, { stream: size > bytes.length }).replaceAll('\0', '\ufffd');
+}
+
+function classOf(error: unknown): ErrorClass {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each instanceof BlockedAddress) return 'blocked_address';
+    const code = (each as NodeJS.ErrnoException).code ?? '';
+    if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
+    // OpenSSL's verdicts on certificates have no common prefix.
+    if (/^(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|PATH_LENGTH)/.test(code)) {
+      return 'tls_error';
+    }
+    if (each instanceof AggregateError && each.errors.length > 0) return classOf(each.errors[0]);
+  }
+  return 'connection_failed';
+}
+
+function detailOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === undefined ? error.message : `${code}: ${error.message}`;
+}

@@ -1,0 +1,62 @@
+// Limits as rolling windows in PostgreSQL, so that they hold over all replicas: one row a tenant and policy with the times it counts.
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { Refusal } from './refusal.ts';
+
+/** What is limited. */
+export type Policy = 'webhook-config' | 'retries' | 'tests';
+
+/** Requests in a window, by policy. */
+export type Quotas = Record<Policy, number>;
+
+/** Length of each window, seconds. */
+export const windows: Record<Policy, number> = { 'webhook-config': 60, retries: 3600, tests: 3600 };
+
+/** Where a tenant stands with a limit, this request counted. */
+export interface Standing {
+  policy: Policy;
+  quota: number;
+  /** Seconds. */
+  window: number;
+  remaining: number;
+  /** Seconds until the oldest counted request leaves the window. */
+  reset: number;
+}
+
+const live = `where at > clock_timestamp() - $3::float8 * interval '1 second'`;
+const statements = {
+  make: { name: 'limits_make', text: `insert into limits (tenant_id, policy, taken) values ($1, $2, '{}') on conflict do nothing` },
+  // In a statement of its own: whoever waits for the row sees what was counted meanwhile.
+  lock: { name: 'limits_lock', text: 'select from limits where tenant_id = $1 and policy = $2 for update' },
+  count: {
+    name: 'limits_count',
+    text: `select count(*)::int as taken, ceil(extract(epoch from min(at) - clock_timestamp()) + $3)::int as reset
+      from limits, unnest(taken) as at ${live} and tenant_id = $1 and policy = $2`,
+  },
+  take: {
+    name: 'limits_take',
+    text: `update limits set taken = array(select at from unnest(taken) as at ${live} order by at) || clock_timestamp()
+      where tenant_id = $1 and policy = $2`,
+  },
+};
+
+/** Counts a request. Throws the refusal `rate_limited` where the window is full; that request is not counted. */
+export async function admit(pool: Pool, quotas: Quotas, tenant: string, policy: Policy): Promise<Standing> {
+  const quota = quotas[policy];
+  const window = windows[policy];
+  const values = [tenant, policy, window];
+  const { taken, reset } = await inTransaction(pool, [tenant], async (client) => {
+    const [, , { rows }] = await Promise.all([
+      client.query({ ...statements.make, values: [tenant, policy] }),
+      client.query({ ...statements.lock, values: [tenant, policy] }),
+      client.query<{ taken: number; reset: number | null }>({ ...statements.count, values }),
+    ]);
+    const [row] = rows;
+    if (!row) throw new Error('a count is one row');
+    if (row.taken < quota) await client.query({ ...statements.take, values });
+    return row;
+  });
+  const standing = { policy, quota, window, reset: Math.min(window, Math.max(1, reset ?? window)) };
+  if (taken < quota) return { ...standing, remaining: quota - taken - 1 };
+  const metadata = Object.fromEntries(Object.entries({ ...standing, remaining: 0 }).map(([name, value]) => [name, String(value)]));
+  throw new Refusal('rate_limited', 'too many requests, try again later', { retryAfter: standing.reset, metadata });
+}

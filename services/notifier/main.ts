@@ -1,0 +1,101 @@
+// The notifier as a process: `node services/notifier/main.ts`, or `… migrate` to bring its schema up to date.
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { StartFailure, run } from '../platform/lifetime.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { Settings } from '../platform/settings.ts';
+import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { notifierConfig } from './config.ts';
+import { assemble } from './notifier.ts';
+import { notifierRoutes } from './rpc.ts';
+import { appendOnly, migrationNames } from './schema.ts';
+import { sweep } from './sweep.ts';
+import { eventTypes } from './webhook.ts';
+
+// Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
+const maxMessageBytes = 32 * 1024 * 1024;
+
+// Consumer, claims, records and the sweep, each one transaction at a time.
+const workConnections = 4;
+
+const sweepEveryMs = 10 * 60_000;
+
+// Of the 25 s in which a process has to end: what is in flight then is handed back.
+const graceMs = 18_000;
+
+// A plan made while tables are small or not analysed scans, and gets slower with every delivery; all statements go by index.
+const pinnedPlans = {
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_bitmapscan: 'off',
+  plan_cache_mode: 'force_generic_plan',
+  jit: 'off',
+};
+
+await run(async (lifetime) => {
+  const settings = new Settings(process.env);
+  const command = process.argv[2];
+  if (command === 'migrate') {
+    const { migrate } = await import('../platform/migration.ts');
+    const { migrations } = await import('./migrations.ts');
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
+    process.exit(0);
+  }
+  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
+
+  const config = notifierConfig(settings);
+  const logger = openLog('notifier', config.logLevel);
+  const metrics = openMetrics('notifier');
+  const pools = { logger, settings: pinnedPlans };
+  const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
+  lifetime.add('calls', () => calls.end());
+  const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
+  lifetime.add('work', () => work.end());
+  await waitForDatabase(calls);
+  await checkRoleAndSchema(calls, migrationNames);
+
+  const notifier = assemble(config, { calls, work, logger, metrics });
+  lifetime.add('sender', () => notifier.sender.close());
+  notifier.courier.start();
+  lifetime.add('courier', () => notifier.courier.stop(graceMs));
+
+  const ending = new AbortController();
+  let sweeping = Promise.resolve();
+  const timer = setInterval(() => {
+    sweeping = sweep(work, config.retentionDays, eventTypes, ending.signal).then(
+      (deliveries) => logger.info({ deliveries }, 'swept'),
+      (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
+    );
+  }, sweepEveryMs);
+  lifetime.add('sweep', () => {
+    clearInterval(timer);
+    ending.abort();
+    return sweeping;
+  });
+
+  const readiness = async (): Promise<Readiness> => {
+    const answer = await calls.query('select 1').then(
+      () => 'ok',
+      () => 'away',
+    );
+    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
+  };
+  const served = await serve({
+    host: config.host,
+    port: config.port,
+    services: [NotifierService],
+    routes: notifierRoutes(notifier),
+    tokens: config.internalTokens,
+    maxMessageBytes,
+    logger,
+    metrics,
+    readiness,
+  });
+  lifetime.add('server', () => served.close());
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', () => ops.close());
+  }
+  logger.info({ port: served.port }, 'listening');
+});

@@ -1,0 +1,64 @@
+// The notifier's parts put together, for the process and for tests of it.
+import type { Registry } from 'prom-client';
+import type { Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { Targets } from './addresses.ts';
+import type { NotifierConfig } from './config.ts';
+import { Consumer } from './consumer.ts';
+import { Courier } from './delivery.ts';
+import { Sender } from './http.ts';
+import type { NotifierParts } from './rpc.ts';
+import { Vault } from './vault.ts';
+
+/** What is opened before. */
+export interface Opened {
+  /** For calls. */
+  calls: Pool;
+  /** For the consumer, claims and records. */
+  work: Pool;
+  logger: Logger;
+  metrics: Registry;
+}
+
+/** Settings that tests change. */
+export interface Tuning {
+  targets?: Targets;
+  /** Certificates to trust instead of the system's, PEM. */
+  ca?: string;
+  marginMs?: number;
+  pollMs?: number;
+}
+
+/** What a notifier is made of. */
+export type Notifier = NotifierParts & { sender: Sender };
+
+/** Puts the parts together; the courier is not started. */
+export function assemble(
+  config: Pick<
+    NotifierConfig,
+    'encryptionKeys' | 'insecureTargets' | 'retryDelays' | 'timeoutMs' | 'quotas' | 'concurrency' | 'endpointConcurrency'
+  >,
+  { calls, work, logger, metrics }: Opened,
+  tuning: Tuning = {},
+): Notifier {
+  const targets = tuning.targets ?? new Targets(config.insecureTargets);
+  const vault = new Vault(config.encryptionKeys);
+  const { timeoutMs, retryDelays, concurrency, endpointConcurrency: perTenant, quotas } = config;
+  const sender = new Sender({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
+  const { marginMs = 15_000, pollMs = 1_000 } = tuning;
+  const courier = new Courier({
+    pool: work,
+    sender,
+    vault,
+    logger,
+    metrics,
+    retryDelays,
+    timeoutMs,
+    concurrency,
+    perTenant,
+    marginMs,
+    pollMs,
+  });
+  const consumer = new Consumer({ pool: work, logger, metrics, wake: () => courier.wake() });
+  return { pool: calls, vault, targets, quotas, courier, consumer, sender };
+}

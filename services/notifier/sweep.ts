@@ -1,0 +1,49 @@
+// Forgets deliveries and their attempts when their time is over.
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+
+// Each statement is short, so that it holds no lock for long.
+const rowsAtOnce = 2_000;
+const tenantsAtOnce = 100;
+
+const statement = {
+  name: 'sweep',
+  text: `with old as (
+      select d.tenant_id, d.id from unnest($1::uuid[]) as t cross join unnest(array['delivered', 'failed']) as s
+      cross join lateral (
+        select tenant_id, id from deliveries where tenant_id = t and status = s and event_type = any ($3::text[])
+          and created_at < now() - $2::float8 * interval '1 day' limit ${rowsAtOnce}
+      ) as d
+    ), gone as (
+      delete from deliveries d using old o where d.tenant_id = o.tenant_id and d.id = o.id and d.status <> 'pending' returning d.tenant_id, d.id
+    ), payloads_gone as (
+      delete from payloads p using gone g where p.tenant_id = g.tenant_id and p.delivery_id = g.id
+    ), attempts_gone as (
+      delete from attempts a using gone g where a.tenant_id = g.tenant_id and a.delivery_id = g.id
+    ) select count(*)::int as swept from gone`,
+};
+
+/** Deletes what is older than `days`, of all tenants; answers how many deliveries. `signal` ends it early. */
+export async function sweep(pool: Pool, days: number, eventTypes: readonly string[], signal?: AbortSignal): Promise<number> {
+  const over = (): boolean => signal?.aborted ?? false;
+  let swept = 0;
+  let after = '00000000-0000-0000-0000-000000000000';
+  while (!over()) {
+    const tenants = await inTransaction(pool, [], async (client) => {
+      await client.query(`select set_config('app.job', 'find work', true)`);
+      const text = 'select tenant_id from due where tenant_id > $1 order by tenant_id limit $2';
+      return (await client.query<{ tenant_id: string }>(text, [after, tenantsAtOnce])).rows.map((row) => row.tenant_id);
+    });
+    const last = tenants.at(-1);
+    if (last === undefined) break;
+    after = last;
+    for (;;) {
+      const { rows } = await inTransaction(pool, tenants, (client) =>
+        client.query<{ swept: number }>({ ...statement, values: [tenants, days, eventTypes] }),
+      );
+      const count = rows[0]?.swept ?? 0;
+      swept += count;
+      if (count === 0 || over()) break;
+    }
+  }
+  return swept;
+}

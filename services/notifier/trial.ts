@@ -1,0 +1,67 @@
+// The test delivery: a made-up event, sent while the caller waits, and recorded like any other.
+import { v7 as uuidv7 } from 'uuid';
+import { toId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import type { Claimed } from './claims.ts';
+import { readDelivery, type WholeDelivery } from './deliveries.ts';
+import type { Courier } from './delivery.ts';
+import { testBody } from './envelope.ts';
+import { invalid, Refusal } from './refusal.ts';
+import { admit, type Standing } from './limits.ts';
+import { eventTypes } from './webhook.ts';
+import { notConfigured, secretsOf, type WebhookParts } from './webhooks.ts';
+
+/**
+ * Sends a test event of a type (empty: `test.webhook`) to the tenant's endpoint, whether it is enabled and subscribed or not. Refused:
+ * `validation_failed`, `rate_limited`, `webhook_not_configured`, `test_failed` (metadata: `delivery_id`, `status_code`, `error_class`).
+ */
+export async function sendTest(
+  { pool, quotas }: WebhookParts,
+  courier: Courier,
+  tenant: string,
+  type: string,
+): Promise<{ whole: WholeDelivery; responseTimeMs: number; standing: Standing }> {
+  const eventType = type === '' ? 'test.webhook' : type;
+  if (!(eventTypes as readonly string[]).includes(eventType)) {
+    throw invalid('event_type', 'oneof', `must be one of ${eventTypes.join(', ')}`, eventType);
+  }
+  const standing = await admit(pool, quotas, tenant, 'tests');
+  const { timeoutMs, marginMs } = courier.options;
+  const claimed = await inTransaction(pool, [tenant], async (client): Promise<Claimed> => {
+    const webhook = await secretsOf(client, tenant);
+    if (!webhook) throw notConfigured();
+    const { rows } = await client.query<{ ms: number }>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
+    const startedMs = (rows[0] as { ms: number }).ms;
+    const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
+    const about = { id: toId('evt', eventId), type: eventType, createdMs: BigInt(startedMs), tenantId: toId('tenant', tenant) };
+    const body = testBody(about);
+    // By hand: whatever comes of it, no attempt follows by itself. Claimed from the beginning, so that no worker takes it.
+    await client.query(
+      `with made as (
+         insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, started_at, claim_id)
+         values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000),
+           to_timestamp($5::float8 / 1000), $7)
+         returning run_at
+       ), body as (insert into payloads (tenant_id, delivery_id, body) values ($1, $2, $8))
+       insert into due (tenant_id, next_at) select $1, run_at from made
+       on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
+      [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
+    );
+    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, ...webhook, body };
+  });
+  const sent = await courier.attempt(claimed);
+  const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};
+  if (!sent || errorClass !== null) {
+    const metadata = {
+      delivery_id: toId('wh_delivery', claimed.id),
+      status_code: statusCode === null ? '' : String(statusCode),
+      error_class: errorClass ?? 'timeout',
+    };
+    throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...limitMetadata(standing) } });
+  }
+  return { whole: await readDelivery(pool, tenant, claimed.id), responseTimeMs: durationMs, standing };
+}
+
+function limitMetadata(standing: Standing): Record<string, string> {
+  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
+}

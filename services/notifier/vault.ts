@@ -1,0 +1,43 @@
+// Webhook secrets at rest: AES-256-GCM, the tenant's id as associated data, so that a row copied to another tenant opens for nobody.
+import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
+
+/** A key and the name under which texts sealed with it are found again. */
+export interface VaultKey {
+  id: string;
+  /** 32 bytes. */
+  key: KeyObject;
+}
+
+/** Seals with the first key, opens with whichever sealed. */
+export class Vault {
+  private readonly keys: readonly [VaultKey, ...VaultKey[]];
+
+  constructor(keys: readonly [VaultKey, ...VaultKey[]]) {
+    this.keys = keys;
+  }
+
+  /** `key id : base64 of nonce, ciphertext and tag`. */
+  seal(tenant: string, text: string): string {
+    const { id, key } = this.keys[0];
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(tenant));
+    return `${id}:${Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]).toString('base64')}`;
+  }
+
+  /** Throws where the key is not known, the text was changed, or it was sealed for another tenant. */
+  open(tenant: string, sealed: string): string {
+    const colon = sealed.indexOf(':');
+    const id = sealed.slice(0, colon);
+    const known = this.keys.find((each) => each.id === id);
+    if (!known) throw new Error(`a webhook secret is sealed with key ${id}, which WEBHOOK_ENCRYPTION_KEY does not name`);
+    const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
+    const decipher = createDecipheriv('aes-256-gcm', known.key, bytes.subarray(0, 12), { authTagLength: 16 });
+    decipher.setAAD(Buffer.from(tenant)).setAuthTag(bytes.subarray(-16));
+    return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString();
+  }
+}
+
+/** A new secret as Standard Webhooks has it: `whsec_` and the base64 of 32 random bytes. */
+export function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
+}

@@ -1,0 +1,91 @@
+// Webhooks by their rules, pure: what may be subscribed to, how a delivery is signed, what an answer means, when the next attempt is due.
+import { createHmac } from 'node:crypto';
+
+/** What a tenant may subscribe to. */
+export const eventTypes = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
+
+/** One of the event types. */
+export type EventType = (typeof eventTypes)[number];
+
+/** States of a delivery. */
+export const statuses = ['pending', 'delivered', 'failed'] as const;
+
+/** Where a delivery stands. */
+export type Status = (typeof statuses)[number];
+
+/** Why an attempt failed, as coarse as a tenant may know: more would tell him about networks that are not his. */
+export type ErrorClass =
+  'timeout' | 'connection_failed' | 'tls_error' | 'blocked_address' | 'redirect' | 'http_status' | 'webhook_disabled';
+
+/** What is signed. */
+export interface Signed {
+  /** The event's id; the same on every attempt. */
+  id: string;
+  /** When the attempt began, Unix seconds. */
+  timestamp: number;
+  /** The exact text that is sent, as UTF-8. */
+  body: string;
+}
+
+/** `X-Webhook-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret. */
+export function bodySignature(secret: string, body: string): string {
+  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+}
+
+/**
+ * One signature of `webhook-signature` as Standard Webhooks has it: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`, keyed with the
+ * decoded bytes of `whsec_<base64>`, or with the UTF-8 bytes of any other secret.
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ */
+export function standardSignature(secret: string, { id, timestamp, body }: Signed): string {
+  return `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+}
+
+function standardKey(secret: string): Buffer {
+  if (secret.startsWith('whsec_')) {
+    const encoded = secret.slice(6);
+    // Node decodes whatever it is given; a text that is not exactly base64 is a secret of the other kind.
+    const bytes = Buffer.from(encoded, 'base64');
+    if (bytes.length > 0 && bytes.toString('base64') === encoded) return bytes;
+  }
+  return Buffer.from(secret);
+}
+
+/** The headers of one attempt, ready to send. `secrets`: the newest first; in an overlap the one before follows. */
+export function deliveryHeaders(
+  secrets: string[],
+  signed: Signed,
+  delivery: { id: string; eventType: string; attempt: number },
+): Record<string, string> {
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Ledger-Webhooks/1',
+    'x-webhook-signature': bodySignature(secrets[0] ?? '', signed.body),
+    'x-webhook-id': signed.id,
+    'x-webhook-event': delivery.eventType,
+    'x-webhook-delivery': delivery.id,
+    'x-webhook-attempt': String(delivery.attempt),
+    'webhook-id': signed.id,
+    'webhook-timestamp': String(signed.timestamp),
+    'webhook-signature': secrets.map((secret) => standardSignature(secret, signed)).join(' '),
+  };
+}
+
+/** What an HTTP status says about a delivery; null: it has arrived. */
+export function errorOfStatus(status: number): ErrorClass | null {
+  if (status >= 200 && status <= 299) return null;
+  return status >= 300 && status <= 399 ? 'redirect' : 'http_status';
+}
+
+/** What becomes of a delivery after an attempt; `delay`: seconds from the beginning of that attempt to the next one. */
+export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delay: number };
+
+/**
+ * Judges an attempt. `delays`: seconds between the beginnings of consecutive attempts, so that there is one attempt more than delays. An
+ * attempt by hand is the only one of its kind: where it fails, the delivery has failed.
+ */
+export function verdict(error: ErrorClass | null, attempt: number, byHand: boolean, delays: readonly number[]): Verdict {
+  if (error === null) return { status: 'delivered' };
+  const delay = byHand ? undefined : delays[attempt - 1];
+  return delay === undefined ? { status: 'failed' } : { status: 'pending', delay };
+}

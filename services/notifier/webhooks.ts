@@ -1,0 +1,153 @@
+// A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
+import { inTransaction, readTenant, type Client, type Pool, type Statement } from '../platform/postgres.ts';
+import type { Targets } from './addresses.ts';
+import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
+import { admit, type Quotas, type Standing } from './limits.ts';
+import { Refusal } from './refusal.ts';
+import { ms } from './rows.ts';
+import { newSecret, type Vault } from './vault.ts';
+
+/** What the use cases work with. */
+export interface WebhookParts {
+  pool: Pool;
+  vault: Vault;
+  targets: Targets;
+  quotas: Quotas;
+}
+
+/** A tenant's webhook without its secret. */
+export interface WebhookRow {
+  url: string;
+  events: string[];
+  enabled: boolean;
+  /** Milliseconds since the Unix epoch. */
+  created_ms: number;
+  updated_ms: number;
+}
+
+const columns = `url, events, enabled, ${ms('created_at')} as created_ms, ${ms('updated_at')} as updated_ms`;
+
+/** Reads the webhook of the tenant that is `$1`. */
+export const selectWebhook = { name: 'webhook', text: `select ${columns} from webhooks where tenant_id = $1` };
+
+/** That there is nothing to work with. */
+export function notConfigured(): Refusal {
+  return new Refusal('webhook_not_configured', 'webhook not configured');
+}
+
+/** The tenant's webhook (UUID), or null where none is configured. */
+export async function readWebhook(pool: Pool, tenant: string): Promise<WebhookRow | null> {
+  const statement: Statement = { ...selectWebhook, values: [tenant] };
+  const [rows] = await readTenant<[WebhookRow[]]>(pool, tenant, statement);
+  return rows[0] ?? null;
+}
+
+/** A webhook as it is configured. */
+export interface Configuration {
+  url: string;
+  events: string[];
+  secret?: string | undefined;
+  enabled?: boolean | undefined;
+}
+
+/**
+ * Makes the tenant's webhook or replaces it. `secret` in the answer is set where it is new: sent, or made because there was none.
+ * Refused: `validation_failed`, `rate_limited`.
+ */
+export async function configure(
+  parts: WebhookParts,
+  tenant: string,
+  given: Configuration,
+): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; standing: Standing }> {
+  const url = await targetOf(parts.targets, given.url);
+  const events = eventsOf(given.events);
+  const sent = given.secret === undefined ? null : secretOf(given.secret);
+  const standing = await admit(parts.pool, parts.quotas, tenant, 'webhook-config');
+  return inTransaction(parts.pool, [tenant], async (client) => {
+    const made = newSecret();
+    // Two at once: one makes it, the other replaces it.
+    const { rows } = await client.query<WebhookRow & { created: boolean }>(
+      `insert into webhooks as w (tenant_id, url, events, enabled, secret, created_at, updated_at)
+       values ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp())
+       on conflict (tenant_id) do update set url = excluded.url, events = excluded.events, enabled = excluded.enabled,
+         updated_at = excluded.updated_at,
+         secret = case when $6 then excluded.secret else w.secret end,
+         previous_secret = case when $6 then null else w.previous_secret end,
+         previous_until = case when $6 then null else w.previous_until end
+       returning ${columns}, xmax = 0 as created`,
+      [tenant, url, events, given.enabled ?? true, parts.vault.seal(tenant, sent ?? made), sent !== null],
+    );
+    const row = rows[0] as WebhookRow & { created: boolean };
+    return { webhook: row, secret: sent ?? (row.created ? made : null), created: row.created, standing };
+  });
+}
+
+/** Changes the fields that are set. A secret that is sent takes over at once. Refused: `validation_failed`, `webhook_not_configured`. */
+export async function update(
+  parts: WebhookParts,
+  tenant: string,
+  given: { [Name in keyof Configuration]?: Configuration[Name] | undefined },
+): Promise<{ webhook: WebhookRow; secret: string | null }> {
+  const url = given.url === undefined ? null : await targetOf(parts.targets, given.url);
+  const events = given.events === undefined ? null : eventsOf(given.events);
+  const secret = given.secret === undefined ? null : secretOf(given.secret);
+  const webhook = await change(
+    parts.pool,
+    tenant,
+    `url = coalesce($2, url), events = coalesce($3, events), enabled = coalesce($4, enabled), secret = coalesce($5, secret),
+     previous_secret = case when $5 is null then previous_secret end, previous_until = case when $5 is null then previous_until end`,
+    [url, events, given.enabled ?? null, secret === null ? null : parts.vault.seal(tenant, secret)],
+  );
+  return { webhook, secret };
+}
+
+// The longest overlap: 30 days.
+const maxOverlapSeconds = 30 * 86_400;
+
+/**
+ * Makes a new secret; for `overlapSeconds` deliveries are signed with the one before, too. Refused: `validation_failed`,
+ * `webhook_not_configured`.
+ */
+export async function rotate(
+  parts: WebhookParts,
+  tenant: string,
+  overlapSeconds = 86_400,
+): Promise<{ webhook: WebhookRow; secret: string }> {
+  const overlap = integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
+  const secret = newSecret();
+  const webhook = await change(
+    parts.pool,
+    tenant,
+    `secret = $2, previous_secret = case when $3::int > 0 then secret end,
+     previous_until = case when $3::int > 0 then clock_timestamp() + $3::int * interval '1 second' end`,
+    [parts.vault.seal(tenant, secret), overlap],
+  );
+  return { webhook, secret };
+}
+
+/** Forgets the webhook. What is pending fails when it is due. Refused: `webhook_not_configured`. */
+export async function remove(pool: Pool, tenant: string): Promise<void> {
+  const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
+  if (gone.rowCount === 0) throw notConfigured();
+}
+
+/** The webhook as a delivery needs it: where to, and the sealed secrets, the newest first; null where none is configured. */
+export async function secretsOf(client: Client, tenant: string): Promise<{ url: string; secrets: string[] } | null> {
+  const { rows } = await client.query<{ url: string; secrets: string[] }>(
+    `select url, array[secret] || case when previous_until > clock_timestamp() then array[previous_secret] else '{}' end as secrets
+     from webhooks where tenant_id = $1`,
+    [tenant],
+  );
+  return rows[0] ?? null;
+}
+
+function change(pool: Pool, tenant: string, assignments: string, values: unknown[]): Promise<WebhookRow> {
+  return inTransaction(pool, [tenant], async (client) => {
+    const { rows } = await client.query<WebhookRow>(
+      `update webhooks set updated_at = clock_timestamp(), ${assignments} where tenant_id = $1 returning ${columns}`,
+      [tenant, ...values],
+    );
+    if (!rows[0]) throw notConfigured();
+    return rows[0];
+  });
+}
