@@ -1,8 +1,24 @@
 // What every process knows about Kafka: how it is reached, and the topic as it must be. The client is kafkajs, which nobody but this file and
 // each service's own `kafka.ts` sees, so that it can be replaced.
 import { Kafka, KafkaJSAggregateError, KafkaJSProtocolError, logLevel, type KafkaConfig, type LogEntry, type SASLOptions } from 'kafkajs';
+// @ts-expect-error -- an inner file, without types
+import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import { BadSetting, type Settings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
+
+interface Queue {
+  pending: unknown[];
+  throttledUntil: number;
+  scheduleCheckPendingRequests: () => void;
+}
+
+// kafkajs 2.2.4 looks for requests that a throttle holds back, on every connection, every millisecond, for ever: it reckons the time to wait
+// as a negative one when there is no throttle (and Node warns of it). Here it looks where there is something to look for.
+const queue = (RequestQueue as { prototype: Queue }).prototype;
+const schedule = Object.getOwnPropertyDescriptor(queue, 'scheduleCheckPendingRequests')?.value as (this: Queue) => void;
+queue.scheduleCheckPendingRequests = function (this: Queue) {
+  if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
+};
 
 /** How Kafka is reached, and the topic of the events. */
 export interface KafkaSettings {

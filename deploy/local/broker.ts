@@ -1,0 +1,180 @@
+// A real Apache Kafka on this machine: one JVM that is broker and controller (KRaft), from the jars that Maven fetches once.
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Kafka, logLevel } from 'kafkajs';
+import { StartFailure } from '../../services/platform/lifetime.ts';
+import type { Child, ChildOptions, Children } from './children.ts';
+
+const version = '4.1.1';
+
+/** Why there can be no Kafka on this machine, or null where there can. */
+export function kafkaProblem(): string | null {
+  if (!onPath('java')) return 'Java 17 is missing';
+  const said = spawnSync('java', ['-version'], { encoding: 'utf8' }).stderr;
+  if (Number(/version "([0-9]+)/.exec(said)?.[1] ?? 0) < 17) return 'Java 17 is missing';
+  return existsSync(jarDirectory()) || onPath('mvn') ? null : 'Maven is missing';
+}
+
+function onPath(command: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some((directory) => {
+    try {
+      accessSync(join(directory, command), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+function jarDirectory(): string {
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger', `kafka-${version}`);
+}
+
+/** The directory of Kafka's jars, its console clients among them; Maven fetches them the first time. Throws {@link StartFailure}. */
+export function kafkaJars(say: (line: string) => void): string {
+  const directory = jarDirectory();
+  if (existsSync(directory)) return directory;
+  say(`fetching Apache Kafka ${version} through Maven (the first time takes half a minute)`);
+  const draft = `${directory}.${process.pid}-${randomBytes(4).toString('hex')}`;
+  mkdirSync(draft, { recursive: true });
+  try {
+    const artifacts = ['kafka_2.13', 'kafka-tools'].map(
+      (name) => `<dependency><groupId>org.apache.kafka</groupId><artifactId>${name}</artifactId><version>${version}</version></dependency>`,
+    );
+    writeFileSync(
+      join(draft, 'pom.xml'),
+      `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>
+<artifactId>kafka</artifactId><version>${version}</version><packaging>pom</packaging><dependencies>${artifacts.join('')}</dependencies></project>\n`,
+    );
+    const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
+    const maven = spawnSync('mvn', ['-q', '-B', goal, '-DincludeScope=runtime', '-DoutputDirectory=jars'], {
+      cwd: draft,
+      encoding: 'utf8',
+    });
+    if (maven.status !== 0) throw new StartFailure(`Maven could not fetch Kafka: ${(maven.stdout + maven.stderr).slice(0, 1000)}`);
+    try {
+      renameSync(join(draft, 'jars'), directory);
+    } catch (error) {
+      // Somebody else was faster.
+      if (!existsSync(directory)) throw error;
+    }
+  } finally {
+    rmSync(draft, { recursive: true, force: true });
+  }
+  return directory;
+}
+
+/** What {@link startBroker} is given. */
+export interface BrokerOptions {
+  /** Of its data, configuration and nothing else; made when missing, kept between starts. */
+  directory: string;
+  port: number;
+  controllerPort: number;
+  children: Children;
+  say: (line: string) => void;
+}
+
+/** A running broker. */
+export interface Broker {
+  /** For `KAFKA_BROKERS`. */
+  address: string;
+  child: Child;
+}
+
+/** Starts Kafka and resolves when it answers. Throws {@link StartFailure}. */
+export async function startBroker(options: BrokerOptions): Promise<Broker> {
+  const { directory, port, controllerPort, children, say } = options;
+  const jars = kafkaJars(say);
+  mkdirSync(directory, { recursive: true });
+  const file = join(directory, 'server.properties');
+  writeFileSync(file, properties(join(directory, 'data'), port, controllerPort));
+  if (!existsSync(join(directory, 'data', 'meta.properties'))) {
+    const id = randomBytes(16).toString('base64url').slice(0, 22);
+    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', 'format', '-t', id, '-c', file], {
+      encoding: 'utf8',
+    });
+    if (format.status !== 0) throw new StartFailure(`Kafka's data directory could not be made: ${format.stdout}${format.stderr}`);
+  }
+  const child = children.start({
+    name: 'kafka',
+    command: 'java',
+    args: [...javaFlags(jars, '512m'), '-Dkafka.logs.dir=' + directory, 'kafka.Kafka', file],
+    graceSeconds: 15,
+  });
+  const address = `127.0.0.1:${port}`;
+  await answering(address, child);
+  return { address, child };
+}
+
+/** Kafka's own console consumer, from the topic's beginning to its end; ends when nothing comes for `idleMs`. */
+export function consoleConsumer(address: string, topic: string, idleMs: number): ChildOptions {
+  const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--formatter-property', `print.${each}=true`]);
+  return {
+    name: 'console-consumer',
+    command: 'java',
+    args: [
+      ...javaFlags(
+        kafkaJars(() => undefined),
+        '256m',
+      ),
+      'org.apache.kafka.tools.consumer.ConsoleConsumer',
+      ...['--bootstrap-server', address, '--topic', topic, '--from-beginning', '--timeout-ms', String(idleMs)],
+      ...formatting,
+    ],
+  };
+}
+
+// The serial collector and the first compiler alone: half the start and a third of the memory.
+function javaFlags(jars: string, heap: string): string[] {
+  return [`-Xmx${heap}`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', join(jars, '*')];
+}
+
+function properties(data: string, port: number, controllerPort: number): string {
+  const all = {
+    'process.roles': 'broker,controller',
+    'node.id': '1',
+    'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
+    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    'controller.listener.names': 'CONTROLLER',
+    'log.dirs': data,
+    'auto.create.topics.enable': 'false',
+    'offsets.topic.replication.factor': '1',
+    'offsets.topic.num.partitions': '4',
+    'transaction.state.log.replication.factor': '1',
+    'transaction.state.log.min.isr': '1',
+    'share.coordinator.state.topic.replication.factor': '1',
+    'share.coordinator.state.topic.min.isr': '1',
+    // A group begins at once, not when three seconds have brought no more members.
+    'group.initial.rebalance.delay.ms': '0',
+  };
+  return Object.entries(all)
+    .map(([name, value]) => `${name}=${value}\n`)
+    .join('');
+}
+
+async function answering(address: string, child: Child): Promise<void> {
+  const kafka = new Kafka({
+    clientId: 'start',
+    brokers: [address],
+    logLevel: logLevel.NOTHING,
+    connectionTimeout: 1000,
+    retry: { retries: 0 },
+  });
+  for (const until = Date.now() + 60_000; child.running(); await pause(100)) {
+    const admin = kafka.admin();
+    try {
+      await admin.connect();
+      if ((await admin.describeCluster()).brokers.length > 0) return;
+    } catch {
+      if (Date.now() > until) throw new StartFailure(`Kafka does not answer: ${child.output().slice(-2000)}`);
+    } finally {
+      await admin.disconnect().catch(() => undefined);
+    }
+  }
+  throw new StartFailure(`Kafka ended at its start: ${child.output().slice(-2000)}`);
+}
