@@ -26,10 +26,6 @@ export class HeaderConflict {
   constructor(body: unknown) {
     this.body = body;
   }
-
-  toJSON(): unknown {
-    return this.body;
-  }
 }
 
 // Bodies whose texts or numbers need a closer look.

@@ -108,7 +108,8 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
     const found: Found[] = [];
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const { field, place } = locate(schema, path);
-      const visible = of['x-secret'] === true ? '' : shown(value);
+      const sent = value instanceof HeaderConflict ? value.body : value;
+      const visible = of['x-secret'] === true ? '' : shown(sent);
       found.push({ field, place, tag, value: visible, message: sentence(field, tag, of) });
     };
     untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));

@@ -1,7 +1,7 @@
 // The ledger as an internal caller in any language meets it: plain grpc-js and the .proto files, nothing that this project generated.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { Client, credentials, loadPackageDefinition, Metadata, status, type ServiceError } from '@grpc/grpc-js';
+import { type Client, credentials, loadPackageDefinition, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { root } from '../deploy/local/plan.ts';
 import { startHouse, type House, type Tenant } from './house.ts';
@@ -10,10 +10,10 @@ type Message = Record<string, any>;
 type Call = (request: Message, metadata: Metadata, callback: (error: ServiceError | null, answer: Message) => void) => void;
 
 const options = { keepCase: true, longs: String, defaults: true, oneofs: true, includeDirs: [join(root, 'proto')] };
-const packages = loadPackageDefinition(
+const packages: Message = loadPackageDefinition(
   loadSync(['ledger/v1/ledger.proto', 'grpc/health/v1/health.proto', 'google/rpc/status.proto'], options),
 );
-const details = loadPackageDefinition(loadSync('google/rpc/error_details.proto', options)) as Message;
+const details: Message = loadPackageDefinition(loadSync('google/rpc/error_details.proto', options));
 
 let house: House;
 let ledger: Client;
@@ -24,8 +24,8 @@ let tenants: Tenant[];
 beforeAll(async () => {
   house = await startHouse();
   const address = house.addresses.ledger[0] as string;
-  ledger = new (packages as Message)['ledger'].v1.LedgerService(address, credentials.createInsecure());
-  health = new (packages as Message)['grpc'].health.v1.Health(address, credentials.createInsecure());
+  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure());
+  health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
   authorized = new Metadata();
   authorized.set('authorization', `Bearer ${house.internalToken}`);
   tenants = [await house.tenant(), await house.tenant()];
@@ -60,7 +60,7 @@ async function refusalOf(failed: Promise<Message>): Promise<{ code: number; reas
     (cause: ServiceError) => cause,
   );
   const bytes = error.metadata.get('grpc-status-details-bin')[0] as Buffer;
-  const { google } = packages as Message;
+  const { google } = packages;
   const answer = { code: error.code, reason: '', fields: [] as string[] };
   const types = { ...google.rpc, ...details['google'].rpc } as Message;
   for (const any of decode(types['Status'], bytes).details as { type_url: string; value: Buffer }[]) {

@@ -76,10 +76,10 @@ const updateBalances = `with changed as (
 
 /** Waits for every answer, then throws the first error: later statements of the same round trip only say that it failed. */
 async function all<Answers extends unknown[]>(queries: [...{ [Place in keyof Answers]: Promise<Answers[Place]> }]): Promise<Answers> {
-  const answers = await Promise.allSettled(queries);
+  const answers = await Promise.allSettled<unknown>(queries as Promise<unknown>[]);
   return answers.map((answer) => {
     if (answer.status === 'rejected') throw answer.reason;
-    return answer.value as unknown;
+    return answer.value;
   }) as Answers;
 }
 

@@ -1,6 +1,6 @@
 // The ledger's RPCs: message → domain → message. Refusals become gRPC errors here, by one table.
 import { create } from '@bufbuild/protobuf';
-import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import {
   LedgerService,
   PostingResultSchema,
@@ -121,7 +121,5 @@ function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Parti
       }
     };
   };
-  return Object.fromEntries(
-    Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]),
-  ) as unknown as Partial<ServiceImpl<typeof LedgerService>>;
+  return Object.fromEntries(Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]));
 }

@@ -110,7 +110,7 @@ export function orderOf(posting: Posting): Order {
   const { entries } = posting;
   if (entries.length === 0) throw invalid('entries', 'required', '', 'entries is required');
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
-  const kind = entries.length === 1 ? 'single' : 'double';
+  const kind: Request['kind'] = entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
   const order = {
     ...common(posting, transactionId),
@@ -118,7 +118,7 @@ export function orderOf(posting: Posting): Order {
     tenant,
     transactionId,
     transaction,
-    kind: kind as 'single' | 'double',
+    kind,
     reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
     entries: entries.map((entry, place) => entryOf(entry, kind === 'single' ? '' : `entries[${place}].`)),
     metadata: metadata.text,

@@ -79,7 +79,7 @@ export function openCaller(options: CallerOptions): Caller {
       return new Promise((resolve, reject) => {
         const metadata = new Metadata();
         metadata.set('authorization', authorization);
-        if (header) new Headers(header).forEach((value, key) => metadata.set(key, value));
+        if (header) new Headers(header as ConstructorParameters<typeof Headers>[0]).forEach((value, key) => metadata.set(key, value));
         const request = isMessage(input, method.input) ? input : create(method.input, input);
         const replica = next();
         replica.calls++;
@@ -112,10 +112,12 @@ export function openCaller(options: CallerOptions): Caller {
 
 function asConnectError(error: ServiceError | null): ConnectError {
   if (!error) return new ConnectError('empty answer', Code.Internal);
-  const details = error.metadata?.get('grpc-status-details-bin')[0];
+  const details = error.metadata.get('grpc-status-details-bin')[0];
   const status = details instanceof Buffer ? fromBinary(StatusSchema, details) : undefined;
   // The message of the header is percent-encoded, and grpc-js leaves commas so ("100%2C not 7"); the status has it as it was written.
-  const known = new ConnectError(status?.message || error.details || error.message, error.code as number as Code);
+  // Both count as the gRPC specification does.
+  const code: unknown = error.code;
+  const known = new ConnectError(error.details || error.message, code as Code);
   if (status) {
     for (const any of status.details) {
       known.details.push({ type: any.typeUrl.slice(any.typeUrl.lastIndexOf('/') + 1), value: any.value });
