@@ -141,7 +141,6 @@ const tags: Record<string, string> = {
   maxLength: 'max',
   maxItems: 'max',
   maximum: 'max',
-  'x-immutable': 'immutable',
   'x-future': 'gt',
 };
 
@@ -151,6 +150,7 @@ function tagOf(error: ErrorObject): string {
   const types = [schema['type']].flat();
   if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
   if (keyword === 'type' && numberText(data) !== null && types.includes('integer')) return 'number';
+  if (keyword === 'x-immutable') return 'immutable';
   // A field that may be absent may be null; one that may not is as good as missing when it is empty.
   if ((data === null || data === '') && !types.includes('null')) return 'required';
   if (keyword === 'x-metadata') return String(error.params['tag']);
