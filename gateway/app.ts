@@ -158,7 +158,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
     const known = error instanceof ConnectError ? problemOf(error, request.body) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
     const { method, url } = request;
-    logger.error({ err: error, request_id: request.id, method, path: url.split('?')[0], route: request.count.labels.route }, 'request failed');
+    logger.error(
+      { err: error, request_id: request.id, method, path: url.split('?')[0], route: request.count.labels.route },
+      'request failed',
+    );
     return new Problem('internal');
   }
 
@@ -166,8 +169,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
     // One line a second: a flood of refusals must not become a flood of lines.
     if (problem.status === 503 && performance.now() - lastShed > 1000) {
       lastShed = performance.now();
-      logger.warn({ code: problem.code, in_flight: metrics.inFlight, route: request.count.labels.route, request_id: request.id }, 'refusing');
-    } else if (problem.status < 500) logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
+      logger.warn(
+        { code: problem.code, in_flight: metrics.inFlight, route: request.count.labels.route, request_id: request.id },
+        'refusing',
+      );
+    } else if (problem.status < 500)
+      logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }

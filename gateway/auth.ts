@@ -1,7 +1,7 @@
 // Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Keys, KnownKey } from './keys.ts';
-import { Problem } from './problem.ts';
+import { Problem, challenge } from './problem.ts';
 import type { Tokens } from './tokens.ts';
 
 /** What an API key may be allowed to do. */
@@ -103,7 +103,7 @@ function bearer(request: FastifyRequest): string | null {
 }
 
 function unauthenticated(request: FastifyRequest): Problem {
-  // RFC 6750, section 3: the reason is named only to those who sent a credential.
-  const error = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
-  return new Problem('unauthenticated', { headers: { 'www-authenticate': `Bearer realm="ledger"${error}` } });
+  if (request.headers.authorization === undefined) return new Problem('unauthenticated');
+  // The reason is named only to those who sent a credential.
+  return new Problem('unauthenticated', { headers: { 'www-authenticate': `${challenge}, error="invalid_token"` } });
 }

@@ -52,7 +52,7 @@ const callsPerBucket = 2;
 const itemsPerCall = 250;
 const bytesPerCall = 1024 * 1024;
 // A stalled replica is left for another one after this.
-const attemptMs = 4_000;
+const attemptMs = 3_000;
 
 /** Sends postings to the ledger in groups. */
 export class Batcher {

@@ -22,12 +22,18 @@ export async function documentRoutes(app: App): Promise<void> {
       const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
       const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };
       return {
-        schema: { operationId: doc.id, ...(names.length > 0 && { params }), ...(querystring !== undefined && { querystring: published(querystring) }) },
+        schema: {
+          operationId: doc.id,
+          ...(names.length > 0 && { params }),
+          ...(querystring !== undefined && { querystring: published(querystring) }),
+        },
         url,
       };
     },
     transformObject: (given) => {
-      const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as { paths?: Record<string, Record<string, Operation>> };
+      const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as {
+        paths?: Record<string, Record<string, Operation>>;
+      };
       for (const path of Object.values(document.paths ?? {})) {
         for (const operation of Object.values(path)) {
           const route = routes.get(operation['operationId'] as string);

@@ -10,7 +10,7 @@ export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense
 export const sides = ['debit', 'credit'] as const;
 
 // Local part of RFC 5322 atoms and international letters, a domain with at least one dot.
-const atom = "[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\\".]+";
+const atom = '[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\".]+';
 const label = '[A-Za-z0-9\\u00a1-\\u{10ffff}](?:[A-Za-z0-9\\u00a1-\\u{10ffff}-]{0,61}[A-Za-z0-9\\u00a1-\\u{10ffff}])?';
 const emailPattern = new RegExp(`^${atom}(?:\\.${atom})*@(?:${label}\\.)+${label}$`, 'u');
 const timePattern = /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$/;
@@ -109,7 +109,12 @@ export function secret(min: number, max: number, options: Options = {}): TUnsafe
 export const paging = {
   limit: Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' })),
   cursor: Type.Optional(
-    Type.Unsafe<string>({ type: 'string', maxLength: 512, description: '`next_cursor` of the page before.', example: 'AZlYr0mIcA2mYb1bH2i9WQ' }),
+    Type.Unsafe<string>({
+      type: 'string',
+      maxLength: 512,
+      description: '`next_cursor` of the page before.',
+      example: 'AZlYr0mIcA2mYb1bH2i9WQ',
+    }),
   ),
 };
 
@@ -119,6 +124,11 @@ export const period = {
     Type.Unsafe<string>({ type: 'string', format: 'date', description: 'From 00:00 UTC of this day.', example: '2030-01-01' }),
   ),
   end_date: Type.Optional(
-    Type.Unsafe<string>({ type: 'string', format: 'date', description: 'Up to, not including, 00:00 UTC of this day.', example: '2030-02-01' }),
+    Type.Unsafe<string>({
+      type: 'string',
+      format: 'date',
+      description: 'Up to, not including, 00:00 UTC of this day.',
+      example: '2030-02-01',
+    }),
   ),
 };

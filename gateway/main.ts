@@ -86,14 +86,15 @@ await run(async (lifetime) => {
       tokens,
       roleOf: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
     },
-    routes: (registered) => registerRoutes(registered, {
-      identity,
-      ledger,
-      tokens,
-      metrics,
-      readiness,
-      post: (posting, signal) => batcher.post(posting, signal),
-    }),
+    routes: (registered) =>
+      registerRoutes(registered, {
+        identity,
+        ledger,
+        tokens,
+        metrics,
+        readiness,
+        post: (posting, signal) => batcher.post(posting, signal),
+      }),
   });
   await app.listen({ host: config.host, port: config.port });
   lifetime.add('server', () => {

@@ -1,5 +1,5 @@
 // Free-form metadata: a JSON object that travels as text, because a protobuf Struct would lose its integers.
-import { RawNumber } from './json.ts';
+import { numberText } from './json.ts';
 import { invalid } from './problem.ts';
 import { sentence, shown } from './wording.ts';
 
@@ -11,13 +11,16 @@ export function metadataText(metadata: object | null | undefined): string {
   if (metadata === null || metadata === undefined) return '';
   const text = tooDeep(metadata, maxDepth) ? null : JSON.stringify(metadata);
   if (text === null || Buffer.byteLength(text) > maxBytes) {
-    throw invalid([{ field: 'metadata', tag: 'max', value: shown(metadata), message: sentence('metadata', 'max', { 'x-metadata': true }) }]);
+    throw invalid([
+      { field: 'metadata', tag: 'max', value: shown(metadata), message: sentence('metadata', 'max', { 'x-metadata': true }) },
+    ]);
   }
   return text;
 }
 
 /** The tag of what is wrong with metadata, or null. */
-export function metadataProblem(metadata: object): 'max' | 'unicode' | 'number' | null {
+export function metadataProblem(metadata: object): 'type' | 'max' | 'unicode' | 'number' | null {
+  if (numberText(metadata) !== null) return 'type';
   if (tooDeep(metadata, maxDepth) || Buffer.byteLength(JSON.stringify(metadata)) > maxBytes) return 'max';
   return oddity(metadata);
 }
@@ -26,14 +29,14 @@ export function metadataProblem(metadata: object): 'max' | 'unicode' | 'number' 
 function tooDeep(value: object, left: number): boolean {
   if (left === 0) return true;
   for (const item of Object.values(value)) {
-    if (typeof item === 'object' && item !== null && !(item instanceof RawNumber) && tooDeep(item as object, left - 1)) return true;
+    if (typeof item === 'object' && item !== null && numberText(item) === null && tooDeep(item as object, left - 1)) return true;
   }
   return false;
 }
 
 function oddity(value: unknown): 'unicode' | 'number' | null {
   if (typeof value === 'string') return value.includes('\0') || !value.isWellFormed() ? 'unicode' : null;
-  if (value instanceof RawNumber) return 'number';
+  if (numberText(value) !== null) return 'number';
   if (typeof value !== 'object' || value === null) return null;
   for (const [key, item] of Object.entries(value)) {
     const found = oddity(key) ?? oddity(item);

@@ -70,7 +70,13 @@ export class RequestMetrics {
   }
 
   private register(registry: Registry, name: string, help: string, type: string, values: () => Value[]): void {
-    const metric = { name, help, type, aggregator: 'sum', get: () => Promise.resolve({ name, help, type, values: values(), aggregator: 'sum' }) };
+    const metric = {
+      name,
+      help,
+      type,
+      aggregator: 'sum',
+      get: () => Promise.resolve({ name, help, type, values: values(), aggregator: 'sum' }),
+    };
     registry.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0]);
   }
 }

@@ -47,7 +47,6 @@ const headers = {
   'Idempotent-Replayed': { description: '`true`: an earlier request with this key has posted.', example: 'true' },
   'Retry-After': { description: 'When to try again, seconds.', example: '1' },
   'WWW-Authenticate': { description: 'How to authenticate (RFC 6750).', example: 'Bearer realm="ledger"' },
-  Allow: { description: 'The methods of this path.', example: 'GET, HEAD' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of it, and the seconds until more is given back.', example: '"login";r=9;t=900' },
 } as const;
@@ -61,7 +60,6 @@ function headerDocs(names: readonly HeaderName[]): object {
 
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
-  405: ['Allow'],
   429: ['Retry-After', 'RateLimit-Policy', 'RateLimit'],
   503: ['Retry-After'],
 };
@@ -219,6 +217,7 @@ export const documentInfo = {
       'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
       'Amounts are decimal texts, never numbers. Every answer is an envelope: `success`, and `data` or `error` with a `code`.',
       'A posting with an idempotency key may be repeated at will: it posts once.',
+      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
     ].join('\n\n'),
     license: { name: 'Proprietary', url: 'https://example.com/license' },

@@ -80,6 +80,9 @@ interface ProblemDetails {
   headers?: Record<string, string> | undefined;
 }
 
+/** The `WWW-Authenticate` of a request without a credential (RFC 6750, section 3). */
+export const challenge = 'Bearer realm="ledger"';
+
 /** Thrown for everything that answers with an error envelope. */
 export class Problem extends Error {
   readonly code: ProblemCode;
@@ -94,7 +97,9 @@ export class Problem extends Error {
     this.status = statusOf(code, given.details?.field);
     this.details = given.details;
     this.errors = given.errors;
-    this.headers = given.headers ?? (this.status === 503 ? { 'retry-after': '1' } : undefined);
+    // RFC 9110: a 401 says how to authenticate.
+    const usual = this.status === 503 ? { 'retry-after': '1' } : this.status === 401 ? { 'www-authenticate': challenge } : undefined;
+    this.headers = given.headers ? { ...usual, ...given.headers } : usual;
   }
 
   /** The error body. */
@@ -158,9 +163,8 @@ export function problemOf(error: ConnectError, body: unknown): Problem | null {
   const said = code === 'validation_failed' || status === 503 || code === 'tenant_not_found' ? undefined : refusal.message;
   const { policy, quota, window, remaining, reset } = metadata;
   const standing = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
-  const retryAfter = refusal.retryAfter ?? (status === 503 ? 1 : undefined);
   const headers = {
-    ...(retryAfter !== undefined && { 'retry-after': String(retryAfter) }),
+    ...(refusal.retryAfter !== undefined && { 'retry-after': String(refusal.retryAfter) }),
     ...(policy !== undefined && limitHeaders({ policy, ...standing })),
   };
   return new Problem(code, { message: said === '' ? undefined : said, details, errors, headers });

@@ -10,9 +10,6 @@ export interface Services {
   identity: Client<typeof IdentityService>;
   ledger: Client<typeof LedgerService>;
   /** Posts one posting; throws a ConnectError for a refusal. */
-  post: (
-    posting: MessageInitShape<typeof PostingSchema>,
-    signal?: AbortSignal,
-  ) => Promise<{ transaction: Transaction; replayed: boolean }>;
+  post: (posting: MessageInitShape<typeof PostingSchema>, signal?: AbortSignal) => Promise<{ transaction: Transaction; replayed: boolean }>;
   tokens: Tokens;
 }

@@ -1,7 +1,7 @@
 // Checks bodies and queries against their schemas: a fast validator for what is right, and a thorough one that lists what is wrong.
 import { Ajv, type AnySchemaObject, type ErrorObject } from 'ajv';
 import { formats, tagOfPattern } from './fields.ts';
-import { HeaderConflict, RawNumber, isSuspect } from './json.ts';
+import { HeaderConflict, isSuspect, numberText } from './json.ts';
 import { metadataProblem } from './metadata.ts';
 import { Problem, invalid, type FieldError } from './problem.ts';
 import { shown, sentence } from './wording.ts';
@@ -15,10 +15,22 @@ export type Verdict = true | { value: unknown } | { error: Problem };
 const maxErrors = 20;
 
 function newAjv(thorough: boolean): Ajv {
-  const ajv = new Ajv({ allErrors: thorough, verbose: thorough, coerceTypes: false, removeAdditional: false, allowUnionTypes: true, formats });
+  const ajv = new Ajv({
+    allErrors: thorough,
+    verbose: thorough,
+    coerceTypes: false,
+    removeAdditional: false,
+    allowUnionTypes: true,
+    formats,
+  });
   ajv.addVocabulary(['x-tag', 'x-secret', 'example']);
   ajv.addKeyword({ keyword: 'x-immutable', validate: (_: unknown, data: unknown) => data === null, errors: false });
-  ajv.addKeyword({ keyword: 'x-future', type: 'string', validate: (_: unknown, data: string) => Date.parse(data) > Date.now(), errors: false });
+  ajv.addKeyword({
+    keyword: 'x-future',
+    type: 'string',
+    validate: (_: unknown, data: string) => Date.parse(data) > Date.now(),
+    errors: false,
+  });
   // In the fast validator metadata is any object: who takes it turns it into text, and finds it too long or too deep on the way.
   const metadata = (_schema: unknown, data: object): boolean => {
     const tag = thorough ? metadataProblem(data) : null;
@@ -96,7 +108,8 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
     const found: Found[] = [];
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const { field, place } = locate(schema, path);
-      const visible = of['x-secret'] === true ? '' : shown(value);
+      const sent = value instanceof HeaderConflict ? value.body : value;
+      const visible = of['x-secret'] === true ? '' : shown(sent);
       found.push({ field, place, tag, value: visible, message: sentence(field, tag, of) });
     };
     untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
@@ -128,7 +141,6 @@ const tags: Record<string, string> = {
   maxLength: 'max',
   maxItems: 'max',
   maximum: 'max',
-  'x-immutable': 'immutable',
   'x-future': 'gt',
 };
 
@@ -137,7 +149,8 @@ function tagOf(error: ErrorObject): string {
   const schema = error.parentSchema ?? {};
   const types = [schema['type']].flat();
   if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
-  if (keyword === 'type' && data instanceof RawNumber && types.includes('integer')) return 'number';
+  if (keyword === 'type' && numberText(data) !== null && types.includes('integer')) return 'number';
+  if (keyword === 'x-immutable') return 'immutable';
   // A field that may be absent may be null; one that may not is as good as missing when it is empty.
   if ((data === null || data === '') && !types.includes('null')) return 'required';
   if (keyword === 'x-metadata') return String(error.params['tag']);
@@ -189,12 +202,7 @@ function shortened(schema: Schema, data: object): object {
 }
 
 /** Calls back for each text of the schema that is none. */
-function untextual(
-  schema: Schema,
-  data: unknown,
-  path: string[],
-  report: (path: string[], value: string, schema: Schema) => void,
-): void {
+function untextual(schema: Schema, data: unknown, path: string[], report: (path: string[], value: string, schema: Schema) => void): void {
   if (typeof data === 'string') {
     if (isUntextual(data)) report(path, data, schema);
   } else if (Array.isArray(data)) {

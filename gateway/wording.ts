@@ -1,5 +1,7 @@
 // The sentences of validation errors, and how much of a wrong value is repeated.
 
+import { numberText } from './json.ts';
+
 const maxShown = 1000;
 
 /** A value as it is repeated to its sender: long ones are cut. */
@@ -8,12 +10,24 @@ export function shown(value: unknown): unknown {
   if (typeof value === 'string') return cut(value);
   if (typeof value !== 'object' || value === null) return value;
   try {
-    const text = JSON.stringify(value);
-    return text.length <= maxShown ? value : cut(text);
+    const text = JSON.stringify(value, (_key, item: unknown) => withNumber(item));
+    return text.length > maxShown ? cut(text) : withNumbers(value);
   } catch {
     // Nested beyond what can be written again.
     return '';
   }
+}
+
+function withNumber(value: unknown): unknown {
+  const text = numberText(value);
+  return text === null ? value : JSON.rawJSON(text);
+}
+
+/** The value with its numbers as they were sent. */
+function withNumbers(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || numberText(value) !== null) return withNumber(value);
+  if (Array.isArray(value)) return value.map(withNumbers);
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withNumbers(item)]));
 }
 
 function cut(text: string): string {
@@ -37,7 +51,7 @@ const patterns: Record<string, string> = {
   datetime: 'must be a date',
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
-  number: 'is a number that a double can not hold exactly',
+  number: 'holds a number that a double can not hold exactly',
   same: 'differs between the body and the Idempotency-Key header',
   immutable: 'can not be changed',
   required: 'is required',

@@ -52,10 +52,13 @@ export async function openProxy(target: number): Promise<Proxy> {
     port: (server.address() as AddressInfo).port,
     watch: () => 'pass',
     hold: (held) => {
-      for (const pair of pairs) for (const socket of pair) held ? socket.pause() : socket.resume();
+      for (const socket of [...pairs].flat()) {
+        if (held) socket.pause();
+        else socket.resume();
+      }
     },
     cut: () => {
-      for (const pair of pairs) for (const socket of pair) socket.destroy();
+      for (const socket of [...pairs].flat()) socket.destroy();
     },
     close: async () => {
       proxy.cut();

@@ -7,7 +7,7 @@ import { Children, endRecorded } from '../deploy/local/children.ts';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { startPostgres } from '../deploy/local/postgres.ts';
-import { identify, isRunning, type Identity } from '../deploy/local/processes.ts';
+import { childrenOf, identify, isRunning, type Identity } from '../deploy/local/processes.ts';
 
 /** What the tests of one run share. */
 export interface Run {
@@ -28,6 +28,7 @@ let children: Children | undefined;
 
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
 export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {
+  endWithSignal();
   await endDeadRuns();
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
   writeFileSync(join(directory, 'run.json'), JSON.stringify(identify('jest', process.pid)));
@@ -36,8 +37,6 @@ export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> 
   if (adminUrl === undefined) {
     mkdirSync(join(directory, 'server'));
     children = new Children(join(directory, 'server'), join(directory, 'server', 'processes.json'));
-    // Jest itself may be ended by a signal, and then it calls no teardown.
-    process.once('exit', () => children?.kill());
     const server = await startPostgres({
       directory: join(directory, 'server', 'postgres'),
       port: await freePort(),
@@ -50,6 +49,17 @@ export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> 
   }
   const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory };
   process.env[variable] = JSON.stringify(run);
+}
+
+/** Jest may be ended by a signal, and then it calls no teardown and leaves its workers to finish their files. */
+function endWithSignal(): void {
+  process.once('exit', () => children?.kill());
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      for (const worker of childrenOf(process.pid)) process.kill(worker, 'SIGTERM');
+      process.exit(1);
+    });
+  }
 }
 
 /** Ends whatever the run has started, the server last. */

@@ -3,9 +3,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { boundToParent } from '../deploy/local/children.ts';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
@@ -13,7 +13,7 @@ import { currentRun } from './run.ts';
 
 // Every process of a house started here carries this in its environment.
 const mark = randomUUID();
-const directory = mkdtempSync(join(tmpdir(), 'ledger-start-'));
+const directory = mkdtempSync(join(currentRun().directory, 'start-'));
 const dataDirectory = join(directory, 'data');
 let environment: NodeJS.ProcessEnv;
 
@@ -28,7 +28,7 @@ interface Start {
 }
 
 function start(more: NodeJS.ProcessEnv = {}, command = ['node', 'deploy/local/start.ts']): Start {
-  const [file = '', ...args] = command;
+  const [file = '', ...args] = boundToParent('SIGTERM', command);
   // A group of its own, as a shell gives to what it starts.
   const child = spawn(file, args, { cwd: root, env: { ...environment, ...more }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let [out, errors] = ['', ''];

@@ -181,14 +181,19 @@ export function writeWhole(file: string, text: string): void {
   renameSync(`${file}.new`, file);
 }
 
+/** A command that is sent `signal` when the process that starts it dies, however that dies; the command as it is where that can't be had. */
+export function boundToParent(signal: NodeJS.Signals, command: string[], flags: string[] = []): string[] {
+  return hasSetpriv ? ['setpriv', '--pdeathsig', signal.replace('SIG', ''), ...flags, ...command] : command;
+}
+
 function wrapped(options: ChildOptions): { command: string; args: string[]; user?: { uid: number; gid: number } } {
-  const { command, args, user } = options;
-  if (!hasSetpriv) return { command, args, ...(user && { user }) };
-  // A parent that is killed can't end its children; the kernel can.
-  const flags = ['--pdeathsig', (options.stopSignal ?? 'SIGTERM').replace('SIG', '')];
+  const { user } = options;
+  const flags: string[] = [];
+  // A change of user makes the kernel forget the parent, so setpriv does both, in the right order.
   if (user) flags.push(`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups');
   if (user && options.passClosedDirectories) flags.push('--inh-caps=+dac_override', '--ambient-caps=+dac_override');
-  return { command: 'setpriv', args: [...flags, command, ...args] };
+  const [command = '', ...args] = boundToParent(options.stopSignal ?? 'SIGTERM', [options.command, ...options.args], flags);
+  return { command, args, ...(user && !hasSetpriv && { user }) };
 }
 
 function lastWords(text: string): string {

@@ -17,12 +17,15 @@ if ! complete "$@"; then
   # npm ci removes node_modules, so neither npm nor the packages' install scripts may run on the Node in there.
   PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
   log=$(mktemp)
-  if ! NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1; then
+  NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1 &
+  trap "kill $! 2>/dev/null; rm -f '$log'; exit 1" INT TERM
+  if ! wait $!; then
     cat "$log" >&2
     rm -f "$log"
     exit 1
   fi
   rm -f "$log"
+  trap - INT TERM
   # npm may have left the file as old as the lock file; it is as new as the packages.
   touch node_modules/.package-lock.json
 fi

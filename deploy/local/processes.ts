@@ -1,6 +1,6 @@
 // Tells one process from a later one with the same number, and ends those that nobody waits for any more.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** A process as it can be found again after its parent is gone. */
@@ -18,12 +18,10 @@ export const hasProc = existsSync('/proc/self/stat');
 export function startMark(pid: number): string | undefined {
   try {
     if (!hasProc) return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined;
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command's name stands in parentheses and may hold anything: count from the last one. The state is field 3, the start field 22.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
+    const status = statusOf(pid);
+    if (!status || status[0] === 'Z' || status[0] === 'X') return undefined;
     // Ticks since boot repeat after a restart of the machine.
-    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${fields[19] ?? ''}`;
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${status[19] ?? ''}`;
   } catch {
     return undefined;
   }
@@ -38,6 +36,23 @@ export function identify(name: string, pid: number): Identity | undefined {
 /** Whether exactly this process still runs. */
 export function isRunning(identity: Identity): boolean {
   return startMark(identity.pid) === identity.started;
+}
+
+/** The processes that this one has started and that still run; empty where the system does not tell as Linux does. */
+export function childrenOf(parent: number): number[] {
+  const children = hasProc ? readdirSync('/proc').map(Number) : [];
+  return children.filter((pid) => pid > 0 && Number(statusOf(pid)?.[1]) === parent);
+}
+
+/** The fields of `/proc/<pid>/stat` from the third, the state, on. */
+function statusOf(pid: number): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The command's name stands in parentheses and may hold anything: count from the last one.
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return undefined;
+  }
 }
 
 /** Sends `signal`, waits `seconds` for the end, then kills. Resolves when the process is gone; true if it had to be killed. */

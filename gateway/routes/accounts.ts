@@ -2,7 +2,21 @@
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { App } from '../app.ts';
-import { accountCode, accountTypes, currency, description, flag, immutable, metadata, name, oneOf, optional, paging, sides, whole } from '../fields.ts';
+import {
+  accountCode,
+  accountTypes,
+  currency,
+  description,
+  flag,
+  immutable,
+  metadata,
+  name,
+  oneOf,
+  optional,
+  paging,
+  sides,
+  whole,
+} from '../fields.ts';
 import { metadataText } from '../metadata.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { Problem } from '../problem.ts';
@@ -34,7 +48,9 @@ const newAccount = Type.Object({
   account_code: accountCode,
   name: { ...name, example: 'Customer wallets USD' } as typeof name,
   type: oneOf(accountTypes, { example: 'liability' }),
-  normal_balance: optional(oneOf(sides, { description: 'From the type, if left out; the other side makes a contra account.', example: 'credit' })),
+  normal_balance: optional(
+    oneOf(sides, { description: 'From the type, if left out; the other side makes a contra account.', example: 'credit' }),
+  ),
   currency: optional({ ...currency, description: 'All four, if left out.' } as typeof currency),
   parent_code: optional({ ...accountCode, description: 'A group of the same type.', example: 'CUSTOMER-WALLETS' } as typeof accountCode),
   is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
@@ -55,7 +71,9 @@ const changes = Type.Object({
   allow_negative: optional(flag),
   status: optional(oneOf(['active', 'closed'], { description: 'An account with a balance can not be closed.', example: 'closed' })),
   metadata: optional(metadata),
-  version: optional(whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 })),
+  version: optional(
+    whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 }),
+  ),
 });
 
 const filters = Type.Object({
@@ -94,7 +112,15 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           id: 'createAccount',
           tag: 'Accounts',
           summary: 'Create an account',
-          bodies: { pool: { account_code: 'CUSTOMER-WALLETS-USD', name: 'Customer wallets USD', type: 'liability', currency: 'USD', allow_negative: false } },
+          bodies: {
+            pool: {
+              account_code: 'CUSTOMER-WALLETS-USD',
+              name: 'Customer wallets USD',
+              type: 'liability',
+              currency: 'USD',
+              allow_negative: false,
+            },
+          },
           answers: { 201: { ...one, description: 'Created' } },
           refusals: ['account_code_taken', 'parent_invalid', 'account_not_found'],
         },

@@ -46,7 +46,9 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
           tag: 'Balances',
           summary: 'Read a balance',
           description: 'A posting that has been answered is in it. Never posted: zeros.',
-          answers: { 200: { description: 'The balance', schema: record({ balance: ref('Balance') }), example: { balance: exampleBalance } } },
+          answers: {
+            200: { description: 'The balance', schema: record({ balance: ref('Balance') }), example: { balance: exampleBalance } },
+          },
           refusals: ['account_not_found', 'account_is_group', 'currency_not_allowed'],
         },
       },

@@ -54,7 +54,11 @@ export function chartRoutes(app: App, { ledger }: Services): void {
   app.get(
     '/v1/tenants/:slug/accounts/hierarchy',
     {
-      schema: { querystring: Type.Object({ include: Type.Optional(oneOf(['balances'], { description: 'Needs balances:read too.', example: 'balances' })) }) },
+      schema: {
+        querystring: Type.Object({
+          include: Type.Optional(oneOf(['balances'], { description: 'Needs balances:read too.', example: 'balances' })),
+        }),
+      },
       config: {
         access: { by: 'key', scope: 'accounts:read' },
         doc: {
@@ -66,7 +70,9 @@ export function chartRoutes(app: App, { ledger }: Services): void {
               description: 'The accounts without a parent, each with all below it',
               schema: record({ accounts: { type: 'array', items: ref('AccountNode') } }),
               example: {
-                accounts: [{ ...exampleGroup, balances: [exampleTotal], children: [{ ...exampleAccount, balances: [exampleTotal], children: [] }] }],
+                accounts: [
+                  { ...exampleGroup, balances: [exampleTotal], children: [{ ...exampleAccount, balances: [exampleTotal], children: [] }] },
+                ],
               },
             },
           },

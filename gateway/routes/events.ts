@@ -50,7 +50,9 @@ const exampleEvent = {
 };
 
 const query = Type.Object({
-  after_sequence: Type.Optional(whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 })),
+  after_sequence: Type.Optional(
+    whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 }),
+  ),
   limit: paging.limit,
 });
 

@@ -36,7 +36,13 @@ const newKey = Type.Object({
   }),
   description: optional(description),
   expires_at: optional(
-    Type.Unsafe<string>({ type: 'string', format: 'date-time', 'x-future': true, description: 'Never, if left out.', example: '2031-01-31T00:00:00Z' }),
+    Type.Unsafe<string>({
+      type: 'string',
+      format: 'date-time',
+      'x-future': true,
+      description: 'Never, if left out.',
+      example: '2031-01-31T00:00:00Z',
+    }),
   ),
 });
 
@@ -151,7 +157,9 @@ export function keyRoutes(app: App, { identity }: Services): void {
     {
       schema: {
         body: Type.Object({
-          overlap_seconds: optional(whole(0, 2_592_000, { default: 86_400, description: 'How long the old key stays valid.', example: 3600 })),
+          overlap_seconds: optional(
+            whole(0, 2_592_000, { default: 86_400, description: 'How long the old key stays valid.', example: 3600 }),
+          ),
         }),
       },
       config: {
@@ -167,7 +175,10 @@ export function keyRoutes(app: App, { identity }: Services): void {
             201: {
               description: 'The new key, and the old one with its expiry',
               schema: record({ api_key: withText, previous: ref('ApiKey') }),
-              example: { api_key: { ...exampleKey, key: exampleText }, previous: { ...exampleKey, expires_at: '2030-02-01T12:00:00.000Z' } },
+              example: {
+                api_key: { ...exampleKey, key: exampleText },
+                previous: { ...exampleKey, expires_at: '2030-02-01T12:00:00.000Z' },
+              },
               message: 'API key replaced; the new one is shown only now',
             },
           },

@@ -109,7 +109,11 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
             200: {
               description: 'A JSON Web Key Set (RFC 7517)',
               schema: record({ keys: { type: 'array', items: { type: 'object' } } }),
-              example: { keys: [{ kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' }] },
+              example: {
+                keys: [
+                  { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' },
+                ],
+              },
               bare: 'application/json',
             },
           },

@@ -111,7 +111,12 @@ function posting(request: FastifyRequest, body: Body, entries: Static<typeof dou
     idempotencyKey: body.idempotency_key ?? '',
     description: body.description ?? '',
     ...(body.reference != null && { reference: body.reference }),
-    entries: entries.map((entry) => ({ accountCode: entry.account_code, amount: entry.amount, side: entry.side, currency: entry.currency })),
+    entries: entries.map((entry) => ({
+      accountCode: entry.account_code,
+      amount: entry.amount,
+      side: entry.side,
+      currency: entry.currency,
+    })),
     metadata: metadataText(body.metadata),
     actor: caller.actor,
     requestId: request.id,

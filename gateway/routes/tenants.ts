@@ -32,7 +32,12 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           description: 'The caller becomes its owner.',
           bodies: { wallet: { name: 'Acme Payments', slug: 'acme', business_type: 'wallet' } },
           answers: {
-            201: { description: 'Created', schema: record({ tenant: ref('Tenant') }), example: { tenant: exampleTenant }, message: 'Tenant created' },
+            201: {
+              description: 'Created',
+              schema: record({ tenant: ref('Tenant') }),
+              example: { tenant: exampleTenant },
+              message: 'Tenant created',
+            },
           },
           refusals: ['slug_taken'],
         },

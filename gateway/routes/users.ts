@@ -64,7 +64,14 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Register',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
-          answers: { 201: { description: 'Registered', schema: record({ user: ref('User') }), example: { user: exampleUser }, message: 'User registered' } },
+          answers: {
+            201: {
+              description: 'Registered',
+              schema: record({ user: ref('User') }),
+              example: { user: exampleUser },
+              message: 'User registered',
+            },
+          },
           refusals: ['email_taken'],
         },
       },
@@ -89,7 +96,8 @@ export function userRoutes(app: App, { identity }: Services): void {
           id: 'login',
           tag: 'Users',
           summary: 'Log in',
-          description: 'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address.',
+          description:
+            'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
           answers: {
             200: {
@@ -129,7 +137,9 @@ export function userRoutes(app: App, { identity }: Services): void {
           summary: 'Renew a session',
           description: 'Spends the refresh token and answers a new one. A token that was spent before ends all sessions of its login.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
-          answers: { 200: { description: 'Renewed', schema: session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' } },
+          answers: {
+            200: { description: 'Renewed', schema: session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' },
+          },
           refusals: ['unauthenticated'],
         },
       },

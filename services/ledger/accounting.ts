@@ -49,7 +49,6 @@ export class Refusal extends Error {
 
 /** What posting needs to know of an account. */
 export interface Account {
-  /** UUID. */
   id: string;
   code: string;
   normalBalance: Side;

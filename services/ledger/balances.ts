@@ -7,7 +7,7 @@ import { readTenant, type Pool, type Statement } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
-import { Query, ms, spanOf, type Span } from './span.ts';
+import { Query, ms, stretchOf, type Span } from './span.ts';
 
 interface HolderRow {
   id: string;
@@ -104,12 +104,13 @@ export async function listBalanceHistory(
   const query = new Query(tenant);
   const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
   const asked = query.value(currency);
+  const stretch = stretchOf(query, span);
   const conditions = [
     'e.tenant_id = $1',
     `e.account_id = (select a.id from ${account})`,
     `e.currency = coalesce(nullif(${asked}, ''), (select a.currency from ${account}))`,
     ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
-    ...spanOf(query, span, 'e.sequence'),
+    ...stretch.keep('e.sequence'),
   ];
   const holder: Statement = {
     name: 'account_holder',
@@ -117,10 +118,13 @@ export async function listBalanceHistory(
     values: [tenant, code],
   };
   const [holders, rows] = await readTenant<[HolderRow[], HistoryRow[]]>(pool, tenant, holder, {
-    text: `select e.sequence, e.position, e.side, e.amount, e.balance_after::text, t.id as transaction, ${ms('t.created_at')} as created_ms
-      from entries e join transactions t on t.tenant_id = e.tenant_id and t.sequence = e.sequence
-      where ${conditions.join(' and ')}
-      order by e.sequence desc, e.position desc limit ${query.value(limit + 1)}`,
+    text: `${stretch.with}, page as materialized (
+        select e.sequence, e.position, e.side, e.amount, e.balance_after::text from entries e
+        where ${conditions.join(' and ')} order by e.sequence desc, e.position desc limit ${query.value(limit + 1)})
+      select page.*, t.* from page cross join lateral (
+        select t.id as transaction, ${ms('t.created_at')} as created_ms from transactions t
+        where t.tenant_id = $1 and t.sequence = page.sequence limit 1) as t
+      order by page.sequence desc, page.position desc`,
     values: query.values,
   });
   if (!holders[0]) throw unknownAccount(code);

@@ -5,9 +5,9 @@ import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js'
 import { PostingResultSchema, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
 import { toDecimal, type Currency } from '../platform/money.ts';
-import type { Client, Pool } from '../platform/postgres.ts';
-import { Refusal, net, nothing, opposite, post, type Account, type Balance, type Books, type Posted, type Side } from './accounting.ts';
-import type { OpenAccount, Shelf, TenantBooks } from './books.ts';
+import { plainArray, together, type Client, type Pool } from '../platform/postgres.ts';
+import { Refusal, net, nothing, opposite, post, type Balance, type Books, type Posted, type Side } from './accounting.ts';
+import type { BookedAccount, OpenAccount, Shelf, TenantBooks } from './books.ts';
 import { createdEvent, insertAccounts, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, clock, headOf, selectHead, writeLog, type Head, type HeadRow, type LogRow, type NewEvent } from './log.ts';
 import { openMarks, type OpenMarks } from './marks.ts';
@@ -83,13 +83,16 @@ const updateBalances = `with changed as (
     returning xmax <> 0 as updated)
   select must_change($11, (select count(*) from changed where updated), 'balances')`;
 
-/** Waits for every answer, then throws the first error: later statements of the same round trip only say that it failed. */
-async function all<Answers extends unknown[]>(queries: [...{ [Place in keyof Answers]: Promise<Answers[Place]> }]): Promise<Answers> {
+/** Waits for every answer, then throws the error that began it: the statements behind it only say that their transaction is aborted. */
+async function all<const Queries extends readonly Promise<unknown>[]>(
+  queries: Queries,
+): Promise<{ -readonly [Place in keyof Queries]: Awaited<Queries[Place]> }> {
   const answers = await Promise.allSettled(queries);
-  return answers.map((answer) => {
-    if (answer.status === 'rejected') throw answer.reason;
-    return answer.value as unknown;
-  }) as Answers;
+  const errors = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as { code?: unknown }] : []));
+  if (errors.length > 0) throw (errors.find(({ code }) => code !== '25P02') ?? errors[0]) as Error;
+  return answers.map((answer) => (answer as PromiseFulfilledResult<unknown>).value) as {
+    -readonly [Place in keyof Queries]: Awaited<Queries[Place]>;
+  };
 }
 
 interface KnownKey {
@@ -133,7 +136,7 @@ interface TenantState {
 
 interface ChangedBalance {
   tenant: string;
-  account: Account;
+  account: BookedAccount;
   currency: string;
   from: bigint;
   after: Balance;
@@ -195,31 +198,37 @@ class Batch {
           values: [tenants],
         };
     const { client } = this;
-    const [, , heads, time, keys, originals] = await all([
-      client.query('begin'),
-      client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] }),
-      client.query<HeadRow>(lock),
-      client.query<{ now_ms: number }>(clock),
-      // In a statement after the lock's: one that waited for a lock would still read what it saw before.
-      client.query<KnownKey>({
-        name: 'known_keys',
-        text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
+    const [, , heads, time, keys, originals] = await all(
+      together(
+        client,
+        () =>
+          [
+            client.query('begin'),
+            client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] }),
+            client.query<HeadRow>(lock),
+            client.query<{ now_ms: number }>(clock),
+            // In a statement after the lock's: one that waited for a lock would still read what it saw before.
+            client.query<KnownKey>({
+              name: 'known_keys',
+              text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
           from unnest($1::uuid[], $2::text[]) as wanted (tenant, key), lateral (
             select * from transactions where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) t`,
-        values: [orders.map((order) => order.tenant), orders.map((order) => order.idempotencyKey)],
-      }),
-      reversals.length === 0
-        ? Promise.resolve({ rows: [] as Original[] })
-        : client.query<Original>({
-            name: 'originals',
-            text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by
+              values: [orders.map((order) => order.tenant), orders.map((order) => order.idempotencyKey)],
+            }),
+            reversals.length === 0
+              ? Promise.resolve({ rows: [] as Original[] })
+              : client.query<Original>({
+                  name: 'originals',
+                  text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by
               from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id),
                 lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
                 lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
                 left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
-            values: [reversals.map((order) => order.tenant), reversals.map((order) => order.reverses?.uuid)],
-          }),
-    ]);
+                  values: [reversals.map((order) => order.tenant), reversals.map((order) => order.reverses?.uuid)],
+                }),
+          ] as const,
+      ),
+    );
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
     for (const row of heads.rows) {
       const head = headOf(row);
@@ -342,8 +351,8 @@ class Batch {
       this.made.push({ tenant: order.tenant, account: made.record });
       state.books.accounts.set(made.open.account.code, made.open);
     }
-    const event = eventOf(order, result);
-    const payload = toBinary(TransactionPostedSchema, create(TransactionPostedSchema, event));
+    const event = create(TransactionPostedSchema, eventOf(order, result));
+    const payload = toBinary(TransactionPostedSchema, event);
     const row = this.append(state, { type: 'transaction.posted', actor: order.actor, requestId: order.requestId, payload });
     for (const change of result.changes) {
       const open = state.books.accounts.get(change.account.code) as OpenAccount;
@@ -353,7 +362,7 @@ class Batch {
       const from = first?.from ?? change.before.version;
       this.changed.set(place, {
         tenant: order.tenant,
-        account: change.account,
+        account: open.account,
         currency: change.currency,
         from,
         after: change.after,
@@ -402,22 +411,27 @@ class Batch {
     const moved = [...this.states.values()].filter(({ head, from }) => head.sequence !== from);
     const { marks } = this.surroundings;
     const opened = moved.map(({ head }) => head.tenant).filter((tenant) => marks.mustOpen(tenant, this.nowMs));
-    const writes: Promise<unknown>[] = [];
-    if (opened.length > 0) writes.push(openMarks(this.client, opened, this.nowMs));
-    if (moved.length > 0) {
-      if (this.made.length > 0) writes.push(insertAccounts(this.client, this.made));
-      writes.push(writeLog(this.client, this.log, moved));
-      if (this.posted.length > 0) writes.push(this.writeTransactions(), this.writeEntries(), ...this.writeBalances());
-    }
-    writes.push(
+    const writes = together(this.client, () => [
+      ...(opened.length > 0 ? [openMarks(this.client, opened, this.nowMs)] : []),
+      ...(moved.length > 0 ? this.writeAll(moved) : []),
       this.client.query('commit').then((answer) => {
         // A commit of a failed transaction answers that it rolled back.
         if (answer.command !== 'COMMIT') throw new Error(`the batch ended with ${answer.command}`);
       }),
-    );
+    ]);
     await all(writes);
     marks.opened(opened, this.nowMs);
     return replayed;
+  }
+
+  private writeAll(moved: TenantState[]): Promise<unknown>[] {
+    const { client, made, log, posted } = this;
+    const writes: Promise<unknown>[] = [];
+    // Balances refer to accounts by foreign key.
+    if (made.length > 0) writes.push(insertAccounts(client, made));
+    writes.push(writeLog(client, log, moved));
+    if (posted.length > 0) writes.push(this.writeTransactions(), this.writeEntries(), ...this.writeBalances());
+    return writes;
   }
 
   private writeTransactions(): Promise<unknown> {
@@ -429,14 +443,14 @@ class Batch {
         from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[], $7::uuid[], $8::float8[])
           as new (t, s, i, k, f, r, v, c)`,
       values: [
-        posted.map(({ order }) => order.tenant),
-        posted.map(({ row }) => row.sequence),
-        posted.map(({ order }) => order.transaction),
+        plainArray(posted.map(({ order }) => order.tenant)),
+        plainArray(posted.map(({ row }) => row.sequence)),
+        plainArray(posted.map(({ order }) => order.transaction)),
         posted.map(({ order }) => order.idempotencyKey),
         posted.map(({ order }) => order.fingerprint),
         posted.map(({ order }) => order.reference),
-        posted.map(({ order }) => order.reverses?.uuid ?? null),
-        posted.map(({ row }) => row.createdMs),
+        plainArray(posted.map(({ order }) => order.reverses?.uuid ?? null)),
+        plainArray(posted.map(({ row }) => row.createdMs)),
       ],
     });
   }
@@ -453,7 +467,7 @@ class Batch {
     for (const { row, result } of this.posted) {
       result.lines.forEach((line, position) => {
         tenants.push(row.tenant);
-        accounts.push(line.account.id);
+        accounts.push((line.account as BookedAccount).uuid);
         currencies.push(line.currency);
         sequences.push(row.sequence);
         positions.push(position);
@@ -466,7 +480,7 @@ class Batch {
       name: 'insert_entries',
       text: `insert into entries (tenant_id, account_id, currency, sequence, position, side, amount, balance_after)
         select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::smallint[], $6::text[], $7::bigint[], $8::numeric[])`,
-      values: [tenants, accounts, currencies, sequences, positions, sides, amounts, balances],
+      values: [tenants, accounts, currencies, sequences, positions, sides, amounts, balances].map(plainArray),
     });
   }
 
@@ -475,7 +489,7 @@ class Batch {
     return [...groups].map(([postings, balances]) => {
       const values = [
         balances.map(({ tenant }) => tenant),
-        balances.map(({ account }) => account.id),
+        balances.map(({ account }) => account.uuid),
         balances.map(({ currency }) => currency),
         balances.map(({ after }) => after.debits),
         balances.map(({ after }) => after.credits),
@@ -483,7 +497,7 @@ class Batch {
         balances.map(({ after }) => after.pendingCredits),
         balances.map(({ after }) => after.version),
         balances.map(({ atMs }) => atMs),
-      ];
+      ].map(plainArray);
       if (postings === 0n) return this.client.query({ name: 'insert_balances', text: insertBalances, values });
       return this.client.query({ name: 'update_balances', text: updateBalances, values: [...values, postings, balances.length] });
     });
@@ -514,9 +528,10 @@ function withoutBooks(order: Order): Refusal {
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });
 }
 
-function accountOf(record: AccountRecord): Account {
+function accountOf(record: AccountRecord): BookedAccount {
   return {
-    id: toUuid('acc', record.id) as string,
+    id: record.id,
+    uuid: toUuid('acc', record.id) as string,
     code: record.accountCode,
     normalBalance: record.normalBalance as Side,
     currency: record.currency ?? null,
@@ -529,7 +544,8 @@ function accountOf(record: AccountRecord): Account {
 
 function openAccount(row: AccountBalanceRow): OpenAccount {
   const account = {
-    id: row.id as string,
+    id: toId('acc', row.id as string),
+    uuid: row.id as string,
     code: row.code,
     normalBalance: row.normal_balance,
     currency: row.currency,
@@ -560,7 +576,7 @@ function eventOf(order: Order, { lines, changes }: Posted): MessageInitShape<typ
     description: order.description,
     metadata: order.metadata,
     entries: lines.map((line): MessageInitShape<typeof PostedEntrySchema> => ({
-      accountId: toId('acc', line.account.id),
+      accountId: line.account.id,
       accountCode: line.account.code,
       amount: toDecimal(line.amount),
       side: line.side,
@@ -572,7 +588,7 @@ function eventOf(order: Order, { lines, changes }: Posted): MessageInitShape<typ
       const balance = net(account, after);
       const outgoing = account.normalBalance === 'debit' ? after.pendingCredits : after.pendingDebits;
       return {
-        accountId: toId('acc', account.id),
+        accountId: account.id,
         accountCode: account.code,
         currency,
         previousBalance: toDecimal(net(account, before)),

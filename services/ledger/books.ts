@@ -2,9 +2,15 @@
 // stands where this process left it.
 import type { Account, Balance } from './accounting.ts';
 
+/** An account as the writer knows it. */
+export interface BookedAccount extends Account {
+  /** The TypeID's UUID, as the database holds it. */
+  uuid: string;
+}
+
 /** An account with its balances by currency. */
 export interface OpenAccount {
-  account: Account;
+  account: BookedAccount;
   balances: Map<string, Balance>;
 }
 

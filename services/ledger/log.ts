@@ -1,8 +1,7 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { hash as digest } from 'node:crypto';
-import { v7 } from 'uuid';
-import { toId } from '../platform/ids.ts';
-import type { Client } from '../platform/postgres.ts';
+import { newUuid, toId } from '../platform/ids.ts';
+import { plainArray, type Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
@@ -68,7 +67,7 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
     ...event,
     tenant: head.tenant,
     sequence: head.sequence + 1n,
-    eventId: v7(),
+    eventId: newUuid(),
     // The clock may have been set back; the log's time never goes back.
     createdMs: Math.max(nowMs, head.lastMs),
   };
@@ -136,11 +135,11 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
         from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::float8[], $6::text[], $7::text[], $8::bytea[], $9::bytea[])
           as new (t, s, e, y, c, a, r, p, h)`,
       values: [
-        rows.map((row) => row.tenant),
-        rows.map((row) => row.sequence),
-        rows.map((row) => row.eventId),
-        rows.map((row) => row.type),
-        rows.map((row) => row.createdMs),
+        plainArray(rows.map((row) => row.tenant)),
+        plainArray(rows.map((row) => row.sequence)),
+        plainArray(rows.map((row) => row.eventId)),
+        plainArray(rows.map((row) => row.type)),
+        plainArray(rows.map((row) => row.createdMs)),
         rows.map((row) => row.actor),
         rows.map((row) => row.requestId),
         rows.map((row) => asBuffer(row.payload)),
@@ -161,11 +160,11 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
             returning xmax <> 0 as updated)
           select must_change($7, (select count(*) from moved where updated), 'heads')`,
         values: [
-          moved.map(({ head }) => head.tenant),
-          moved.map(({ head }) => head.sequence),
+          plainArray(moved.map(({ head }) => head.tenant)),
+          plainArray(moved.map(({ head }) => head.sequence)),
           moved.map(({ head }) => head.hash),
-          moved.map(({ head }) => head.lastMs),
-          moved.map(({ head }) => head.chart),
+          plainArray(moved.map(({ head }) => head.lastMs)),
+          plainArray(moved.map(({ head }) => head.chart)),
           events,
           moved.length,
         ],

@@ -65,7 +65,7 @@ export class Queues {
    * tenant that has most waiting.
    */
   add(item: Item): void {
-    const { tenant, bytes } = item.order;
+    const { tenant } = item.order;
     const queue = this.tenants.get(tenant) ?? { items: [], bytes: 0, busy: false, contended: false };
     if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
       item.settle({ refusal: overloaded() });

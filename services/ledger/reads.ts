@@ -4,7 +4,7 @@ import { toId } from '../platform/ids.ts';
 import { readTenant, type Client, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { cut, placeOf, type Page } from './page.ts';
-import { Query, ms, spanOf, type Span } from './span.ts';
+import { Query, ms, stretchOf, type Span, type Stretch } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
 interface TransactionRow {
@@ -69,28 +69,33 @@ export async function listTransactions(
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
   const query = new Query(tenant);
-  const before = placeOf('transactions', cursor, 1)?.[0];
-  const bounds = (sequence: string) => [
-    ...(before === undefined ? [] : [`${sequence} < ${query.value(before)}`]),
-    ...spanOf(query, filter, sequence),
-  ];
-  const conditions = ['t.tenant_id = $1', ...bounds('t.sequence')];
-  if (filter.reference !== undefined) conditions.push(`t.reference = ${query.value(filter.reference)}`);
-  if (filter.idempotencyKey !== undefined) conditions.push(`t.idempotency_key = ${query.value(filter.idempotencyKey)}`);
+  const stretch = stretchOf(query, filter, placeOf('transactions', cursor, 1)?.[0]);
   const most = query.value(limit + 1);
-  let from = 'transactions t';
-  if (filter.accountCode !== undefined || filter.currency !== undefined) {
-    const narrow = filter.reference !== undefined || filter.idempotencyKey !== undefined;
-    if (narrow) conditions.push(touches(query, filter));
-    else
-      from = `(${newest(query, filter, bounds, most)}) touched join transactions t on t.tenant_id = $1 and t.sequence = touched.sequence`;
-  }
   const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
-    text: `select ${transactionColumns} from ${from} ${joinRecord} where ${conditions.join(' and ')} order by t.sequence desc limit ${most}`,
+    // The page is found first and its records are looked up one by one: joined at once, a misjudged count makes a plan that reads the log.
+    text: `${stretch.with}, page as materialized (${pageOf(query, filter, stretch, most)})
+      select record.* from page cross join lateral (
+        select ${transactionColumns} from transactions t ${joinRecord} where t.tenant_id = $1 and t.sequence = page.sequence limit 1) as record
+      order by record.sequence desc`,
     values: query.values,
   });
   const { page, nextCursor } = cut(rows, limit, 'transactions', (row) => [row.sequence]);
   return { transactions: page.map((row) => recordOf(tenant, row)), nextCursor };
+}
+
+/** The places of one page. */
+function pageOf(query: Query, filter: TransactionFilter, stretch: Stretch, most: string): string {
+  const { reference, idempotencyKey, accountCode, currency } = filter;
+  const byAccount = accountCode !== undefined || currency !== undefined;
+  if (byAccount && reference === undefined && idempotencyKey === undefined) return newest(query, filter, stretch, most);
+  const conditions = [
+    't.tenant_id = $1',
+    ...stretch.keep('t.sequence'),
+    ...(reference === undefined ? [] : [`t.reference = ${query.value(reference)}`]),
+    ...(idempotencyKey === undefined ? [] : [`t.idempotency_key = ${query.value(idempotencyKey)}`]),
+    ...(byAccount ? [touches(query, filter)] : []),
+  ];
+  return `select t.sequence from transactions t where ${conditions.join(' and ')} order by t.sequence desc limit ${most}`;
 }
 
 // The balances that a filter by account, currency or both leaves.
@@ -114,15 +119,14 @@ function touches(query: Query, filter: TransactionFilter): string {
  * balance has its newest place at one end of its range. Only balances whose newest place is among the newest of all can hold a place on
  * this page: only they are read further, so that a filter by currency alone looks once at each balance and reads one page.
  */
-function newest(query: Query, filter: TransactionFilter, bounds: (sequence: string) => string[], most: string): string {
-  const within = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...bounds('e.sequence')].join(' and ');
+function newest(query: Query, filter: TransactionFilter, stretch: Stretch, most: string): string {
+  const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...stretch.keep('e.sequence')];
+  const entries = `from entries e where ${conditions.join(' and ')}`;
   return `select distinct e.sequence
     from (select account_id, currency from (
-        select account_id, currency, dense_rank() over (order by newest desc) as place from (
-          select b.account_id, b.currency, (select max(e.sequence) from entries e where ${within}) as newest
-          from ${balancesOf(query, filter)}) as latest
-        where newest is not null) as ranked
+        select b.account_id, b.currency, dense_rank() over (order by (select max(e.sequence) ${entries}) desc nulls last) as place
+        from ${balancesOf(query, filter)}) as ranked
       where place <= ${most}) as b
-    cross join lateral (select distinct e.sequence from entries e where ${within} order by e.sequence desc limit ${most}) as e
+    cross join lateral (select distinct e.sequence ${entries} order by e.sequence desc limit ${most}) as e
     order by e.sequence desc limit ${most}`;
 }

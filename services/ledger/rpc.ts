@@ -1,6 +1,6 @@
 // The ledger's RPCs: message → domain → message. Refusals become gRPC errors here, by one table.
 import { create } from '@bufbuild/protobuf';
-import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import {
   LedgerService,
   PostingResultSchema,
@@ -8,7 +8,7 @@ import {
   type Posting,
   type PostingResult,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Pool } from '../platform/postgres.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
 import { logFields, refuse } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './books-rpc.ts';
@@ -115,10 +115,7 @@ export function asConnectError(refusal: Refusal): ConnectError {
 // PostgreSQL being away is the caller's to wait for; everything else that is no refusal stays an internal error.
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
-  const code = (error as { code?: unknown }).code;
-  const away = typeof code === 'string' && /^(ECONN|EPIPE|ETIMEDOUT|08|53|57|25P03|55P03)/.test(code);
-  const lost = error instanceof Error && /^(Connection terminated|timeout exceeded when trying to connect)/.test(error.message);
-  return away || lost ? refuse(Code.Unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 }) : error;
+  return isAway(error) ? asConnectError(new Refusal('unavailable', 'the database is away')) : error;
 }
 
 function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {
@@ -132,7 +129,5 @@ function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Parti
       }
     };
   };
-  return Object.fromEntries(
-    Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]),
-  ) as unknown as Partial<ServiceImpl<typeof LedgerService>>;
+  return Object.fromEntries(Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]));
 }

@@ -29,20 +29,36 @@ export class Query {
 function firstAt(query: Query, timeMs: bigint): string {
   const time = `to_timestamp(${query.value(Number(timeMs))}::float8 / 1000.0)`;
   const early = `(select l.created_at < ${time} from log l where l.tenant_id = $1 and l.sequence = (low + high) / 2)`;
+  // offset 0: else the look-up is written out where it is used, and done twice.
   return `(with recursive search (low, high) as (
       select 1::bigint, coalesce((select sequence + 1 from heads where tenant_id = $1), 1)
       union all
       select case when early then (low + high) / 2 + 1 else low end, case when early then high else (low + high) / 2 end
-      from (select low, high, ${early} as early from search where low < high) as step)
+      from (select low, high, ${early} as early from search where low < high offset 0) as step)
     select low from search where low = high)`;
 }
 
-/** Conditions that keep a column of places in the log within a span. */
-export function spanOf(query: Query, { startMs, endMs }: Span, sequence: string): string[] {
-  return [
-    ...(startMs === undefined ? [] : [`${sequence} >= ${firstAt(query, startMs)}`]),
-    ...(endMs === undefined ? [] : [`${sequence} < ${firstAt(query, endMs)}`]),
-  ];
+/** A stretch of the log: where it begins and ends, and how a statement says so. */
+export interface Stretch {
+  /** The first lines of the statement, `with …`; both places are looked for once. */
+  with: string;
+  /** Conditions that keep a column of places within. */
+  keep: (sequence: string) => string[];
+}
+
+/** The stretch of the log that a span covers, before a place where one is given. */
+export function stretchOf(query: Query, { startMs, endMs }: Span, before?: bigint): Stretch {
+  const low = startMs === undefined ? '1' : firstAt(query, startMs);
+  const high = endMs === undefined ? '1' : firstAt(query, endMs);
+  const most = before === undefined ? '' : query.value(before);
+  return {
+    with: `with stretch as materialized (select ${low} as low, ${high} as high)`,
+    keep: (sequence) => [
+      ...(most === '' ? [] : [`${sequence} < ${most}`]),
+      ...(startMs === undefined ? [] : [`${sequence} >= (select low from stretch)`]),
+      ...(endMs === undefined ? [] : [`${sequence} < (select high from stretch)`]),
+    ],
+  };
 }
 
 /** Milliseconds since the Unix epoch of a column of times. */

@@ -3,7 +3,7 @@ import { hash as digest } from 'node:crypto';
 import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { TransactionSchema, type Posting, type ReverseTransactionRequest, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { newId, toUuid } from '../platform/ids.ts';
+import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
 import { Refusal, type Entry, type Request } from './accounting.ts';
 
@@ -59,7 +59,7 @@ export function checkedCode(field: string, code: string): string {
 
 /** Checks an identifier and answers its UUID. Throws {@link Refusal} naming the field. */
 export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], id: string): string {
-  const uuid = toUuid(prefix, id);
+  const uuid = prefix === 'tenant' ? tenantUuid(id) : toUuid(prefix, id);
   if (uuid === null) throw invalid(field, id === '' ? 'required' : 'id', id, `${field} must be an identifier with the prefix ${prefix}_`);
   return uuid;
 }
@@ -110,7 +110,7 @@ export function orderOf(posting: Posting): Order {
   const { entries } = posting;
   if (entries.length === 0) throw invalid('entries', 'required', '', 'entries is required');
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
-  const kind = entries.length === 1 ? 'single' : 'double';
+  const kind: Request['kind'] = entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
   const order = {
     ...common(posting, transactionId),
@@ -118,7 +118,7 @@ export function orderOf(posting: Posting): Order {
     tenant,
     transactionId,
     transaction,
-    kind: kind as 'single' | 'double',
+    kind,
     reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
     entries: entries.map((entry, place) => entryOf(entry, kind === 'single' ? '' : `entries[${place}].`)),
     metadata: metadata.text,

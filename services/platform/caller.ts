@@ -59,18 +59,19 @@ export function openCaller(options: CallerOptions): Caller {
         'grpc.use_local_subchannel_pool': 1,
       }),
   );
+  const replicas = clients.map((client) => ({ client, calls: 0 }));
   let turn = 0;
-  // Next in turn that is not known to be away; where all are, the next in turn, so that the caller learns why.
-  const next = (): Client => {
-    for (let step = 0; step < clients.length; step++) {
-      const client = clients[(turn + step) % clients.length] as Client;
-      if (client.getChannel().getConnectivityState(true) !== connectivityState.TRANSIENT_FAILURE) {
-        turn = (turn + step + 1) % clients.length;
-        return client;
-      }
+  // Of those not known to be away, the one with the fewest calls in flight, in turn where several have as few: so a stalled replica gets no
+  // more than the few calls that it does not answer. Where all are away, the next in turn, so that the caller learns why.
+  const next = (): (typeof replicas)[number] => {
+    turn = (turn + 1) % replicas.length;
+    let best: (typeof replicas)[number] | undefined;
+    for (let step = 0; step < replicas.length; step++) {
+      const replica = replicas[(turn + step) % replicas.length] as (typeof replicas)[number];
+      if (best && replica.calls >= best.calls) continue;
+      if (replica.client.getChannel().getConnectivityState(true) !== connectivityState.TRANSIENT_FAILURE) best = replica;
     }
-    turn = (turn + 1) % clients.length;
-    return clients[turn] as Client;
+    return best ?? (replicas[turn] as (typeof replicas)[number]);
   };
   const authorization = `Bearer ${options.token}`;
   return {
@@ -78,9 +79,11 @@ export function openCaller(options: CallerOptions): Caller {
       return new Promise((resolve, reject) => {
         const metadata = new Metadata();
         metadata.set('authorization', authorization);
-        if (header) new Headers(header).forEach((value, key) => metadata.set(key, value));
+        if (header) new Headers(header as ConstructorParameters<typeof Headers>[0]).forEach((value, key) => metadata.set(key, value));
         const request = isMessage(input, method.input) ? input : create(method.input, input);
-        const call = next().makeUnaryRequest(
+        const replica = next();
+        replica.calls++;
+        const call = replica.client.makeUnaryRequest(
           `/${method.parent.typeName}/${method.name}`,
           (message: MessageShape<DescMessage>) => Buffer.from(toBinary(method.input as DescMessage, message)),
           (bytes: Buffer) => fromBinary(method.output, bytes),
@@ -88,6 +91,7 @@ export function openCaller(options: CallerOptions): Caller {
           metadata,
           { deadline: Date.now() + (timeoutMs ?? 10_000) },
           (error, message) => {
+            replica.calls--;
             if (error || !message) reject(asConnectError(error));
             else {
               const empty = new Headers();
@@ -108,10 +112,12 @@ export function openCaller(options: CallerOptions): Caller {
 
 function asConnectError(error: ServiceError | null): ConnectError {
   if (!error) return new ConnectError('empty answer', Code.Internal);
-  const details = error.metadata?.get('grpc-status-details-bin')[0];
+  const details = error.metadata.get('grpc-status-details-bin')[0];
   const status = details instanceof Buffer ? fromBinary(StatusSchema, details) : undefined;
   // The message of the header is percent-encoded, and grpc-js leaves commas so ("100%2C not 7"); the status has it as it was written.
-  const known = new ConnectError(status?.message || error.details || error.message, error.code as number as Code);
+  // Both count as the gRPC specification does.
+  const code: unknown = error.code;
+  const known = new ConnectError(error.details || error.message, code as Code);
   if (status) {
     for (const any of status.details) {
       known.details.push({ type: any.typeUrl.slice(any.typeUrl.lastIndexOf('/') + 1), value: any.value });

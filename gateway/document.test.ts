@@ -1,0 +1,113 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { contractOf, type Contract } from '../test/contract.ts';
+import { startAlone, type Alone } from '../test/alone.ts';
+
+let alone: Alone;
+let contract: Contract;
+
+beforeAll(async () => {
+  alone = await startAlone();
+  contract = contractOf(await (await fetch(`${alone.url}/openapi.json`)).json());
+});
+afterAll(() => alone.stop());
+
+describe('the OpenAPI document', () => {
+  test('has no fault that a linter finds', async () => {
+    // Health, figures and this document have no refusals of their own.
+    const config = await createConfig({ extends: ['recommended-strict'], rules: { 'operation-4xx-response': 'off' } });
+    const faults = await lintFromString({ source: JSON.stringify(contract.document), absoluteRef: '/openapi.json', config });
+    expect(faults.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([]);
+    expect(contract.document.openapi).toMatch(/^3\.1\./);
+  });
+
+  test('has every route that the specification and its decisions name', () => {
+    expect(contract.operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
+      [
+        'POST /v1/auth/register',
+        'POST /v1/auth/login',
+        'POST /v1/auth/refresh',
+        'POST /v1/auth/logout',
+        'GET /v1/user',
+        'GET /v1/tenants',
+        'POST /v1/tenants',
+        'GET /v1/tenants/{tenant_id}/api-keys',
+        'POST /v1/tenants/{tenant_id}/api-keys',
+        'DELETE /v1/tenants/{tenant_id}/api-keys/{key_id}',
+        'POST /v1/tenants/{tenant_id}/api-keys/{key_id}/rotate',
+        'POST /v1/tenants/{slug}/accounts/setup',
+        'GET /v1/tenants/{slug}/accounts/hierarchy',
+        'GET /v1/tenants/{slug}/accounts',
+        'POST /v1/tenants/{slug}/accounts',
+        'GET /v1/tenants/{slug}/accounts/code/{account_code}',
+        'PATCH /v1/tenants/{slug}/accounts/code/{account_code}',
+        'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
+        'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/history',
+        'GET /v1/tenants/{slug}/transactions',
+        'POST /v1/tenants/{slug}/transactions',
+        'POST /v1/tenants/{slug}/transactions/double-entry',
+        'GET /v1/tenants/{slug}/transactions/{transaction_id}',
+        'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
+        'GET /v1/tenants/{slug}/events',
+        'GET /healthz',
+        'GET /readyz',
+        'GET /metrics',
+        'GET /.well-known/jwks.json',
+        'GET /openapi.json',
+      ].sort(),
+    );
+  });
+
+  test('shows an example of every request and every answer, and each fits its schema', () => {
+    const faults: string[] = [];
+    const check = (place: string, pointer: string[], media: any) => {
+      const examples = media.example === undefined ? Object.values<any>(media.examples ?? {}).map(({ value }) => value) : [media.example];
+      if (examples.length === 0) faults.push(`${place}: no example`);
+      const at = [...pointer, 'schema'].map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
+      for (const example of examples) faults.push(...contract.fits(`/${at}`, example).map((fault) => `${place}: ${fault}`));
+    };
+    for (const { method, path, definition } of contract.operations) {
+      const place = ['paths', path, method.toLowerCase()];
+      const named = `${method} ${path}`;
+      for (const [type, media] of Object.entries(definition.requestBody?.content ?? {})) {
+        check(named, [...place, 'requestBody', 'content', type], media);
+      }
+      for (const [status, answer] of Object.entries<any>(definition.responses)) {
+        for (const [type, media] of Object.entries(answer.content)) {
+          check(`${named} ${status}`, [...place, 'responses', status, 'content', type], media);
+        }
+      }
+      for (const parameter of definition.parameters ?? []) {
+        if (parameter.example === undefined && parameter.schema.default === undefined)
+          faults.push(`${named}: no example of ${parameter.name}`);
+      }
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test('documents the headers of every answer', () => {
+    const bare = contract.operations.flatMap(({ id, definition }) =>
+      Object.entries<any>(definition.responses)
+        .filter(
+          ([status, answer]) =>
+            !answer.headers['X-Request-Id'] || (status === '503' && id !== 'getReadiness' && !answer.headers['Retry-After']),
+        )
+        .map(([status]) => `${id} ${status}`),
+    );
+    expect(bare).toEqual([]);
+  });
+});
+
+describe('/docs', () => {
+  test('is read without any other server', async () => {
+    const page = await fetch(`${alone.url}/docs`);
+    const html = await page.text();
+    expect(page.status).toBe(200);
+    expect(html).not.toMatch(/(src|href)="https?:/);
+    const script = /<script src="([^"]+)"/.exec(html)?.[1];
+    const answer = await fetch(new URL(script ?? '', page.url));
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-type')).toContain('javascript');
+    expect((await answer.text()).length).toBeGreaterThan(100_000);
+    expect(html).toContain('/openapi.json');
+  });
+});

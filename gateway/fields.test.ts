@@ -1,0 +1,330 @@
+import { checkedRest, readContract } from '../test/contract.ts';
+import { startHouse, type House, type Tenant } from '../test/house.ts';
+
+let house: House;
+let rest: House['rest'];
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  house = await startHouse();
+  rest = checkedRest(house, await readContract(house.url));
+  tenant = await house.tenant();
+  key = await house.apiKey(tenant);
+  await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+});
+afterAll(() => house.stop());
+
+type Body = Record<string, unknown>;
+let count = 0;
+const unique = () => `x${process.pid}n${(count += 1)}`;
+const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
+
+/** Where each body goes, and one that is sound. */
+const routes: Record<string, { method: string; path: () => string; by: 'nobody' | 'user' | 'key'; sound: () => Body }> = {
+  register: {
+    method: 'POST',
+    path: () => '/v1/auth/register',
+    by: 'nobody',
+    sound: () => ({ email: `${unique()}@example.com`, password: 'correct horse', first_name: 'Ada', last_name: 'L' }),
+  },
+  login: {
+    method: 'POST',
+    path: () => '/v1/auth/login',
+    by: 'nobody',
+    sound: () => ({ email: `${unique()}@example.com`, password: 'wrong' }),
+  },
+  refresh: { method: 'POST', path: () => '/v1/auth/refresh', by: 'nobody', sound: () => ({ refresh_token: 'x' }) },
+  logout: { method: 'POST', path: () => '/v1/auth/logout', by: 'nobody', sound: () => ({ refresh_token: 'x' }) },
+  tenant: {
+    method: 'POST',
+    path: () => '/v1/tenants',
+    by: 'user',
+    sound: () => ({ name: 'Acme', slug: unique(), business_type: 'wallet' }),
+  },
+  apiKey: {
+    method: 'POST',
+    path: () => `/v1/tenants/${tenant.id}/api-keys`,
+    by: 'user',
+    sound: () => ({ name: 'k', scopes: ['accounts:read'] }),
+  },
+  setup: { method: 'POST', path: () => `/v1/tenants/${tenant.slug}/accounts/setup`, by: 'key', sound: () => ({ business_type: 'wallet' }) },
+  account: {
+    method: 'POST',
+    path: () => `/v1/tenants/${tenant.slug}/accounts`,
+    by: 'key',
+    sound: () => ({ account_code: unique(), name: 'A', type: 'asset' }),
+  },
+  change: { method: 'PATCH', path: () => `/v1/tenants/${tenant.slug}/accounts/code/MARKETING`, by: 'key', sound: () => ({}) },
+  single: { method: 'POST', path: () => `/v1/tenants/${tenant.slug}/transactions`, by: 'key', sound: () => ({ ...line }) },
+  double: {
+    method: 'POST',
+    path: () => `/v1/tenants/${tenant.slug}/transactions/double-entry`,
+    by: 'key',
+    sound: () => ({ entries: [line, { ...line, side: 'credit' }] }),
+  },
+};
+
+const send = (route: string, change: Body) => {
+  const { method, path, by, sound } = routes[route]!;
+  const credential = by === 'nobody' ? {} : { key: by === 'user' ? tenant.owner.token : key };
+  return rest(method, path(), { ...credential, body: { ...sound(), ...change } });
+};
+
+const nested = (depth: number): Body => (depth === 1 ? {} : { a: nested(depth - 1) });
+const smile = '\u{1f600}';
+
+/** Route, field, values, and the tag that each of them gets; `ok`: none. */
+const cases: [string, string, string, unknown[]][] = [
+  ['register', 'email', 'required', [undefined, null, '']],
+  ['register', 'email', 'type', [5, {}, [], true]],
+  ['register', 'email', 'email', ['x', 'a@b', '@b.cd', 'a@', 'a b@c.de', 'a@b..cd', 'a@-b.cd', '.a@b.cd', 'a@b@c.de', 'a\u0007@b.cd']],
+  ['register', 'email', 'max', [`${'a'.repeat(243)}@example.com`]],
+  ['register', 'email', 'unicode', ['a\0@example.com', 'a\ud800@example.com']],
+  ['register', 'email', 'ok', [`a.b+c-${process.pid}@sub.example.co`, `\u00fcn\u00efcode${process.pid}@ex\u00e4mple.com`]],
+  ['register', 'password', 'required', [undefined, null, '']],
+  ['register', 'password', 'type', [12345678]],
+  ['register', 'password', 'min', ['1234567', smile.repeat(7)]],
+  ['register', 'password', 'max', ['x'.repeat(129), smile.repeat(129)]],
+  ['register', 'password', 'unicode', ['12345678\0']],
+  ['register', 'password', 'ok', ['12345678', smile.repeat(8), smile.repeat(128)]],
+  ['register', 'first_name', 'required', [undefined, '']],
+  ['register', 'first_name', 'max', ['x'.repeat(256)]],
+  ['register', 'last_name', 'ok', [smile.repeat(255)]],
+  ['login', 'password', 'required', [undefined, '', null]],
+  ['login', 'password', 'ok', ['x']],
+  ['login', 'email', 'email', ['x']],
+  ['refresh', 'refresh_token', 'required', [undefined, '']],
+  ['logout', 'refresh_token', 'type', [5]],
+  ['tenant', 'slug', 'required', [undefined, null, '']],
+  ['tenant', 'slug', 'slug', ['ab', 'A-b', 'a_b', '-ab', 'ab-', 'a--b', 'a b', 'x'.repeat(64), 'ab\n']],
+  ['tenant', 'slug', 'ok', [`a-1-${process.pid}`, `${process.pid}${'x'.repeat(63)}`.slice(0, 63)]],
+  ['tenant', 'name', 'max', ['x'.repeat(256)]],
+  ['tenant', 'business_type', 'oneof', ['bank', 'Wallet']],
+  ['tenant', 'business_type', 'required', ['', null]],
+  ['tenant', 'description', 'max', ['x'.repeat(1001)]],
+  ['tenant', 'description', 'ok', ['', null, smile.repeat(1000)]],
+  ['apiKey', 'scopes', 'required', [undefined, null]],
+  ['apiKey', 'scopes', 'type', ['accounts:read', {}]],
+  ['apiKey', 'scopes', 'min', [[]]],
+  ['apiKey', 'scopes', 'max', [Array(101).fill('accounts:read')]],
+  ['apiKey', 'scopes', 'ok', [['accounts:read', 'accounts:read']]],
+  ['apiKey', 'scopes[0]', 'oneof', [['everything']]],
+  ['apiKey', 'scopes[1]', 'required', [['accounts:read', null]]],
+  ['apiKey', 'scopes[1]', 'type', [['accounts:read', 5]]],
+  ['apiKey', 'expires_at', 'datetime', ['x', '2099-01-01', '2099-02-30T00:00:00Z', '2099-01-01T25:00:00Z', '2099-01-01T00:00:00', '']],
+  ['apiKey', 'expires_at', 'gt', ['2020-01-01T00:00:00Z']],
+  ['apiKey', 'expires_at', 'ok', ['2099-01-01T00:00:00Z', '2099-01-01T00:00:00.123+02:00', null]],
+  ['setup', 'business_type', 'required', [undefined, null, '']],
+  ['setup', 'business_type', 'oneof', ['bank']],
+  ['account', 'account_code', 'required', [undefined, null, '']],
+  ['account', 'account_code', 'code', ['a b', '-a', '.a', 'x'.repeat(65), 'caf\u00e9', 'a\n']],
+  ['account', 'account_code', 'ok', [`A1._:-${process.pid}`, `${process.pid}${'x'.repeat(64)}`.slice(0, 64)]],
+  ['account', 'name', 'required', ['']],
+  ['account', 'type', 'oneof', ['income', 'Asset']],
+  ['account', 'normal_balance', 'oneof', ['left', '']],
+  ['account', 'normal_balance', 'ok', ['credit', null]],
+  ['account', 'currency', 'oneof', ['usd', 'JPY', '']],
+  ['account', 'parent_code', 'code', ['-', '']],
+  ['account', 'is_group', 'type', ['true', 1]],
+  ['account', 'allow_negative', 'type', ['no', 0]],
+  ['account', 'allow_negative', 'ok', [false, null]],
+  ['account', 'metadata', 'type', [[], 'x', 5, false]],
+  ['account', 'metadata', 'max', [nested(11), { a: 'x'.repeat(16_377) }]],
+  ['account', 'metadata', 'unicode', [{ a: ['\0'] }, { '\0': 1 }, { a: { b: '\udc00' } }]],
+  ['account', 'metadata', 'ok', [nested(10), { a: 'x'.repeat(16_376) }, null, { a: smile }]],
+  ['change', 'account_code', 'immutable', ['X', 5]],
+  ['change', 'type', 'immutable', ['asset']],
+  ['change', 'normal_balance', 'immutable', ['debit']],
+  ['change', 'currency', 'immutable', ['USD', '']],
+  ['change', 'parent_code', 'immutable', ['REVENUE']],
+  ['change', 'is_group', 'immutable', [true, false]],
+  ['change', 'currency', 'ok', [null]],
+  ['change', 'name', 'min', ['']],
+  ['change', 'name', 'ok', [null, 'Marketing']],
+  ['change', 'description', 'ok', ['', null, 'Ads']],
+  ['change', 'status', 'oneof', ['open', '']],
+  ['change', 'version', 'min', [0, -1]],
+  ['change', 'version', 'type', ['1', 1.5, true]],
+  ['single', 'amount', 'required', [undefined, null, '']],
+  ['single', 'amount', 'type', [100, 1.5, true]],
+  ['single', 'amount', 'decimal', ['-1', '+1', '1.234', '1e3', ' 1', '1 ', '1.', '.5', '1,00', '12345678901234', '\uff11', '0x10', 'NaN']],
+  ['single', 'amount', 'gt', ['0', '0.0', '0.00', '0000']],
+  ['single', 'amount', 'ok', ['0.01', '1', '1.5', '0001.50', '9999999999999.99']],
+  ['single', 'side', 'oneof', ['DEBIT', 'left']],
+  ['single', 'currency', 'oneof', ['JPY', 'usd']],
+  ['single', 'account_code', 'code', ['a b']],
+  ['single', 'idempotency_key', 'min', ['']],
+  ['single', 'idempotency_key', 'max', ['x'.repeat(256)]],
+  ['single', 'idempotency_key', 'ok', [smile.repeat(255), ' ', null]],
+  ['single', 'description', 'max', ['x'.repeat(1001)]],
+  ['single', 'description', 'ok', ['', null, smile.repeat(1000)]],
+  ['single', 'reference', 'max', ['x'.repeat(256)]],
+  ['single', 'reference', 'unicode', ['a\0b', '\ud83d']],
+  ['single', 'reference', 'ok', ['', null, 'x'.repeat(255)]],
+  ['double', 'entries', 'required', [undefined, null]],
+  ['double', 'entries', 'type', ['x', {}]],
+  ['double', 'entries', 'min', [[], [line]]],
+  ['double', 'entries', 'max', [Array(201).fill(line)]],
+  ['double', 'entries', 'ok', [Array.from({ length: 200 }, (_, index) => ({ ...line, side: index % 2 === 0 ? 'debit' : 'credit' }))]],
+  ['double', 'entries[0]', 'required', [[null, line]]],
+  [
+    'double',
+    'entries[1]',
+    'type',
+    [
+      [line, 'x'],
+      [line, []],
+    ],
+  ],
+  ['double', 'entries[1].amount', 'gt', [[line, { ...line, amount: '0' }]]],
+  ['double', 'entries[1].side', 'required', [[line, { ...line, side: undefined }]]],
+];
+
+describe('the fields of bodies', () => {
+  test.each(cases)('%s %s: %s', async (route, field, tag, values) => {
+    for (const value of values) {
+      const top = field.replace(/[.[].*$/, '');
+      const { status, body } = await send(route, { [top]: value });
+      const shown = JSON.stringify(value)?.slice(0, 80);
+      if (tag === 'ok') expect([shown, body.code === 'validation_failed' ? body.details : 'ok']).toEqual([shown, 'ok']);
+      else
+        expect([shown, status, body.code, body.details?.field, body.details?.tag]).toEqual([shown, 400, 'validation_failed', field, tag]);
+    }
+  });
+
+  test('numbers that a double can not hold are refused where numbers may be, and small ones of any form are not', async () => {
+    const post = (text: string) =>
+      rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
+    for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {
+      const { body } = await post(`"metadata":{"a":[${number}]}`);
+      expect([number, body.details?.field, body.details?.tag]).toEqual([number, 'metadata', 'number']);
+      expect((await post(`"unknown":${number}`)).status).toBe(201);
+      expect((await post(`"metadata":{"a":"[${number}"}`)).status).toBe(201);
+    }
+    for (const number of ['1.10', '1E5', '1e-7', '9007199254740992', '12345678901234567000', '-0', '0.1']) {
+      const { status, body } = await post(`"metadata":{"a":${number}}`);
+      expect([number, status, body.data.transaction.metadata.a]).toEqual([number, 201, Number(number) || 0]);
+    }
+    const { body } = await post('"amount":12345678901234567890');
+    expect([body.details.field, body.details.tag]).toEqual(['amount', 'type']);
+    const patch = await rest('PATCH', `/v1/tenants/${tenant.slug}/accounts/code/MARKETING`, {
+      key,
+      body: '{"version":98765432109876543210}',
+    });
+    expect(patch.body.details).toMatchObject({ field: 'version', tag: 'number' });
+  });
+
+  test('all faults are listed, one a field, in the order of the schema, at most 20', async () => {
+    const { body } = await send('double', {
+      metadata: [],
+      reference: 5,
+      idempotency_key: 'x'.repeat(300),
+      entries: [{ currency: 'JPY' }, { ...line, amount: '' }],
+      description: '\0',
+    });
+    expect(body.errors.map(({ field, tag }: any) => `${field} ${tag}`)).toEqual([
+      'idempotency_key max',
+      'description unicode',
+      'reference type',
+      'entries[0].account_code required',
+      'entries[0].amount required',
+      'entries[0].side required',
+      'entries[0].currency oneof',
+      'entries[1].amount required',
+      'metadata type',
+    ]);
+    const first = body.errors[0];
+    expect(body.details).toEqual({ field: first.field, tag: first.tag, value: first.value });
+    for (const { field, message } of body.errors) expect(message.startsWith(`${field} `)).toBe(true);
+    const many = await send('double', { entries: Array(200).fill({}) });
+    expect(many.body.errors).toHaveLength(20);
+  });
+
+  test('what was sent comes back, cut where it is long; a secret never does', async () => {
+    expect((await send('single', { side: 'left' })).body.details.value).toBe('left');
+    expect((await send('single', { amount: 100 })).body.details.value).toBe(100);
+    expect((await send('single', { side: ['debit'] })).body.details.value).toEqual(['debit']);
+    expect((await send('single', { account_code: 'a b'.repeat(1000) })).body.details.value).toHaveLength(1001);
+    const secret = 'hunter2';
+    for (const [route, field] of [
+      ['register', 'password'],
+      ['refresh', 'refresh_token'],
+      ['logout', 'refresh_token'],
+    ] as const) {
+      const { body } = await send(route, { [field]: route === 'register' ? secret : [secret], first_name: '' });
+      expect(JSON.stringify(body)).not.toContain(secret);
+      expect(body.details).toMatchObject({ field, value: '' });
+    }
+  });
+
+  test('a million wrong items cost no more than a few', async () => {
+    const began = process.hrtime.bigint();
+    const { status, body } = await send('double', { entries: Array(300_000).fill(0) });
+    expect([status, body.details.tag]).toEqual([400, 'max']);
+    expect(JSON.stringify(body).length).toBeLessThan(30_000);
+    expect(Number(process.hrtime.bigint() - began) / 1e6).toBeLessThan(5_000);
+  });
+});
+
+describe('the parameters of queries', () => {
+  const path = (rest: string) => `/v1/tenants/${tenant.slug}/${rest}`;
+  test.each([
+    ['transactions?limit=0', 'limit', 'min'],
+    ['transactions?limit=-1', 'limit', 'min'],
+    ['transactions?limit=101', 'limit', 'max'],
+    ['transactions?limit=x', 'limit', 'type'],
+    ['transactions?limit=1.5', 'limit', 'type'],
+    ['transactions?limit=0x10', 'limit', 'type'],
+    ['transactions?limit=1&limit=2', 'limit', 'type'],
+    ['transactions?limit=99999999999999999999', 'limit', 'type'],
+    ['transactions?currency=JPY', 'currency', 'oneof'],
+    ['transactions?account_code=-', 'account_code', 'code'],
+    ['transactions?reference=a%00b', 'reference', 'unicode'],
+    [`transactions?reference=${'x'.repeat(256)}`, 'reference', 'max'],
+    ['transactions?start_date=2030-1-1', 'start_date', 'datetime'],
+    ['transactions?start_date=2030-02-30', 'start_date', 'datetime'],
+    ['transactions?end_date=2030-01-01T00:00:00Z', 'end_date', 'datetime'],
+    ['transactions?cursor=nonsense', 'cursor', 'id'],
+    [`transactions?cursor=${'x'.repeat(600)}`, 'cursor', 'max'],
+    ['accounts?type=income', 'type', 'oneof'],
+    ['accounts?status=open', 'status', 'oneof'],
+    ['accounts?parent_code=a%20b', 'parent_code', 'code'],
+    ['accounts?cursor=nonsense', 'cursor', 'id'],
+    ['accounts/hierarchy?include=children', 'include', 'oneof'],
+    ['accounts/code/TECHNOLOGY/balance', 'currency', 'required'],
+    ['accounts/code/TECHNOLOGY/balance?currency=', 'currency', 'required'],
+    ['accounts/code/TECHNOLOGY/balance?currency=usd', 'currency', 'oneof'],
+    ['accounts/code/TECHNOLOGY/balance/history?currency=USD&cursor=nonsense', 'cursor', 'id'],
+    ['events?after_sequence=-1', 'after_sequence', 'min'],
+    ['events?after_sequence=x', 'after_sequence', 'type'],
+    ['events?limit=200', 'limit', 'max'],
+  ])('%s: %s %s', async (query, field, tag) => {
+    const { status, body } = await rest('GET', path(query), { key });
+    expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
+  });
+
+  test('those of users are checked, too', async () => {
+    for (const list of ['/v1/tenants', `/v1/tenants/${tenant.id}/api-keys`]) {
+      for (const [query, tag] of [
+        ['limit=0', 'min'],
+        ['limit=101', 'max'],
+        ['cursor=nonsense', 'id'],
+      ]) {
+        const { status, body } = await rest('GET', `${list}?${query}`, { key: tenant.owner.token });
+        expect([list, query, status, body.details?.tag]).toEqual([list, query, 400, tag]);
+      }
+    }
+  });
+
+  test('empty and unknown ones are ignored', async () => {
+    for (const query of [
+      'transactions?limit=&currency=&cursor=&start_date=&x=1',
+      'accounts?type=&status=',
+      'events?after_sequence=',
+      'accounts/hierarchy?include=',
+    ]) {
+      expect((await rest('GET', path(query), { key })).status).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,316 @@
+import { connect } from 'node:net';
+import { startAlone, type Alone } from '../test/alone.ts';
+
+// Services are away: a request that passes every check is answered 503 `unavailable`.
+let alone: Alone;
+beforeAll(async () => {
+  alone = await startAlone({ CORS_ORIGINS: 'https://app.example.com' });
+});
+afterAll(() => alone.stop());
+
+const user = { email: 'ada@example.com', password: 'correct horse', first_name: 'Ada', last_name: 'Lovelace' };
+
+/** Sends bytes as they are; answers everything that comes back until the server closes or `enough` says so. */
+function raw(text: string | Buffer, enough: (received: string) => boolean = () => false): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let received = '';
+    const socket = connect(alone.port, '127.0.0.1', () => socket.write(text));
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+      if (enough(received)) socket.end();
+    });
+    socket.on('close', () => resolve(received));
+    socket.on('error', reject);
+  });
+}
+
+const lastAnswer = (received: string) => {
+  const [head = '', body = ''] = received.slice(received.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n');
+  return { status: Number(head.slice(9, 12)), head: head.toLowerCase(), body: body === '' ? undefined : JSON.parse(body) };
+};
+
+const post = async (body: string | Buffer, headers: Record<string, string> = { 'content-type': 'application/json' }) => {
+  const answer = await fetch(`${alone.url}/v1/auth/register`, { method: 'POST', body, headers });
+  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as any };
+};
+
+describe('paths and methods', () => {
+  const statusOf = async (path: string, method = 'GET') => (await fetch(alone.url + path, { method })).status;
+
+  test('an unknown path is 404, also with a body that is no JSON', async () => {
+    const answer = await fetch(`${alone.url}/v1/nothing`, { method: 'POST', body: '{', headers: { 'content-type': 'text/plain' } });
+    expect(answer.status).toBe(404);
+    expect(await answer.json()).toMatchObject({ success: false, error: 'route not found', code: 'route_not_found' });
+  });
+
+  test.each(['/v1/%zz', '/v1/tenants/%E0%A4%A/accounts', '/%', '/v1/tenants/a%/accounts/code/%ff/balance'])(
+    'a path that can not be decoded is answered in the envelope: %s',
+    async (path) => {
+      const { status, body } = lastAnswer(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
+      expect([404, 400, 401]).toContain(status);
+      expect(body).toMatchObject({ success: false, request_id: expect.any(String) });
+    },
+  );
+
+  test('a very long parameter reaches its route and is judged there in its turn', async () => {
+    expect(await statusOf(`/v1/tenants/${'a'.repeat(3000)}/accounts`)).toBe(401);
+  });
+
+  test('one trailing slash is accepted, two are not, and case matters', async () => {
+    expect(await statusOf('/v1/user/')).toBe(401);
+    expect(await statusOf('/v1/user//')).toBe(404);
+    expect(await statusOf('/V1/user')).toBe(404);
+    expect(await statusOf('/v1/User')).toBe(404);
+  });
+
+  test('a wrong method is 405 and names the right ones, before credential and body', async () => {
+    for (const [path, method, allow] of [
+      ['/v1/auth/login', 'GET', 'POST'],
+      ['/v1/user', 'POST', 'GET, HEAD'],
+      ['/v1/tenants', 'DELETE', 'GET, HEAD, POST'],
+      ['/v1/tenants/acme/transactions/double-entry', 'GET', 'POST'],
+      ['/v1/tenants/acme/accounts/code/X', 'PUT', 'GET, HEAD, PATCH'],
+      ['/healthz', 'POST', 'GET, HEAD'],
+    ] as const) {
+      const answer = await fetch(alone.url + path, {
+        method,
+        ...(method === 'POST' && { body: '{', headers: { 'content-type': 'text/x' } }),
+      });
+      expect([path, answer.status, answer.headers.get('allow')]).toEqual([path, 405, allow]);
+      expect(await answer.json()).toMatchObject({ success: false, code: 'method_not_allowed' });
+    }
+    for (const method of ['PROPFIND', 'TRACE', 'QUERY', 'LINK']) {
+      const { status, body } = lastAnswer(await raw(`${method} /v1/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
+      expect([method, status, body.code]).toEqual([method, 405, 'method_not_allowed']);
+    }
+  });
+
+  test('HEAD answers the headers of GET without its body', async () => {
+    for (const path of ['/healthz', '/openapi.json', '/v1/user', '/v1/nothing']) {
+      const get = await fetch(alone.url + path);
+      const body = await get.text();
+      const head = await fetch(alone.url + path, { method: 'HEAD' });
+      expect([path, head.status]).toEqual([path, get.status]);
+      expect(await head.text()).toBe('');
+      expect(head.headers.get('content-type')).toBe(get.headers.get('content-type'));
+      expect(Math.abs(Number(head.headers.get('content-length')) - Buffer.byteLength(body))).toBeLessThan(2);
+    }
+  });
+});
+
+describe('request ids', () => {
+  test('a sane one comes back, another is replaced', async () => {
+    for (const id of ['req-1', 'A.b_c-9', 'x'.repeat(128)]) {
+      const answer = await fetch(`${alone.url}/v1/user`, { headers: { 'x-request-id': id } });
+      expect(answer.headers.get('x-request-id')).toBe(id);
+      expect(await answer.json()).toMatchObject({ request_id: id });
+    }
+    for (const id of ['', 'a b', 'x'.repeat(129), 'a"b', 'é']) {
+      const answer = await fetch(`${alone.url}/v1/user`, { headers: { 'x-request-id': id } });
+      expect(answer.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{16,128}$/);
+      expect(answer.headers.get('x-request-id')).not.toBe(id);
+    }
+  });
+});
+
+describe('bodies', () => {
+  test('a sound one passes', async () => {
+    expect(await post(JSON.stringify(user))).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+  });
+
+  test('no body, an empty one and null are all a body without fields', async () => {
+    for (const [body, headers] of [
+      ['', { 'content-type': 'application/json' }],
+      ['', {}],
+      ['', { 'content-type': 'text/plain' }],
+      ['null', { 'content-type': 'application/json' }],
+      ['{}', { 'content-type': 'application/json' }],
+    ] as const) {
+      const answer = await post(body, headers);
+      expect(answer.status).toBe(400);
+      expect(answer.body.errors.map(({ field, tag }: any) => `${field} ${tag}`)).toEqual([
+        'email required',
+        'password required',
+        'first_name required',
+        'last_name required',
+      ]);
+    }
+  });
+
+  test.each([
+    '{',
+    '{"a":1}x',
+    "{'a':1}",
+    '{"a":NaN}',
+    'undefined',
+    '{"a":"\u0001"}',
+    '{"__proto__":{"x":1}}',
+    '{"email":"a@b.cd","metadata":{"__proto__":null}}',
+    '{"\\u005f_proto__":1}',
+    '{"constructor":{"prototype":{}}}',
+    '[[[[',
+  ])('%s is no JSON', async (body) => {
+    const answer = await post(body);
+    expect(answer).toMatchObject({ status: 400, body: { success: false, error: 'invalid JSON payload', code: 'invalid_json' } });
+  });
+
+  test('bytes that are no UTF-8 are no JSON', async () => {
+    expect(await post(Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]))).toMatchObject({
+      status: 400,
+      body: { code: 'invalid_json' },
+    });
+  });
+
+  test('a body that is no object says so, and repeats nothing where it could be a secret', async () => {
+    for (const body of ['[]', '"hunter22"', '5', 'true']) {
+      expect((await post(body)).body).toMatchObject({ details: { field: 'body', tag: 'type', value: '' } });
+    }
+  });
+
+  test('of a key given twice the last counts', async () => {
+    const twice = (first: string, last: string) =>
+      `{"email":"${first}","email":"${last}","password":"correct horse","first_name":"A","last_name":"L"}`;
+    expect((await post(twice('bad', 'ada@example.com'))).status).toBe(503);
+    expect((await post(twice('ada@example.com', 'bad'))).body.details).toEqual({ field: 'email', tag: 'email', value: 'bad' });
+  });
+
+  test('nesting as deep as a body can be harms nobody', async () => {
+    const deep = `{"email":${'['.repeat(300_000)}${']'.repeat(300_000)},"x":1e400}`;
+    expect((await post(deep)).status).toBe(400);
+    const ignored = JSON.stringify(user).replace('}', `,"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}`);
+    expect((await post(ignored)).status).toBe(503);
+  });
+
+  test('the media type must be JSON in UTF-8, whatever its other parameters', async () => {
+    for (const type of [
+      'application/json',
+      'Application/JSON',
+      'application/json; charset=utf-8',
+      'application/json;charset="UTF-8"',
+      'application/json; v=2',
+    ]) {
+      expect([type, (await post(JSON.stringify(user), { 'content-type': type })).status]).toEqual([type, 503]);
+    }
+    for (const type of [
+      'text/plain',
+      'application/xml',
+      'application/json; charset=latin1',
+      'application/jsonx',
+      'application/problem+json',
+      'json',
+      ';;',
+    ]) {
+      const answer = await post(JSON.stringify(user), { 'content-type': type });
+      expect([type, answer.status, answer.body.code]).toEqual([type, 415, 'unsupported_media_type']);
+    }
+    const untyped = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
+    expect(lastAnswer(await raw(untyped))).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
+    expect((await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status).toBe(415);
+  });
+
+  test('more than 1 MiB is refused by its announced length, before any of it has come, whatever its type', async () => {
+    for (const type of ['application/json', 'text/plain', ';;']) {
+      const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nContent-Length: 1048577\r\n\r\n`;
+      expect(lastAnswer(await raw(head, (received) => received.includes('}')))).toMatchObject({
+        status: 413,
+        body: { code: 'payload_too_large' },
+      });
+    }
+  });
+
+  test('more than 1 MiB in chunks is refused while it comes', async () => {
+    const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
+    const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    const { status, body } = lastAnswer(await raw(head + chunk.repeat(17), (received) => received.includes('}')));
+    expect([status, body.code]).toEqual([413, 'payload_too_large']);
+  });
+
+  test('exactly 1 MiB is read', async () => {
+    const text = JSON.stringify(user);
+    expect((await post(text + ' '.repeat(1_048_576 - text.length))).status).toBe(503);
+  });
+
+  test('a connection lives on after a body that was no JSON', async () => {
+    const bad = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{`;
+    const next = `GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    const received = await raw(bad + next);
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 400', 'HTTP/1.1 200']);
+  });
+});
+
+describe('what is not HTTP', () => {
+  test.each([
+    ['no request line', 'GARBAGE\r\n\r\n', 400, 'malformed_request'],
+    ['a header without a colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'malformed_request'],
+    ['two lengths', 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{', 400, 'malformed_request'],
+    [
+      'length and chunks',
+      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+      'malformed_request',
+    ],
+    ['headers without end', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
+    ['a path without end', `GET /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431, 'headers_too_large'],
+  ])('%s is answered in the envelope, and the connection ends', async (_name, text, status, code) => {
+    const answer = lastAnswer(await raw(text));
+    expect(answer).toMatchObject({ status, body: { success: false, code, request_id: expect.any(String) } });
+    expect(answer.head).toContain('content-type: application/json');
+    expect(answer.head).toContain('x-request-id: ');
+  });
+
+  test('a request without Host, and one that expects something, are answered like any other', async () => {
+    expect(lastAnswer(await raw('GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
+    const expects = 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: a-miracle\r\nConnection: close\r\n\r\n';
+    expect(lastAnswer(await raw(expects)).status).toBe(200);
+  });
+});
+
+describe('without its services', () => {
+  test('the gateway lives, is not ready, and says what is missing', async () => {
+    expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
+    const ready = await fetch(`${alone.url}/readyz`);
+    expect(ready.status).toBe(503);
+    expect(await ready.json()).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'unavailable' } });
+  });
+
+  test('nobody is told yes or no on a credential that can not be checked, and garbage is still garbage', async () => {
+    const key = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_0000000000000000000000000000000000000000000';
+    const get = async (path: string, credential: string) => {
+      const answer = await fetch(alone.url + path, { headers: { authorization: credential } });
+      return { status: answer.status, retry: answer.headers.get('retry-after'), code: ((await answer.json()) as any).code };
+    };
+    expect(await get('/v1/user', 'Bearer eyJhbGciOiJFZERTQSJ9.e30.c2ln')).toEqual({ status: 503, retry: '1', code: 'unavailable' });
+    expect(await get('/v1/tenants/acme/accounts', `Bearer ${key}1LY7VK`)).toMatchObject({ status: 401, code: 'unauthenticated' });
+    expect(await get('/v1/tenants/acme/accounts', 'Bearer x')).toMatchObject({ status: 401 });
+    expect(await get('/v1/tenants/acme/accounts', 'Basic eDp5')).toMatchObject({ status: 401 });
+    expect((await fetch(`${alone.url}/.well-known/jwks.json`)).status).toBe(503);
+  });
+
+  test('figures are served', async () => {
+    const text = await (await fetch(`${alone.url}/metrics`)).text();
+    expect(text).toMatch(/http_requests_total\{[^}]*route="\/healthz"[^}]*status="200"[^}]*\} [1-9]/);
+    expect(text).toMatch(/http_request_seconds_bucket\{[^}]*le="\+Inf"[^}]*\} [1-9]/);
+    expect(text).toContain('http_requests_in_flight');
+  });
+});
+
+describe('browsers of other origins', () => {
+  test('may call where they are listed, preflight included', async () => {
+    const preflight = await fetch(`${alone.url}/v1/tenants/acme/transactions`, {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://app.example.com',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization',
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get('access-control-allow-origin')).toBe('https://app.example.com');
+    const answer = await fetch(`${alone.url}/v1/user`, { headers: { origin: 'https://app.example.com' } });
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('https://app.example.com');
+    expect(answer.headers.get('access-control-expose-headers')).toContain('X-Request-Id');
+    const other = await fetch(`${alone.url}/v1/user`, { headers: { origin: 'https://evil.example.com' } });
+    expect(other.headers.get('access-control-allow-origin')).toBeNull();
+  });
+});

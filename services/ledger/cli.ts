@@ -1,0 +1,61 @@
+// The operator's commands: `verify [--tenant ID]` and `rebuild [--tenant ID] [--check]`. Run as the database's owner.
+import { parseArgs } from 'node:util';
+import { toUuid } from '../platform/ids.ts';
+import { BadSetting, Settings } from '../platform/settings.ts';
+import { openOperator } from './operator.ts';
+import { rebuild } from './rebuild.ts';
+import { verify } from './verify.ts';
+
+const usage = `usage: verify [--tenant ID]             walk logs and books, print what differs
+       rebuild [--tenant ID] --check   derive every projection from the log and compare
+       rebuild [--tenant ID]           derive every projection from the log and replace it`;
+
+/** Ends the process with one line of reason. */
+class Stop extends Error {}
+
+async function main(): Promise<boolean> {
+  const { command, tenant, check } = readArguments();
+  const url = new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL');
+  const say = (line: string) => process.stdout.write(`${line}\n`);
+  const client = await openOperator(url);
+  try {
+    if (command === 'verify') {
+      const { tenants, events, transactions, findings } = await verify(client, tenant, say);
+      say(`${tenants} tenants, ${events} events, ${transactions} transactions verified: ${verdict(findings)}`);
+      return findings === 0;
+    }
+    const { tenants, events, findings } = await rebuild(client, { tenant, check }, say);
+    say(`${tenants} tenants ${check ? 'derived' : 'rebuilt'} from ${events} events: ${verdict(findings)}`);
+    if (!check) say('a ledger that was running remembers the books as they were: restart it if anything had differed');
+    return findings === 0;
+  } finally {
+    await client.end();
+  }
+}
+
+function verdict(findings: number): string {
+  return findings === 0 ? 'nothing differs' : `${findings} differences`;
+}
+
+function readArguments(): { command: 'verify' | 'rebuild'; tenant: string | undefined; check: boolean } {
+  let parsed;
+  try {
+    parsed = parseArgs({ allowPositionals: true, options: { tenant: { type: 'string' }, check: { type: 'boolean', default: false } } });
+  } catch (error) {
+    throw new Stop(`${(error as Error).message}\n${usage}`);
+  }
+  const [command, ...more] = parsed.positionals;
+  const { tenant: id, check } = parsed.values;
+  if ((command !== 'verify' && command !== 'rebuild') || more.length > 0 || (command === 'verify' && check)) throw new Stop(usage);
+  const tenant = id === undefined ? undefined : toUuid('tenant', id);
+  if (tenant === null) throw new Stop(`--tenant ${String(id)} is not a tenant's id`);
+  return { command, tenant, check };
+}
+
+try {
+  process.exitCode = (await main()) ? 0 : 1;
+} catch (error) {
+  const known = error instanceof Stop || error instanceof BadSetting || typeof (error as { code?: unknown }).code === 'string';
+  process.stderr.write(`${known ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,241 @@
+// No tenant sees or touches another's rows, whatever the SQL: tried as the service's own role, table by table.
+import { spawnSync } from 'node:child_process';
+import pg from 'pg';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { checkRoleAndSchema, inTransaction, openPool, readTenant, type Pool } from '../platform/postgres.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { appendOnly, migrationNames } from './schema.ts';
+
+let ledger: RunningLedger;
+let admin: pg.Client;
+/** One connection of the service's role, so that every use of it follows another's. */
+let one: Pool;
+const [mine, theirs, third] = [newTenant(), newTenant(), newTenant()];
+const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances'];
+const logger = openLog('test', 'silent');
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  admin = new pg.Client({ connectionString: ledger.database.adminUrl });
+  await admin.connect();
+  one = openPool(ledger.database.serviceUrl, { name: 'one', max: 1, logger });
+  for (const { tenantId } of [mine, theirs, third]) {
+    for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+    await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
+  }
+  // Whoever runs the tests may be no superuser, and then is bound as well.
+  await admin.query(`select set_config('app.tenants', $1, false)`, [`{${mine.tenant},${theirs.tenant},${third.tenant}}`]);
+});
+
+afterAll(async () => {
+  await one.end();
+  await admin.end();
+  await ledger.end();
+});
+
+const as = <Result>(tenants: string[], work: (client: pg.PoolClient) => Promise<Result>) => inTransaction(one, tenants, work);
+const refused = (work: Promise<unknown>) =>
+  work.then(
+    () => 'done',
+    (error: pg.DatabaseError) => error.code,
+  );
+const rls = '42501';
+
+async function columnsOf(table: string): Promise<string[]> {
+  const { rows } = await admin.query<{ name: string }>(
+    'select attname as name from pg_attribute where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum',
+    [table],
+  );
+  return rows.map((row) => row.name);
+}
+
+const tenantsSeen = async (client: pg.PoolClient, table: string) => {
+  const { rows } = await client.query<{ tenant_id: string }>(`select distinct tenant_id from ${table} order by tenant_id`);
+  return rows.map((row) => row.tenant_id);
+};
+
+test('these are all the tables of tenants', async () => {
+  const { rows } = await admin.query<{ name: string }>(
+    `select table_name as name from information_schema.columns where table_schema = 'public' and column_name = 'tenant_id' order by 1`,
+  );
+  expect(rows.map((row) => row.name)).toEqual([...tables].sort());
+});
+
+describe.each(tables)('%s', (table) => {
+  test('shows the rows of the tenants that are set, and of nobody else', async () => {
+    expect(await as([mine.tenant], (client) => tenantsSeen(client, table))).toEqual([mine.tenant]);
+    const two = [mine.tenant, third.tenant].sort();
+    expect(await as(two, (client) => tenantsSeen(client, table))).toEqual(two);
+    expect(await as([newTenant().tenant], (client) => tenantsSeen(client, table))).toEqual([]);
+    expect(await as([], (client) => tenantsSeen(client, table))).toEqual([]);
+    const [asked] = await readTenant(one, mine.tenant, { text: `select * from ${table} where tenant_id = $1`, values: [theirs.tenant] });
+    expect(asked).toEqual([]);
+  });
+
+  test('shows nothing to a connection that served a tenant and was not set again, also after a failure', async () => {
+    const outside = async () => (await one.query(`select * from ${table}`)).rows;
+    await as([theirs.tenant], (client) => tenantsSeen(client, table));
+    expect(await outside()).toEqual([]);
+    expect(await refused(as([theirs.tenant], (client) => client.query('select 1 / 0')))).toBe('22012');
+    expect(await outside()).toEqual([]);
+    await readTenant(one, theirs.tenant, { text: `select 1`, values: [] });
+    expect(await outside()).toEqual([]);
+    await as([theirs.tenant], async (client) => {
+      await client.query('savepoint s');
+      await client.query(`select set_config('app.tenants', $1, true)`, [`{${mine.tenant}}`]);
+      expect(await tenantsSeen(client, table)).toEqual([mine.tenant]);
+      await client.query('rollback to s');
+      expect(await tenantsSeen(client, table)).toEqual([theirs.tenant]);
+    });
+    expect(await outside()).toEqual([]);
+  });
+
+  test('takes no row for a tenant that is not set, whatever is to happen on a conflict', async () => {
+    const columns = await columnsOf(table);
+    const theirRow = await admin.query<Record<string, unknown>>(`select to_jsonb(t) as row from ${table} t where tenant_id = $1 limit 1`, [
+      theirs.tenant,
+    ]);
+    const insert = `insert into ${table} select * from jsonb_populate_record(null::${table}, $1::jsonb)`;
+    const row = theirRow.rows[0]?.['row'] as Record<string, unknown>;
+    const fresh = { ...row, tenant_id: newTenant().tenant };
+    for (const tenants of [[mine.tenant], [mine.tenant, third.tenant], []]) {
+      for (const conflict of ['', ' on conflict do nothing']) {
+        for (const each of [row, fresh]) {
+          expect(await refused(as(tenants, (client) => client.query(insert + conflict, [JSON.stringify(each)])))).toBe(rls);
+        }
+      }
+      const { rows } = await admin.query<{ key: string }>(
+        `select string_agg(attname, ', ') as key from pg_index join pg_attribute on attrelid = indrelid and attnum = any(indkey)
+          where indrelid = $1::regclass and indisprimary`,
+        [table],
+      );
+      const update = ` on conflict (${rows[0]!.key}) do update set ${columns[1]!} = excluded.${columns[1]!}`;
+      expect(await refused(as(tenants, (client) => client.query(insert + update, [JSON.stringify(row)])))).toBe(rls);
+    }
+  });
+
+  test('changes and loses no row of a tenant that is not set, and gives none away', async () => {
+    const columns = await columnsOf(table);
+    const count = (client: pg.PoolClient, sql: string, values: unknown[] = []) =>
+      client.query(sql, values).then((answer) => answer.rowCount);
+    const before = await admin.query(`select * from ${table} where tenant_id = $1`, [theirs.tenant]);
+    const touch = `update ${table} set ${columns[1]!} = ${columns[1]!}`;
+    for (const tenants of [[mine.tenant], [mine.tenant, third.tenant], []]) {
+      for (const where of [' where tenant_id = $1', ` where tenant_id = $1 and true or tenant_id = $1`]) {
+        const update = as(tenants, (client) => count(client, touch + where, [theirs.tenant]));
+        const remove = as(tenants, (client) => count(client, `delete from ${table}${where}`, [theirs.tenant]));
+        if (appendOnly.includes(table)) expect([await refused(update), await refused(remove)]).toEqual([rls, rls]);
+        else expect([await update, await remove]).toEqual([0, 0]);
+      }
+    }
+    if (!appendOnly.includes(table)) {
+      const give = as([mine.tenant], (client) => client.query(`update ${table} set tenant_id = $1`, [newTenant().tenant]));
+      expect(await refused(give)).toBe(rls);
+    }
+    expect((await admin.query(`select * from ${table} where tenant_id = $1`, [theirs.tenant])).rows).toEqual(before.rows);
+  });
+
+  test('is bound by row-level security also for its owner, and every key and index begins with the tenant', async () => {
+    const { rows } = await admin.query(
+      `select relrowsecurity as enabled, relforcerowsecurity as forced, (select count(*)::int from pg_policy where polrelid = c.oid) as policies
+        from pg_class c where oid = $1::regclass`,
+      [table],
+    );
+    expect(rows[0]).toEqual({ enabled: true, forced: true, policies: 2 });
+    const keys = await admin.query<{ name: string; first: string }>(
+      `select indexrelid::regclass::text as name, attname as first from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]
+        where indrelid = $1::regclass
+      union all
+      select conname, attname from pg_constraint join pg_attribute on attrelid = conrelid and attnum = conkey[1]
+        where conrelid = $1::regclass and contype in ('p', 'u', 'f')
+      union all
+      select conname || ' refers to', attname from pg_constraint join pg_attribute on attrelid = confrelid and attnum = confkey[1]
+        where conrelid = $1::regclass and contype = 'f'`,
+      [table],
+    );
+    expect(keys.rows.length).toBeGreaterThan(0);
+    for (const { name, first } of keys.rows) expect([name, first]).toEqual([name, 'tenant_id']);
+  });
+});
+
+test('a foreign key reaches no row of another tenant', async () => {
+  const { rows } = await admin.query<{ id: string }>(`select id from accounts where tenant_id = $1 and code = 'a'`, [theirs.tenant]);
+  await admin.query(`update accounts set is_group = true, code = 'only-theirs' where tenant_id = $1 and code = 'a'`, [theirs.tenant]);
+  const below = `update accounts set parent_code = 'only-theirs' where code = 'a'`;
+  expect(await refused(as([mine.tenant], (client) => client.query(below)))).toBe('23503');
+  expect(await refused(as([mine.tenant, third.tenant], (client) => client.query(below)))).toBe('23503');
+  const balance = `insert into balances (tenant_id, account_id, currency, debits, credits, pending_debits, pending_credits, version, updated_at)
+    values ($1, $2, 'GBP', 0, 0, 0, 0, 1, now())`;
+  expect(await refused(as([mine.tenant], (client) => client.query(balance, [mine.tenant, rows[0]!.id])))).toBe('23503');
+  // Also with both tenants in hand: the tenant is part of the key.
+  expect(await refused(as([mine.tenant, theirs.tenant], (client) => client.query(balance, [mine.tenant, rows[0]!.id])))).toBe('23503');
+});
+
+test('a setting that is no list of tenants shows nothing or fails, and never shows all', async () => {
+  for (const text of ['', '{}', '{NULL}']) {
+    const client = await one.connect();
+    await client.query('begin');
+    await client.query(`select set_config('app.tenants', $1, true)`, [text]);
+    expect((await client.query('select from heads')).rowCount).toBe(0);
+    await client.query('rollback');
+    client.release();
+  }
+  expect(await refused(as(['*'], (client) => client.query('select from heads')))).toBe('22P02');
+});
+
+test('the owner sees every tenant, to find them, and changes only the rows of the tenants he names', async () => {
+  const owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  expect((await owner.query('select from heads')).rowCount).toBe(3);
+  expect((await owner.query(`update accounts set name = 'x'`)).rowCount).toBe(0);
+  expect((await owner.query('delete from entries')).rowCount).toBe(0);
+  await owner.end();
+});
+
+describe('the service does not start', () => {
+  const started = async (url: string, names: readonly string[] = migrationNames) => {
+    const pool = openPool(url, { name: 'start', max: 1, logger });
+    const outcome = await checkRoleAndSchema(pool, names).then(
+      () => 'started',
+      (error: unknown) => (error as Error).message,
+    );
+    await pool.end();
+    return outcome;
+  };
+
+  test('as superuser, as the owner or a member of his, or with BYPASSRLS', async () => {
+    const { adminUrl, ownerUrl, serviceUrl } = ledger.database;
+    expect(await started(serviceUrl)).toBe('started');
+    const { rows } = await admin.query<{ super: boolean }>('select rolsuper as super from pg_roles where rolname = current_user');
+    if (rows[0]!.super) expect(await started(adminUrl)).toMatch(/^DATABASE_URL: role .* is a superuser/);
+    expect(await started(ownerUrl)).toMatch(/^DATABASE_URL: role .* owns the tables/);
+    const as = (name: string) => {
+      const url = new URL(serviceUrl);
+      [url.username, url.password] = [name, 'secret'];
+      return url.href;
+    };
+    const [owner, member, bypassing] = [new URL(ownerUrl).username, `member_${mine.tenant}`, `bypassing_${mine.tenant}`];
+    try {
+      await admin.query(`create role "${member}" login password 'secret' in role "${owner}"`);
+      expect(await started(as(member))).toMatch(/owns the tables/);
+      // Only a superuser, or who has it himself, may give it.
+      if (!rows[0]!.super) return;
+      await admin.query(`create role "${bypassing}" login bypassrls password 'secret'`);
+      expect(await started(as(bypassing))).toMatch(/has BYPASSRLS/);
+    } finally {
+      for (const role of [member, bypassing]) await admin.query(`drop role if exists "${role}"`);
+    }
+  });
+
+  test('on a schema older than its code, and says so in one line', async () => {
+    expect(await started(ledger.database.serviceUrl, [...migrationNames, '9999-later'])).toBe(
+      'DATABASE_URL: the schema lacks 9999-later: run migrate first',
+    );
+    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/main.ts'], {
+      env: { PATH: process.env['PATH'], DATABASE_URL: ledger.database.ownerUrl, INTERNAL_TOKEN: 't', PORT: '0' },
+      encoding: 'utf8',
+    });
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^DATABASE_URL: role .* owns the tables.*\n$/);
+  });
+});

@@ -1,0 +1,146 @@
+// What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
+import pg from 'pg';
+import type { LogRow } from './log.ts';
+import type { Row } from './derive.ts';
+
+/** Events read at a time; each holds at most some 100 KiB. */
+const piece = 500;
+
+/** Opens a connection without time-outs; to be ended by the caller. */
+export async function openOperator(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
+  await client.connect();
+  await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off`);
+  return client;
+}
+
+/** A table that is derived from the log. */
+export interface Projection {
+  name: string;
+  columns: string[];
+  /** Columns of the primary key. */
+  key: string[];
+}
+
+/** Tables in the order in which their foreign keys let them be filled. */
+const known = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
+/** Tables of tenants that are no projection: the log is what all others are derived from. */
+const underived = ['log'];
+
+/** Every projection as the catalogue has it. Throws where there is a table of tenants that nobody derives. */
+export async function projections(client: pg.Client): Promise<Projection[]> {
+  const { rows } = await client.query<Projection>(
+    `select c.relname as name,
+        array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+          order by a.attnum) as columns,
+        array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
+          where i.indrelid = c.oid and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)) as key
+      from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+        and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
+  );
+  const strangers = rows.filter((table) => !known.includes(table.name) && !underived.includes(table.name));
+  if (strangers.length > 0) throw new Error(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
+  return known.flatMap((name) => rows.filter((table) => table.name === name));
+}
+
+/** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */
+export async function* tenantsOf(client: pg.Client, tables: Projection[], only: string | undefined): AsyncIterable<string> {
+  if (only !== undefined) {
+    yield only;
+    return;
+  }
+  // One step along each primary key at a time, all of which begin with the tenant.
+  const next = [...tables.map((table) => table.name), ...underived].map(
+    (name) => `(select tenant_id from ${name} where tenant_id > $1 order by tenant_id limit 1)`,
+  );
+  const zero = '00000000-0000-0000-0000-000000000000';
+  for (let last = zero; ;) {
+    const { rows } = await client.query<{ tenant_id: string }>(`${next.join(' union ')} order by tenant_id limit 1`, [last]);
+    if (!rows[0]) return;
+    last = rows[0].tenant_id;
+    yield last;
+  }
+}
+
+/** The events of a tenant's log, oldest first, a bounded number at a time. */
+export async function* piecesOf(client: pg.Client, tenant: string): AsyncIterable<LogRow[]> {
+  for (let last = 0n; ;) {
+    const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
+      name: 'piece_of_log',
+      text: `select tenant_id as tenant, sequence::text, event_id as "eventId", type, (extract(epoch from created_at) * 1000)::text as "createdMs",
+          actor, request_id as "requestId", payload, hash
+        from log where tenant_id = $1 and sequence > $2 order by log.sequence limit ${piece}`,
+      values: [tenant, last],
+    });
+    if (rows.length === 0) return;
+    yield rows.map((row) => ({ ...row, sequence: BigInt(row.sequence), createdMs: Number(row.createdMs) }));
+    last = BigInt(rows.at(-1)?.sequence ?? 0);
+  }
+}
+
+/** Begins a transaction that reads one moment and writes nothing but temporary tables. */
+export const snapshot = 'begin isolation level repeatable read read only';
+
+/** Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. */
+export async function inTenant(client: pg.Client, tenant: string, begin: string, work: () => Promise<void>): Promise<void> {
+  await client.query(begin);
+  try {
+    await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant}}`]);
+    await work();
+    await client.query('commit');
+  } catch (error) {
+    await client.query('rollback');
+    throw error;
+  }
+}
+
+/** Rows as one parameter that `json_populate_recordset` reads. */
+export function asJson(rows: Row[]): string {
+  return JSON.stringify(rows);
+}
+
+/** A row that is stored otherwise than it was derived, every value as text. */
+export interface Difference {
+  derived: Record<string, string | null> | null;
+  stored: Record<string, string | null> | null;
+}
+
+/** The columns of {@link Difference}. As text: a JSON number beyond 2^53 would lose digits. */
+export const bothSides = ['derived', 'stored']
+  .map((side) => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${side}))) as ${side}`)
+  .join(', ');
+
+/** A difference in words: the row by its key, and every column that differs. */
+export function describe(table: Projection, { derived, stored }: Difference): string {
+  const row = derived ?? stored ?? {};
+  const name = table.key
+    .filter((column) => column !== 'tenant_id')
+    .map((column) => `${column} ${String(row[column])}`)
+    .join(', ');
+  const where = `${table.name}${name === '' ? '' : ` (${name})`}`;
+  if (!stored) return `${where} is missing`;
+  if (!derived) return `${where} has no event`;
+  const columns = table.columns.filter((column) => stored[column] !== derived[column]);
+  const shown = columns.map((column) => `${column} is ${JSON.stringify(stored[column])}, by the log ${JSON.stringify(derived[column])}`);
+  return `${where}: ${shown.join('; ')}`;
+}
+
+/** Tells of the first findings and counts all, so that a ruined table does not fill the terminal. */
+export class Findings {
+  count = 0;
+  private readonly say: (line: string) => void;
+  private readonly most: number;
+
+  constructor(say: (line: string) => void, most = 100) {
+    this.say = say;
+    this.most = most;
+  }
+
+  /** Notes one finding. */
+  add(line: string): void {
+    this.count += 1;
+    if (this.count <= this.most) this.say(line);
+    if (this.count === this.most + 1) this.say('more is wrong than is told here');
+  }
+}

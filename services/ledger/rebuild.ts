@@ -1,0 +1,119 @@
+// Derives every projection again from the log into scratch tables, and compares them with what stands or puts them in its place.
+import type pg from 'pg';
+import { toId } from '../platform/ids.ts';
+import { Derivation, type Row } from './derive.ts';
+import {
+  Findings,
+  asJson,
+  bothSides,
+  describe,
+  inTenant,
+  piecesOf,
+  projections,
+  snapshot,
+  tenantsOf,
+  type Difference,
+  type Projection,
+} from './operator.ts';
+
+/** What a rebuild has done. */
+export interface Rebuilt {
+  tenants: number;
+  events: number;
+  /** Rows that differ, and faults of the log; each was said. */
+  findings: number;
+}
+
+/**
+ * With `check`: derives all tenants' projections (or one's, a UUID) at the head that a snapshot shows, and compares every row and column.
+ * Takes no lock and writes nothing but temporary tables; the running system does not notice.
+ *
+ * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault is left as
+ * it is. What a running ledger remembers of a tenant's books is not replaced: it has to be restarted where something differed.
+ */
+export async function rebuild(
+  client: pg.Client,
+  options: { tenant: string | undefined; check: boolean },
+  say: (line: string) => void,
+): Promise<Rebuilt> {
+  const tables = await projections(client);
+  for (const { name } of tables) {
+    // A copy of all columns, whatever they are, and of no constraint.
+    await client.query(`create temp table if not exists derived_${name} as table public.${name} with no data`);
+  }
+  const seen: Rebuilt = { tenants: 0, events: 0, findings: 0 };
+  for await (const tenant of tenantsOf(client, tables, options.tenant)) {
+    const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
+    await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
+    await inTenant(client, tenant, options.check ? snapshot : 'begin', async () => {
+      if (!options.check) await lockHead(client, tenant);
+      seen.events += await derive(client, tenant, findings);
+      if (options.check) await compare(client, tenant, tables, findings);
+      else if (findings.count === 0) await replace(client, tenant, tables);
+    });
+    seen.tenants += 1;
+    seen.findings += findings.count;
+  }
+  return seen;
+}
+
+// As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold.
+async function lockHead(client: pg.Client, tenant: string): Promise<void> {
+  await client.query(
+    `insert into heads (tenant_id, sequence, hash, last_at)
+      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0) where exists (select from log where tenant_id = $1)
+      on conflict do nothing`,
+    [tenant],
+  );
+  await client.query('select from heads where tenant_id = $1 for update', [tenant]);
+}
+
+async function derive(client: pg.Client, tenant: string, findings: Findings): Promise<number> {
+  const derivation = new Derivation(tenant, (problem) => findings.add(problem));
+  let events = 0;
+  for await (const piece of piecesOf(client, tenant)) {
+    const added = piece.map((event) => derivation.apply(event));
+    const rowsOf = (name: 'transactions' | 'entries') => added.flatMap((each) => each[name]);
+    await store(client, 'transactions', rowsOf('transactions'));
+    await store(client, 'entries', rowsOf('entries'));
+    events += piece.length;
+  }
+  if (events === 0) findings.add('has no log');
+  await store(client, 'heads', derivation.head());
+  await store(client, 'accounts', derivation.accountRows());
+  await store(client, 'balances', derivation.balanceRows());
+  return events;
+}
+
+async function store(client: pg.Client, table: string, rows: Row[]): Promise<void> {
+  for (let from = 0; from < rows.length; from += 5000) {
+    await client.query(`insert into derived_${table} select * from json_populate_recordset(null::derived_${table}, $1::json)`, [
+      asJson(rows.slice(from, from + 5000)),
+    ]);
+  }
+}
+
+async function compare(client: pg.Client, tenant: string, tables: Projection[], findings: Findings): Promise<void> {
+  for (const table of tables) {
+    // Both sides have the columns of the catalogue, in its order.
+    const columns = table.columns.join(', ');
+    const { rows } = await client.query<Difference>(
+      `select ${bothSides}
+        from (select ${columns} from derived_${table.name}) as derived
+        full join (select ${columns} from public.${table.name} where tenant_id = $1) as stored using (${table.key.join(', ')})
+        where derived is distinct from stored limit 1000`,
+      [tenant],
+    );
+    for (const difference of rows) findings.add(describe(table, difference));
+  }
+}
+
+async function replace(client: pg.Client, tenant: string, tables: Projection[]): Promise<void> {
+  const rest = tables.filter((table) => table.name !== 'heads');
+  for (const { name } of [...rest].reverse()) await client.query(`delete from ${name} where tenant_id = $1`, [tenant]);
+  const heads = tables.find((table) => table.name === 'heads');
+  // The row is held, not replaced.
+  const columns = heads?.columns.join(', ') ?? '';
+  await client.query(`update heads set (${columns}) = (select ${columns} from derived_heads) where tenant_id = $1`, [tenant]);
+  for (const { name } of rest) await client.query(`insert into ${name} select * from derived_${name}`);
+}

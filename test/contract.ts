@@ -1,0 +1,108 @@
+// Holds real answers against the gateway's own OpenAPI document.
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { Answer, House, RestOptions } from './house.ts';
+
+/** An operation of the document. */
+export interface Operation {
+  method: string;
+  /** With parameters in braces. */
+  path: string;
+  id: string;
+  tag: string;
+  /** `userToken`, `apiKey`, or empty where nobody has to say who he is. */
+  security: string;
+  scope: string | undefined;
+  /** The first example of the body, if it takes one. */
+  body: Record<string, unknown> | undefined;
+  bodyRequired: boolean;
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the document as it is
+  definition: any;
+}
+
+/** The document, ready to check answers. */
+export interface Contract {
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the document as it is
+  document: any;
+  operations: Operation[];
+  /** What is wrong with an answer, or an empty list. */
+  faults(method: string, path: string, answer: Answer): string[];
+  /** Whether a value fits the schema at a JSON pointer of the document. */
+  fits(pointer: string, value: unknown): string[];
+}
+
+/** Reads the document of a gateway. */
+export async function readContract(url: string): Promise<Contract> {
+  const answer = await fetch(`${url}/openapi.json`);
+  return contractOf(await answer.json());
+}
+
+/** {@link House.rest} that throws where an answer is not as the document says. */
+export function checkedRest(house: House, contract: Contract): House['rest'] {
+  return async (method: string, path: string, options?: RestOptions) => {
+    const answer = await house.rest(method, path, options);
+    const faults = contract.faults(method, path.split('?')[0] ?? '', answer);
+    if (faults.length > 0) throw new Error(`${method} ${path} → ${answer.status} ${JSON.stringify(answer.body)}: ${faults.join('; ')}`);
+    return answer;
+  };
+}
+
+/** A contract over a document. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any, @typescript-eslint/explicit-module-boundary-types -- the document as it is
+export function contractOf(document: any): Contract {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+  ajv.addSchema(document, 'document');
+  const operations: Operation[] = Object.entries<Record<string, any>>(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, definition]): Operation => {
+      const examples = definition.requestBody?.content['application/json'].examples as Record<string, { value: object }> | undefined;
+      return {
+        method: method.toUpperCase(),
+        path,
+        id: definition.operationId,
+        tag: definition.tags[0],
+        security: Object.keys(definition.security[0] ?? {})[0] ?? '',
+        scope: definition['x-scope'],
+        body: Object.values(examples ?? {})[0]?.value as Record<string, unknown> | undefined,
+        bodyRequired: definition.requestBody?.required === true,
+        definition,
+      };
+    }),
+  );
+  const validators = new Map<string, ValidateFunction>();
+  const fits = (pointer: string, value: unknown): string[] => {
+    const validate = validators.get(pointer) ?? ajv.compile({ $ref: `document#${pointer}` });
+    validators.set(pointer, validate);
+    return validate(value) ? [] : (validate.errors ?? []).map((error) => `${error.instancePath || 'the body'} ${error.message ?? ''}`);
+  };
+  const find = (method: string, path: string) =>
+    operations
+      .filter((each) => each.method === (method === 'HEAD' ? 'GET' : method))
+      .sort((one, other) => one.path.split('{').length - other.path.split('{').length)
+      .find((each) => new RegExp(`^${each.path.replaceAll(/\{[^}]+\}/g, '[^/]+').replaceAll('.', '\\.')}/?$`).test(path));
+  return {
+    document,
+    operations,
+    fits,
+    faults(method, path, { status, headers, body }) {
+      const faults: string[] = [];
+      if (!headers.get('x-request-id')) faults.push('no X-Request-Id');
+      const needed = { 401: 'www-authenticate', 405: 'allow', 429: 'retry-after', 503: 'retry-after' } as Record<number, string>;
+      const header = needed[status];
+      if (header !== undefined && body?.success === false && !headers.get(header)) faults.push(`no ${header}`);
+      const operation = find(method, path);
+      if (!operation || status === 405 || body?.code === 'route_not_found') {
+        return body?.success === false ? [...faults, ...fits('/components/schemas/Error', body)] : [...faults, 'not in the document'];
+      }
+      const documented = operation.definition.responses[status];
+      if (!documented) return [...faults, `status ${status} is not in the document`];
+      const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
+      if (headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
+      if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
+      if (method === 'HEAD') return faults;
+      const at = [operation.path, operation.method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
+      return [
+        ...faults,
+        ...fits(`/paths/${at.map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`, body),
+      ];
+    },
+  };
+}

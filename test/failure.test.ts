@@ -1,0 +1,201 @@
+// What clients see while parts of the house are killed, stalled and restarted under them: nothing lost, nothing doubled.
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { startHouse, type House } from './house.ts';
+
+let house: House;
+let books: pg.Client;
+let key: string;
+let path: string;
+let tenantUuid: string;
+
+beforeAll(async () => {
+  house = await startHouse({ ledgers: 2 });
+  const tenant = await house.tenant();
+  key = await house.apiKey(tenant);
+  path = `/v1/tenants/${tenant.slug}`;
+  await house.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  books = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+  await books.connect();
+  const { rows } = await books.query<{ tenant_id: string }>('select tenant_id from heads');
+  tenantUuid = (rows[0] as { tenant_id: string }).tenant_id;
+});
+
+afterAll(async () => {
+  await books.end();
+  await house.stop();
+});
+
+function deposit(idempotencyKey: string | undefined, amount = '1.00') {
+  return {
+    ...(idempotencyKey !== undefined && { idempotency_key: idempotencyKey }),
+    entries: [
+      { account_code: 'SETTLEMENT-NGN', amount, side: 'debit', currency: 'NGN' },
+      { account_code: 'CUSTOMER-WALLETS-NGN', amount, side: 'credit', currency: 'NGN' },
+    ],
+  };
+}
+
+const post = (body: unknown) => house.rest('POST', `${path}/transactions/double-entry`, { key, body });
+
+/** Clients that post one deposit after another until told to end; each repeats with the same key on 5xx and lost connections. */
+function clients(count: number, prefix: string) {
+  const answered = new Map<string, string>();
+  let repeats = 0;
+  let ended = false;
+  const work = Promise.all(
+    Array.from({ length: count }, async (_, client) => {
+      for (let turn = 0; !ended; turn++) {
+        const name = `${prefix}-${client}-${turn}`;
+        for (;;) {
+          const answer = await post(deposit(name)).catch(() => undefined);
+          if (answer && answer.status < 300) {
+            answered.set(name, answer.body.data.transaction.transaction_id as string);
+            break;
+          }
+          if (answer && answer.status < 500) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
+          repeats++;
+          await pause(100);
+        }
+      }
+    }),
+  );
+  return {
+    answered,
+    repeats: () => repeats,
+    /** Resolves when so many postings have been answered from now on. */
+    async progress(more: number) {
+      const goal = answered.size + more;
+      while (answered.size < goal) await Promise.race([pause(20), work]);
+    },
+    async end() {
+      ended = true;
+      await work;
+      return answered;
+    },
+  };
+}
+
+/** Every answered posting is there, once, under the id that was answered; nothing else is; and the books balance. */
+async function accountsFor(prefix: string, answered: Map<string, string>): Promise<void> {
+  const { rows } = await books.query<{ idempotency_key: string; id: string }>(
+    `select idempotency_key, id from transactions where tenant_id = $1 and idempotency_key like $2`,
+    [tenantUuid, `${prefix}-%`],
+  );
+  expect(new Set(rows.map((row) => row.idempotency_key))).toEqual(new Set(answered.keys()));
+  expect(rows).toHaveLength(answered.size);
+  const sums = await books.query<{ difference: string; entries: string; versions: string }>(
+    `select (select sum(debits - credits) from balances where tenant_id = $1)::text as difference,
+       (select count(*) from entries where tenant_id = $1)::text as entries,
+       (select sum(version) from balances where tenant_id = $1)::text as versions`,
+    [tenantUuid],
+  );
+  expect(sums.rows[0]?.difference).toBe('0');
+  expect(sums.rows[0]?.entries).toBe(sums.rows[0]?.versions);
+  const gaps = await books.query(
+    `select from (select sequence, lag(sequence, 1, 0::bigint) over (order by sequence) as before from log where tenant_id = $1) l
+     where sequence <> before + 1`,
+    [tenantUuid],
+  );
+  expect(gaps.rowCount).toBe(0);
+}
+
+test('one key sent at once to two replicas posts once, and everybody gets the same transaction', async () => {
+  const answers = await Promise.all(Array.from({ length: 30 }, () => post(deposit('race'))));
+  expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
+  expect(answers.filter((answer) => answer.status === 200 && answer.headers.get('idempotent-replayed') === 'true')).toHaveLength(29);
+  expect(new Set(answers.map((answer) => answer.body.data.transaction.transaction_id)).size).toBe(1);
+});
+
+test('one key with different bodies at once posts one of them and refuses the others', async () => {
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, turn) => post(deposit('clash', `${turn + 1}.00`))));
+  expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
+  expect(answers.filter((answer) => answer.status === 422 && answer.body.code === 'idempotency_key_reused')).toHaveLength(19);
+});
+
+test('two hundred crossing postings over two replicas all post, and the sums are exact', async () => {
+  const balance = async (code: string) =>
+    Number((await house.rest('GET', `${path}/accounts/code/${code}/balance?currency=USD`, { key })).body.data.balance.balance);
+  const transfer = (from: string, to: string) => ({
+    entries: [
+      { account_code: to, amount: '1.00', side: 'debit', currency: 'USD' },
+      { account_code: from, amount: '1.00', side: 'credit', currency: 'USD' },
+    ],
+  });
+  const [a, b] = ['SETTLEMENT-USD', 'OPERATING-CASH'] as const;
+  const answers = await Promise.all(Array.from({ length: 200 }, (_, turn) => post(turn % 4 === 0 ? transfer(a, b) : transfer(b, a))));
+  expect(answers.map((answer) => answer.status).filter((status) => status !== 201)).toEqual([]);
+  expect([await balance(a), await balance(b)]).toEqual([100, -100]);
+});
+
+test('a ledger killed under load costs no posting and doubles none', async () => {
+  const load = clients(8, 'kill');
+  await load.progress(50);
+  await house.kill('ledger');
+  await load.progress(50);
+  await house.restart('ledger');
+  await load.progress(50);
+  await accountsFor('kill', await load.end());
+});
+
+test('a ledger that stalls for ten seconds and wakes loses nothing and doubles nothing, beside a healthy one', async () => {
+  const load = clients(8, 'stall');
+  await load.progress(50);
+  await house.kill('ledger', 'SIGSTOP');
+  await load.progress(20);
+  await pause(10_000);
+  await house.kill('ledger', 'SIGCONT');
+  await load.progress(100);
+  await accountsFor('stall', await load.end());
+});
+
+test('a gateway killed under load leaves each posting posted once', async () => {
+  const load = clients(8, 'gateway');
+  await load.progress(50);
+  await house.kill('gateway');
+  await house.restart('gateway');
+  await load.progress(50);
+  expect(load.repeats()).toBeGreaterThan(0);
+  await accountsFor('gateway', await load.end());
+});
+
+test('PostgreSQL cutting every connection under load costs no posting and doubles none', async () => {
+  const load = clients(8, 'cut');
+  await load.progress(50);
+  for (let turn = 0; turn < 5; turn++) {
+    await books.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and application_name like 'ledger%'`,
+    );
+    await load.progress(20);
+  }
+  await accountsFor('cut', await load.end());
+});
+
+test('with identity away a key that was not verified a moment ago is told to wait, and works when identity is back', async () => {
+  await house.kill('identity');
+  const status = async () => (await house.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key })).status;
+  for (let seen = await status(); seen !== 503; seen = await status()) {
+    expect(seen).toBe(200);
+    await pause(100);
+  }
+  const answer = await house.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key });
+  expect([answer.status, answer.body.code, Number(answer.headers.get('retry-after')) > 0]).toEqual([503, 'unavailable', true]);
+  await house.restart('identity');
+  for (let seen = await status(); seen !== 200; seen = await status()) await pause(100);
+});
+
+test('a revoked key stops within five seconds', async () => {
+  const owner = await house.signUp();
+  const tenant = await house.tenant({ person: owner });
+  const revoked = await house.apiKey(tenant);
+  const read = () => house.rest('GET', `/v1/tenants/${tenant.slug}/accounts`, { key: revoked });
+  expect((await read()).status).toBe(200);
+  const listed = await house.rest('GET', `/v1/tenants/${tenant.id}/api-keys`, { key: owner.token });
+  const id = listed.body.data.api_keys[0].id as string;
+  expect((await house.rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: owner.token })).status).toBe(200);
+  const since = performance.now();
+  for (let status = 200; status !== 401; status = (await read()).status) {
+    expect(performance.now() - since).toBeLessThan(5_000);
+    await pause(50);
+  }
+});

@@ -1,0 +1,204 @@
+// The ledger as an internal caller in any language meets it: plain grpc-js and the .proto files, nothing that this project generated.
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { type Client, credentials, loadPackageDefinition, Metadata, status, type ServiceError } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { root } from '../deploy/local/plan.ts';
+import { startHouse, type House, type Tenant } from './house.ts';
+
+type Message = Record<string, any>;
+type Call = (request: Message, metadata: Metadata, callback: (error: ServiceError | null, answer: Message) => void) => void;
+
+const options = { keepCase: true, longs: String, defaults: true, oneofs: true, includeDirs: [join(root, 'proto')] };
+const packages: Message = loadPackageDefinition(
+  loadSync(['ledger/v1/ledger.proto', 'grpc/health/v1/health.proto', 'google/rpc/status.proto'], options),
+);
+const details: Message = loadPackageDefinition(loadSync('google/rpc/error_details.proto', options));
+
+let house: House;
+let ledger: Client;
+let health: Client;
+let authorized: Metadata;
+let tenants: Tenant[];
+
+beforeAll(async () => {
+  house = await startHouse();
+  const address = house.addresses.ledger[0] as string;
+  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure());
+  health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
+  authorized = new Metadata();
+  authorized.set('authorization', `Bearer ${house.internalToken}`);
+  tenants = [await house.tenant(), await house.tenant()];
+  for (const { id } of tenants) await call('SetUpChart', { tenant_id: id, business_type: 'wallet', actor: 'test' });
+});
+
+afterAll(async () => {
+  ledger.close();
+  health.close();
+  await house.stop();
+});
+
+function call(method: string, request: Message, metadata = authorized, client = ledger): Promise<Message> {
+  return new Promise((resolve, reject) => {
+    const rpc = (client as unknown as Record<string, Call>)[method] as Call;
+    rpc.call(client, request, metadata, (error, answer) => (error ? reject(error) : resolve(answer)));
+  });
+}
+
+function deposit(more: Message = {}, amount = '10.00'): Message {
+  const entries = [
+    { account_code: 'SETTLEMENT-NGN', amount, side: 'debit', currency: 'NGN' },
+    { account_code: 'CUSTOMER-WALLETS-NGN', amount, side: 'credit', currency: 'NGN' },
+  ];
+  return { tenant_id: tenants[0]?.id, entries, actor: 'card-service', ...more };
+}
+
+/** The refusal of a failed call, decoded by the published messages. */
+async function refusalOf(failed: Promise<Message>): Promise<{ code: number; reason: string; fields: string[] }> {
+  const error = await failed.then(
+    () => Promise.reject(new Error('was not refused')),
+    (cause: ServiceError) => cause,
+  );
+  const bytes = error.metadata.get('grpc-status-details-bin')[0] as Buffer;
+  const { google } = packages;
+  const answer = { code: error.code, reason: '', fields: [] as string[] };
+  const types = { ...google.rpc, ...details['google'].rpc } as Message;
+  for (const any of decode(types['Status'], bytes).details as { type_url: string; value: Buffer }[]) {
+    const name = any.type_url.split('.').at(-1) as string;
+    const detail = decode(types[name], any.value);
+    if (name === 'ErrorInfo') answer.reason = detail['reason'];
+    if (name === 'BadRequest') answer.fields = (detail['field_violations'] as { field: string }[]).map(({ field }) => field);
+  }
+  return answer;
+}
+
+function decode(type: Message, bytes: Buffer): Message {
+  return type['deserialize'] ? type['deserialize'](bytes) : (type as { decode: (b: Buffer) => Message }).decode(bytes);
+}
+
+test('a transaction posts once, and again with the same request it is a replay', async () => {
+  const first = await call('PostTransaction', { posting: deposit({ idempotency_key: 'grpc-1', metadata: '{"a":1}' }) });
+  const second = await call('PostTransaction', { posting: deposit({ idempotency_key: 'grpc-1', metadata: '{ "a": 1 }' }) });
+  expect([first['replayed'], second['replayed']]).toEqual([false, true]);
+  expect(second['transaction']).toEqual(first['transaction']);
+  expect(first['transaction']).toMatchObject({ kind: 'double', status: 'posted', amount: '10.00', currency: 'NGN', metadata: '{"a":1}' });
+  const events = await call('ListEvents', {
+    tenant_id: tenants[0]?.id,
+    after_sequence: Number(first['transaction'].sequence) - 1,
+    limit: 1,
+  });
+  expect(events['events'][0]).toMatchObject({ type: 'transaction.posted', actor: 'card-service', data: 'transaction_posted' });
+});
+
+test('what is posted over gRPC is read over REST, and the other way round', async () => {
+  const tenant = tenants[0] as Tenant;
+  const key = await house.apiKey(tenant);
+  const { transaction } = await call('PostTransaction', { posting: deposit({ description: 'over gRPC' }) });
+  const rest = await house.rest('GET', `/v1/tenants/${tenant.slug}/transactions/${transaction.transaction_id}`, { key });
+  expect(rest.body.data.transaction).toMatchObject({ description: 'over gRPC', idempotency_key: transaction.transaction_id });
+  const posted = await house.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
+    key,
+    body: { account_code: 'OPERATING-CASH', amount: '3', side: 'debit', currency: 'GBP' },
+  });
+  const read = await call('GetTransaction', { tenant_id: tenant.id, transaction_id: posted.body.data.transaction.transaction_id });
+  expect(read['transaction']).toMatchObject({ kind: 'single', amount: '3.00', currency: 'GBP' });
+});
+
+test('a batch of two tenants posts and refuses each item for itself, in order', async () => {
+  const [first, second] = tenants.map(({ id }) => id);
+  const postings = [
+    deposit({ tenant_id: first, idempotency_key: 'batch-1' }),
+    deposit({ tenant_id: second, idempotency_key: 'batch-1' }),
+    deposit({ tenant_id: first, entries: [{ account_code: 'nobody', amount: '1.00', side: 'debit', currency: 'NGN' }] }),
+    deposit({ tenant_id: second }, '1e5'),
+    deposit({ tenant_id: first, idempotency_key: 'batch-1' }),
+    deposit({ tenant_id: first, idempotency_key: 'batch-1' }, '11.00'),
+    deposit({ tenant_id: 'tenant_nonsense' }),
+    deposit({ tenant_id: second }),
+  ];
+  const { results } = await call('PostTransactions', { postings });
+  const outcomes = (results as Message[]).map((result) =>
+    result['outcome'] === 'transaction'
+      ? result['replayed']
+        ? 'replayed'
+        : 'posted'
+      : `${result['refusal'].reason} ${result['refusal'].field}`,
+  );
+  expect(outcomes).toEqual([
+    'posted',
+    'posted',
+    'account_not_found account_code',
+    'validation_failed entries[0].amount',
+    'replayed',
+    'idempotency_key_reused idempotency_key',
+    'validation_failed tenant_id',
+    'posted',
+  ]);
+  expect((results[0] as Message)['transaction'].sequence < (results[4] as Message)['transaction'].sequence).toBe(false);
+});
+
+test('a batch of a thousand posts, and one more item is refused as a whole', async () => {
+  const postings = Array.from({ length: 1000 }, (_, place) => deposit({ tenant_id: tenants[place % 2]?.id }));
+  const { results } = await call('PostTransactions', { postings });
+  expect((results as Message[]).filter((result) => result['outcome'] === 'transaction')).toHaveLength(1000);
+  const sequences = (results as Message[]).filter((_, place) => place % 2 === 0).map((result) => Number(result['transaction'].sequence));
+  expect(sequences).toEqual([...sequences].sort((a, b) => a - b));
+  expect(await refusalOf(call('PostTransactions', { postings: [...postings, deposit()] }))).toEqual({
+    code: status.INVALID_ARGUMENT,
+    reason: 'validation_failed',
+    fields: ['postings'],
+  });
+});
+
+test.each<[string, Message, number, string, string[]]>([
+  [
+    'an unknown account',
+    { entries: [{ account_code: 'nobody', amount: '1', side: 'debit', currency: 'NGN' }] },
+    status.FAILED_PRECONDITION,
+    'account_not_found',
+    ['account_code'],
+  ],
+  ['no entries', { entries: [] }, status.INVALID_ARGUMENT, 'validation_failed', ['entries']],
+  [
+    'a bad side',
+    { entries: [{ account_code: 'SETTLEMENT-NGN', amount: '1', side: 'left', currency: 'NGN' }] },
+    status.INVALID_ARGUMENT,
+    'validation_failed',
+    ['side'],
+  ],
+  ['metadata that is no object', { metadata: '[1]' }, status.INVALID_ARGUMENT, 'validation_failed', ['metadata']],
+  ['a NUL in the description', { description: 'a\0b' }, status.INVALID_ARGUMENT, 'validation_failed', ['description']],
+  ['a malformed transaction id', { transaction_id: 'txn_1' }, status.INVALID_ARGUMENT, 'validation_failed', ['transaction_id']],
+])('%s is refused with reason and field', async (_, more, code, reason, fields) => {
+  expect(await refusalOf(call('PostTransaction', { posting: deposit(more) }))).toEqual({ code, reason, fields });
+});
+
+test('a transaction is reversed once, over gRPC too', async () => {
+  const { transaction } = await call('PostTransaction', { posting: deposit() });
+  const request = { tenant_id: tenants[0]?.id, transaction_id: transaction.transaction_id, actor: 'support', idempotency_key: 'undo' };
+  const reversed = await call('ReverseTransaction', request);
+  expect(reversed['transaction']).toMatchObject({ kind: 'reversal', reverses: transaction.transaction_id, amount: '10.00' });
+  expect((await call('ReverseTransaction', request))['replayed']).toBe(true);
+  const again = await refusalOf(call('ReverseTransaction', { ...request, idempotency_key: 'undo again' }));
+  expect(again.reason).toBe('already_reversed');
+});
+
+test('a call without the internal token is refused, a health check is not', async () => {
+  const wrong = new Metadata();
+  wrong.set('authorization', 'Bearer wrong');
+  for (const metadata of [wrong, new Metadata()]) {
+    expect((await refusalOf(call('PostTransaction', { posting: deposit() }, metadata))).code).toBe(status.UNAUTHENTICATED);
+  }
+  expect((await call('Check', { service: 'ledger.v1.LedgerService' }, new Metadata(), health))['status']).toBe(1);
+});
+
+const grpcurl = spawnSync('grpcurl', ['--version']).error === undefined ? test : test.skip;
+
+grpcurl('grpcurl finds the services by reflection', () => {
+  const listed = spawnSync(
+    'grpcurl',
+    ['-plaintext', '-H', `authorization: Bearer ${house.internalToken}`, house.addresses.ledger[0] as string, 'list'],
+    { encoding: 'utf8' },
+  );
+  expect(listed.stdout.split('\n')).toEqual(expect.arrayContaining(['ledger.v1.LedgerService', 'grpc.health.v1.Health']));
+});
