@@ -8,13 +8,15 @@ import { Children, type Child, type ChildOptions, type Ending } from '../deploy/
 import { createDatabase, dropDatabases, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
 import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
-import { newPassword, newSigningKey } from '../deploy/local/secrets.ts';
+import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { currentRun } from './run.ts';
 
 /** What a test may ask of its house. */
 export interface HouseOptions {
   /** Replicas of the ledger: `ledger`, `ledger-2` … */
   ledgers?: number;
+  /** Replicas of the notifier: `notifier`, `notifier-2` … */
+  notifiers?: number;
   /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
   environment?: Record<string, NodeJS.ProcessEnv>;
 }
@@ -79,7 +81,7 @@ export interface Tenant {
 
 const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
 
-/** Starts identity, ledger and gateway and resolves when all of them are ready. One house serves a whole test file. */
+/** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One house serves a whole test file. */
 export async function startHouse(options: HouseOptions = {}): Promise<House> {
   const children = newChildren();
   const databases = await freshDatabases();
@@ -154,7 +156,7 @@ export async function startHouse(options: HouseOptions = {}): Promise<House> {
 }
 
 async function newPlan(options: HouseOptions, databases: Record<Service, FreshDatabase>): Promise<HousePlan> {
-  const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1 };
+  const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1 };
   const addresses = {} as Record<Service, string[]>;
   for (const service of services) {
     addresses[service] = [];
@@ -162,7 +164,15 @@ async function newPlan(options: HouseOptions, databases: Record<Service, FreshDa
   }
   // Only what a process needs: the settings of whoever runs the tests stay out.
   const environment = { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
-  return { addresses, databases, internalToken: newPassword(), jwtPrivateKey: newSigningKey(), environment };
+  return {
+    addresses,
+    databases,
+    internalToken: newPassword(),
+    jwtPrivateKey: newSigningKey(),
+    webhookEncryptionKey: newEncryptionKey(),
+    insecureTargets: true,
+    environment,
+  };
 }
 
 async function freshDatabases(): Promise<Record<Service, FreshDatabase>> {

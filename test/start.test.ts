@@ -110,6 +110,7 @@ beforeAll(async () => {
     PORT: String(await testPort()),
     IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
     LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+    NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
   };
 });
 
@@ -170,7 +171,7 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
-  test.each(['PORT', 'IDENTITY_ADDR', 'LEDGER_ADDR'])('says so when the port of %s is taken', async (name) => {
+  test.each(['PORT', 'IDENTITY_ADDR', 'LEDGER_ADDR', 'NOTIFIER_ADDR'])('says so when the port of %s is taken', async (name) => {
     const port = Number(environment[name]?.split(':').at(-1));
     const server = await new Promise<Server>((resolve) => {
       const listening = createServer().listen(port, '127.0.0.1', () => resolve(listening));
@@ -281,5 +282,6 @@ async function otherPorts(): Promise<NodeJS.ProcessEnv> {
     PORT: String(await testPort()),
     IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
     LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+    NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
   };
 }

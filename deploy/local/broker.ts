@@ -5,7 +5,8 @@ import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, write
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Kafka, logLevel } from 'kafkajs';
+import { pino } from 'pino';
+import { openKafka } from '../../services/platform/kafka.ts';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import type { Child, ChildOptions, Children } from './children.ts';
 
@@ -158,15 +159,10 @@ function properties(data: string, port: number, controllerPort: number): string 
 }
 
 async function answering(address: string, child: Child): Promise<void> {
-  const kafka = new Kafka({
-    clientId: 'start',
-    brokers: [address],
-    logLevel: logLevel.NOTHING,
-    connectionTimeout: 1000,
-    retry: { retries: 0 },
-  });
+  const topic = { topic: '', partitions: 1, replication: undefined, maxMessageBytes: 0 };
+  const kafka = openKafka({ brokers: [address], ssl: false, sasl: undefined, ...topic }, 'start', pino({ level: 'silent' }));
   for (const until = Date.now() + 60_000; child.running(); await pause(100)) {
-    const admin = kafka.admin();
+    const admin = kafka.admin({ retry: { retries: 0 } });
     try {
       await admin.connect();
       if ((await admin.describeCluster()).brokers.length > 0) return;

@@ -4,7 +4,7 @@ import type { ChildOptions } from './children.ts';
 import type { ServiceDatabase } from './databases.ts';
 
 /** Services with a gRPC address and a database each, in the order in which they are started. */
-export const services = ['identity', 'ledger'] as const;
+export const services = ['identity', 'ledger', 'notifier'] as const;
 
 export type Service = (typeof services)[number];
 
@@ -18,6 +18,10 @@ export interface HousePlan {
   databases: Record<Service, ServiceDatabase>;
   internalToken: string;
   jwtPrivateKey: string;
+  /** `id:base64 of 32 bytes`. */
+  webhookEncryptionKey: string;
+  /** Whether webhooks may go to http and private addresses, where the environment does not say. */
+  insecureTargets: boolean;
   /** What every process is given besides, for example `LOG_LEVEL`. */
   environment: NodeJS.ProcessEnv;
 }
@@ -43,6 +47,11 @@ export function serviceChild(service: Service, replica: number, plan: HousePlan)
       DATABASE_URL: plan.databases[service].serviceUrl,
       INTERNAL_TOKEN: plan.internalToken,
       ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey }),
+      ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
+      ...(service === 'notifier' && {
+        WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
+        WEBHOOK_ALLOW_INSECURE_TARGETS: plan.environment['WEBHOOK_ALLOW_INSECURE_TARGETS'] ?? String(plan.insecureTargets),
+      }),
     },
   };
 }

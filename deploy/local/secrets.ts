@@ -11,6 +11,8 @@ export interface Secrets {
   internalToken: string;
   /** Ed25519, PKCS #8, PEM. */
   jwtPrivateKey: string;
+  /** Seals webhook secrets: `id:base64 of 32 bytes`. */
+  webhookEncryptionKey: string;
   /** Of the embedded server's superuser. */
   postgresPassword: string;
   postgresPort: number;
@@ -25,6 +27,7 @@ export async function keepSecrets(dataDirectory: string, roles: string[]): Promi
   const secrets: Secrets = {
     internalToken: kept.internalToken ?? newPassword(),
     jwtPrivateKey: kept.jwtPrivateKey ?? newSigningKey(),
+    webhookEncryptionKey: kept.webhookEncryptionKey ?? newEncryptionKey(),
     postgresPassword: kept.postgresPassword ?? newPassword(),
     postgresPort: await portFor(kept.postgresPort),
     rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
@@ -41,6 +44,11 @@ export function newPassword(): string {
 /** An Ed25519 key as PKCS #8 PEM. */
 export function newSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+}
+
+/** 256 random bits under an id of their own. */
+export function newEncryptionKey(): string {
+  return `${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}`;
 }
 
 /** The same port as last time, for those who look into the database by hand, unless another program has taken it. */

@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFi
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { BadSetting, Settings } from '../../services/platform/settings.ts';
+import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, type Child, type ChildOptions, type Ending } from './children.ts';
 import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
 import { lockDirectory } from './lock.ts';
@@ -13,10 +13,24 @@ import { lastingPortProblem } from './ports.ts';
 import { endOrphanedPostgres, startPostgres } from './postgres.ts';
 import { keepSecrets, type Secrets } from './secrets.ts';
 
-const defaultAddresses: Record<Service, string> = { identity: '127.0.0.1:50051', ledger: '127.0.0.1:50052' };
+const defaultAddresses: Record<Service, string> = {
+  identity: '127.0.0.1:50051',
+  ledger: '127.0.0.1:50052',
+  notifier: '127.0.0.1:50053',
+};
 
 // These are this process's own, or given to each child with a value of its own.
-const notPassedOn = ['HOST', 'PORT', 'OPS_PORT', 'DATA_DIR', 'DATABASE_URL', 'MIGRATION_DATABASE_URL', 'INTERNAL_TOKEN', 'JWT_PRIVATE_KEY'];
+const notPassedOn = [
+  'HOST',
+  'PORT',
+  'OPS_PORT',
+  'DATA_DIR',
+  'DATABASE_URL',
+  'MIGRATION_DATABASE_URL',
+  'INTERNAL_TOKEN',
+  'JWT_PRIVATE_KEY',
+  'WEBHOOK_ENCRYPTION_KEY',
+];
 
 let children: Children | undefined;
 let unlock: (() => void) | undefined;
@@ -56,6 +70,8 @@ async function start(): Promise<void> {
     databases,
     internalToken: settings.internalToken ?? secrets.internalToken,
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
+    webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
+    insecureTargets: !settings.production,
     environment: passedOn(),
   };
   say('bringing the schemas up to date');
@@ -76,6 +92,8 @@ interface StartSettings {
   databaseUrl: string | undefined;
   internalToken: string | undefined;
   jwtPrivateKey: string | undefined;
+  webhookEncryptionKey: string | undefined;
+  production: boolean;
 }
 
 function readSettings(settings: Settings): StartSettings {
@@ -98,6 +116,8 @@ function readSettings(settings: Settings): StartSettings {
     databaseUrl: settings.optional('MIGRATION_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('MIGRATION_DATABASE_URL'),
     internalToken: settings.optional('INTERNAL_TOKEN'),
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
+    webhookEncryptionKey: settings.optional('WEBHOOK_ENCRYPTION_KEY'),
+    production: isProduction(settings),
   };
 }
 

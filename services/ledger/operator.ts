@@ -24,8 +24,8 @@ export interface Projection {
 
 /** Tables in the order in which their foreign keys let them be filled. */
 const known = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
-/** Tables of tenants that are no projection: the log is what all others are derived from. */
-const underived = ['log'];
+/** Tables of tenants that are no projection: the log is what all others are derived from, the relay's tell how far it was published. */
+const underived = ['log', 'relay_marks', 'relay_dead_letters'];
 
 /** Every projection as the catalogue has it. Throws where there is a table of tenants that nobody derives. */
 export async function projections(client: pg.Client): Promise<Projection[]> {

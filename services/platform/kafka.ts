@@ -1,6 +1,6 @@
 // What every process knows about Kafka: how it is reached, and the topic as it must be. The client is kafkajs, which nobody but this file and
 // each service's own `kafka.ts` sees, so that it can be replaced.
-import { Kafka, KafkaJSAggregateError, KafkaJSProtocolError, logLevel, type KafkaConfig, type LogEntry, type SASLOptions } from 'kafkajs';
+import { Kafka, logLevel, type KafkaConfig, type LogEntry, type SASLOptions } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import { BadSetting, type Settings } from './settings.ts';
@@ -104,7 +104,8 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
   }
 }
 
+// By name: Node does not see the classes of kafkajs's errors as exports.
 function wasMadeMeanwhile(error: unknown): boolean {
-  const errors = error instanceof KafkaJSAggregateError ? error.errors : [error];
-  return errors.every((each) => each instanceof KafkaJSProtocolError && each.type === 'TOPIC_ALREADY_EXISTS');
+  const { errors = [error] } = error as { errors?: unknown[] };
+  return errors.every((each) => (each as { type?: unknown }).type === 'TOPIC_ALREADY_EXISTS');
 }

@@ -127,6 +127,11 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
-    production: settings.optional('NODE_ENV') === 'production',
+    production: isProduction(settings),
   };
+}
+
+/** Whether this is production, where insecure settings are refused. */
+export function isProduction(settings: Settings): boolean {
+  return settings.optional('NODE_ENV') === 'production';
 }

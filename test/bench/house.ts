@@ -8,7 +8,7 @@ import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/l
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
-import { newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
+import { newEncryptionKey, newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
 
 /** Which processes are profiled, and where the profiles go. */
 export interface Profiling {
@@ -80,6 +80,8 @@ export class House {
       databases: Object.fromEntries(made) as Record<Service, ServiceDatabase>,
       internalToken: newPassword(),
       jwtPrivateKey: newSigningKey(),
+      webhookEncryptionKey: newEncryptionKey(),
+      insecureTargets: true,
       environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !notPassedOn.test(name))),
     };
   }
