@@ -2,9 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fromBinary } from '@bufbuild/protobuf';
+import type { EachMessagePayload, Kafka } from 'kafkajs';
+import { pino } from 'pino';
 import { kafkaProblem, startBroker } from '../deploy/local/broker.ts';
 import { Children } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
+import { EventSchema, type Event } from '../proto/gen/ledger/v1/events_pb.js';
+import { openKafka, type KafkaSettings } from '../services/platform/kafka.ts';
 import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
 
@@ -76,4 +81,51 @@ export async function ownKafka(
 /** A topic that no other test has. */
 export function newTopic(): string {
   return `test.${randomBytes(6).toString('hex')}`;
+}
+
+/** A message as it stands on a topic. */
+export interface TopicMessage {
+  event: Event;
+  key: string;
+  headers: Record<string, string>;
+  partition: number;
+}
+
+/** Everything that is on a topic now, each partition in its order. */
+export async function messagesOf(brokers: string, topic: string): Promise<TopicMessage[]> {
+  const kafka = testClient(brokers);
+  const admin = kafka.admin();
+  await admin.connect();
+  const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => BigInt(high) > BigInt(low));
+  await admin.disconnect();
+  const messages: TopicMessage[] = [];
+  const left = new Map(ends.map(({ partition, high }) => [partition, BigInt(high) - 1n]));
+  if (left.size === 0) return [];
+  const consumer = kafka.consumer({ groupId: `reader-${randomBytes(4).toString('hex')}`, maxWaitTimeInMs: 100 });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  await new Promise<void>((done, fail) => {
+    // Most crashes, as while the coordinator is loading, kafkajs mends by itself.
+    consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || fail(payload.error));
+    const eachMessage = async ({ partition, message }: EachMessagePayload) => {
+      const headers = Object.fromEntries(Object.entries(message.headers ?? {}).map(([name, value]) => [name, String(value)]));
+      messages.push({ event: fromBinary(EventSchema, message.value!), key: String(message.key), headers, partition });
+      if (BigInt(message.offset) >= (left.get(partition) ?? -1n)) left.delete(partition);
+      if (left.size === 0) done();
+    };
+    consumer.run({ autoCommit: false, eachMessage }).catch(fail);
+  });
+  await consumer.disconnect();
+  return messages;
+}
+
+/** A client of the test's own. */
+export function testClient(brokers: string): Kafka {
+  return openKafka(settingsOf(brokers, ''), 'test', pino({ level: 'silent' }));
+}
+
+/** As a service would read them. */
+export function settingsOf(brokers: string, topic: string, more: Partial<KafkaSettings> = {}): KafkaSettings {
+  const topics = { topic, partitions: 4, replication: undefined, maxMessageBytes: 1 << 20 };
+  return { brokers: brokers.split(','), ssl: false, sasl: undefined, ...topics, ...more };
 }

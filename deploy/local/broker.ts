@@ -113,7 +113,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
 
 /** Kafka's own console consumer, from the topic's beginning to its end; ends when nothing comes for `idleMs`. */
 export function consoleConsumer(address: string, topic: string, idleMs: number): ChildOptions {
-  const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--formatter-property', `print.${each}=true`]);
+  const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--property', `print.${each}=true`]);
   return {
     name: 'console-consumer',
     command: 'java',

@@ -1,7 +1,18 @@
 // Starts the processes of one house, keeps their output and their numbers on disk, and ends them last started first.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync, truncateSync, copyFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  copyFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { endProcess, identify, isRunning, type Identity } from './processes.ts';
 
 /** How to start one child. */
@@ -122,7 +133,8 @@ export class Children {
       this.write();
       void ended.then(() => {
         this.running.splice(this.running.indexOf(entry), 1);
-        this.write();
+        // Who ended it may have removed its directory, too.
+        if (existsSync(dirname(this.record))) this.write();
       });
     }
     return child;
