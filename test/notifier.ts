@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { EventSchema, type Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import type { NotifierConfig } from '../services/notifier/config.ts';
-import { assemble, type Notifier, type Tuning } from '../services/notifier/notifier.ts';
+import { assemble, pinnedPlans, type Notifier, type Tuning } from '../services/notifier/notifier.ts';
 import { notifierRoutes } from '../services/notifier/rpc.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
@@ -59,8 +59,8 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     ...changes,
   };
   const metrics = new Registry();
-  const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger });
-  const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger });
+  const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings: pinnedPlans });
+  const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings: pinnedPlans });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.courier.start();
   const served = await serve({

@@ -1,8 +1,9 @@
 // Who sends what: deliveries are claimed for a while, and what became of them is recorded, set by set. Each claim has an id, and whoever
 // records names it: a worker whose lease ran out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import { inTransaction, type Pool } from '../platform/postgres.ts';
+import type { Pool } from '../platform/postgres.ts';
 import { ms } from './rows.ts';
+import { onClient, tenantsOf } from './transaction.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
 /** A delivery that this process may send now. */
@@ -27,8 +28,8 @@ export interface Claimed {
 export interface ClaimBounds {
   /** Deliveries in all. */
   free: number;
-  /** In flight at one tenant's endpoint, over all workers. */
-  perTenant: number;
+  /** Of one tenant (UUID), claimed and not recorded, over all workers. */
+  ofTenant: (tenant: string) => number;
   leaseMs: number;
 }
 
@@ -46,9 +47,13 @@ const tenantsAtOnce = 100;
 // Deliveries of a tenant without webhook that fail at once.
 const unsentAtOnce = 500;
 
+// A claim of a tenant excludes others of it by a lock of its own, so that what is in flight is counted right, and neither events nor records
+// wait for claims. (With the tenant's row of `due` locked instead, one tenant's events, claims and records took turns: 400 deliveries/s
+// where it is now 1,500.)
 const findWork = {
   name: 'find_work',
-  text: `select tenant_id from due where next_at <= clock_timestamp() order by next_at limit ${tenantsAtOnce} for update skip locked`,
+  text: `with ready as materialized (select tenant_id from due where next_at <= clock_timestamp() order by next_at limit ${tenantsAtOnce})
+    select tenant_id from ready where pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0))`,
 };
 
 const nextWork = {
@@ -61,16 +66,16 @@ const claim = {
   name: 'claim',
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
-      select t.tenant_id, w.url, coalesce(w.enabled, false) as enabled,
+      select t.tenant_id, t.most, w.url, coalesce(w.enabled, false) as enabled,
              array[w.secret] || case when w.previous_until > at then array[w.previous_secret] else '{}' end as secrets,
              (select count(*) from deliveries d where d.tenant_id = t.tenant_id and d.claim_id is not null and d.run_at > at) as in_flight
-      from clock, unnest($1::uuid[]) as t (tenant_id) left join webhooks w on w.tenant_id = t.tenant_id
+      from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled, t.secrets, r.id, r.abandoned, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
         select d.id, d.run_at, d.test and d.claim_id is not null as abandoned from deliveries d
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
-        order by d.run_at, d.id limit case when t.enabled then greatest($2 - t.in_flight, 0) else ${unsentAtOnce} end
+        order by d.run_at, d.id limit case when t.enabled then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} end
         for update skip locked
       ) as r
     ), claimed as (
@@ -85,28 +90,41 @@ const claim = {
       update deliveries d set status = 'failed', failed_at = at, next_retry_at = null, claim_id = null,
         error_class = case when r.abandoned then 'timeout' else 'webhook_disabled' end
       from clock, ready r where (r.abandoned or not r.enabled) and d.tenant_id = r.tenant_id and d.id = r.id
-      returning d.id
+      returning d.tenant_id, d.id
     )
-    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets,
-           p.body, (select count(*)::int from failed) as failed
-    from (select from clock) as one left join claimed c on true
-    left join payloads p on p.tenant_id = c.tenant_id and p.delivery_id = c.id
-    order by c.started_at, c.id`,
+    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets, p.body
+    from claimed c join payloads p on p.tenant_id = c.tenant_id and p.delivery_id = c.id
+    union all
+    select tenant_id, id, null, null, null, null, null, null, null, null from failed
+    order by 2`,
 };
 
-// In a statement after the claim, and under the lock: rows that were committed before are seen, and whoever commits later lowers it again.
-// At a full endpoint only the end of a lease helps, or a record, which lowers it too.
+// Where many have work, those that were served go to the end of the line. Who is locked stays where he is.
+const rotate = {
+  name: 'rotate',
+  text: `update due set next_at = clock_timestamp()
+    where tenant_id in (select tenant_id from due where tenant_id = any ($1::uuid[]) for update skip locked)`,
+};
+
+const lockDue = {
+  name: 'lock_due',
+  text: 'select from due where tenant_id = any ($1::uuid[]) order by tenant_id for update',
+};
+
+// In a statement after the lock: what was committed before is seen, and whoever commits later has to wait, and lowers it again. At a full
+// endpoint only the end of a lease helps, or a record, which lowers it too.
 const moveOn = {
   name: 'move_on',
   text: `update due q set next_at = case
-      when (select count(*) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp()) >= $2
+      when (select count(*) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp()) >= t.most
       then (select min(d.run_at) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp())
       else (select d.run_at from deliveries d where d.tenant_id = q.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1) end
-    where q.tenant_id = any ($1::uuid[])`,
+    from unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
 };
 
+// A delivery that failed has its ids alone.
 interface ClaimRow {
-  tenant_id: string | null;
+  tenant_id: string;
   id: string;
   event_id: string;
   event_type: string;
@@ -115,14 +133,13 @@ interface ClaimRow {
   started_ms: number;
   url: string;
   secrets: string[];
-  body: string;
-  failed: number;
+  body: string | null;
 }
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
-export async function claimDue(pool: Pool, { free, perTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
-  const client = await pool.connect();
-  try {
+export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+  const id = uuidv7();
+  const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , found] = await Promise.all([
       client.query('begin'),
       client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
@@ -131,32 +148,39 @@ export async function claimDue(pool: Pool, { free, perTenant, leaseMs }: ClaimBo
     const tenants = found.rows.map((row) => row.tenant_id);
     if (tenants.length === 0) {
       const [next] = await Promise.all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
-      client.release();
-      return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null };
+      return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
     }
-    const id = uuidv7();
     const [, answer] = await Promise.all([
-      client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] }),
-      client.query<ClaimRow>({ ...claim, values: [tenants, perTenant, free, id, leaseMs] }),
-      client.query({ ...moveOn, values: [tenants, perTenant] }),
+      client.query(tenantsOf(tenants)),
+      client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
+      ...(tenants.length === tenantsAtOnce ? [client.query({ ...rotate, values: [tenants] })] : []),
       client.query('commit'),
     ]);
-    client.release();
-    const claimed = answer.rows.flatMap((row) => (row.tenant_id === null ? [] : [claimedOf(row.tenant_id, id, row)]));
-    // Tenants whose endpoints are full have moved on, and others may follow.
-    return { claimed, failed: answer.rows[0]?.failed ?? 0, nextMs: 0 };
-  } catch (error) {
-    // Closed, so that it is rolled back whatever its state.
-    client.release(true);
-    throw error;
+    const served = new Set(answer.rows.map((row) => row.tenant_id));
+    const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
+    const idle = tenants.filter((tenant) => !served.has(tenant));
+    return { claimed, failed: answer.rows.length - claimed.length, nextMs: 0, idle };
+  });
+  const { idle } = round;
+  if (idle.length > 0) {
+    await onClient(pool, (client) =>
+      Promise.all([
+        client.query('begin'),
+        client.query(tenantsOf(idle)),
+        client.query({ ...lockDue, values: [idle] }),
+        client.query({ ...moveOn, values: [idle, idle.map(ofTenant)] }),
+        client.query('commit'),
+      ]),
+    );
   }
+  return round;
 }
 
-function claimedOf(tenant: string, claimId: string, row: ClaimRow): Claimed {
+function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
   return {
-    tenant,
+    tenant: row.tenant_id,
     id: row.id,
-    claim: claimId,
+    claim,
     eventId: row.event_id,
     eventType: row.event_type,
     attempt: row.attempts,
@@ -164,7 +188,7 @@ function claimedOf(tenant: string, claimId: string, row: ClaimRow): Claimed {
     startedMs: row.started_ms,
     url: row.url,
     secrets: row.secrets,
-    body: row.body,
+    body,
   };
 }
 
@@ -205,8 +229,8 @@ const record = {
     select id from settled`,
 };
 
-// What is left to do of these tenants. Lowers only; the row is locked also where nothing changes, so that a claim that counted the attempts
-// of this record as in flight is done before, and is corrected here.
+// What is left to do of these tenants. Lowers only; the row is locked also where nothing changes, so that whoever counts these attempts as
+// in flight and moves on has done so before, and is corrected here.
 const lower = {
   name: 'lower',
   text: `insert into due (tenant_id, next_at)
@@ -220,23 +244,24 @@ const lower = {
 export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
-  return inTransaction(pool, tenants, async (client) => {
-    const [settled] = await Promise.all([
-      client.query<{ id: string }>({
-        ...record,
-        values: [
-          column('tenant'),
-          column('id'),
-          column('claim'),
-          column('status'),
-          column('statusCode'),
-          column('errorClass'),
-          column('responseBody'),
-          column('durationMs'),
-          column('delay'),
-        ],
-      }),
+  const values = [
+    column('tenant'),
+    column('id'),
+    column('claim'),
+    column('status'),
+    column('statusCode'),
+    column('errorClass'),
+    column('responseBody'),
+    column('durationMs'),
+    column('delay'),
+  ];
+  return onClient(pool, async (client) => {
+    const [, , settled] = await Promise.all([
+      client.query('begin'),
+      client.query(tenantsOf(tenants)),
+      client.query<{ id: string }>({ ...record, values }),
       client.query({ ...lower, values: [tenants] }),
+      client.query('commit'),
     ]);
     return new Set(settled.rows.map((row) => row.id));
   });

@@ -1,6 +1,6 @@
 // Takes events of the log: the place in each tenant's log and the deliveries of its webhook, in one transaction. Ingest and Kafka's reader
 // both come here.
-import { toBinary, fromBinary } from '@bufbuild/protobuf';
+import { toBinary } from '@bufbuild/protobuf';
 import { Counter, type Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -8,7 +8,9 @@ import { toUuid } from '../platform/ids.ts';
 import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventBody } from './envelope.ts';
-import { readInbox, writeInbox, type Mark } from './inbox.ts';
+import { foundGaps, readInbox, writeInbox, type Mark } from './inbox.ts';
+import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
+import { onClient, tenantsOf } from './transaction.ts';
 
 /** What the consumer works with. */
 export interface ConsumerParts {
@@ -17,15 +19,6 @@ export interface ConsumerParts {
   metrics: Registry;
   /** Called after deliveries were made. */
   wake: () => void;
-}
-
-/** A message that is kept because nothing can be made of it. */
-export interface Letter {
-  /** Where it came from: topic, partition and offset, or the call. */
-  source: string;
-  key?: Uint8Array | null;
-  value: Uint8Array;
-  reason: string;
 }
 
 /** An event whose ids were read. */
@@ -49,11 +42,14 @@ const insertDeliveries = {
       returning tenant_id, id
     ), bodies as (
       insert into payloads (tenant_id, delivery_id, body) select tenant_id, id, body from new join made using (tenant_id, id)
-    ), waiting as (
-      -- Sorted, so that no two wait for each other; locked also where nothing changes, so that a claim that looks away meanwhile looks again.
-      insert into due (tenant_id, next_at) select distinct tenant_id, now() from made order by tenant_id
-      on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at
     ) select count(*)::int as made from made`,
+};
+
+const noteWork = {
+  name: 'note_work',
+  // Sorted, so that no two wait for each other; locked also where nothing changes, so that whoever moves it on meanwhile is corrected.
+  text: `insert into due (tenant_id, next_at) select t, now() from unnest($1::uuid[]) as t order by t
+    on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
 };
 
 const selectWebhooks = {
@@ -103,7 +99,7 @@ export class Consumer {
     if (made > 0) this.parts.wake();
   }
 
-  /** Keeps messages as dead letters. */
+  /** Keeps messages as dead letters; may be called again with the same. */
   async keep(letters: Letter[]): Promise<void> {
     await inTransaction(this.parts.pool, [], (client) => insertLetters(client, letters));
     this.report(letters);
@@ -111,43 +107,18 @@ export class Consumer {
 
   /** Tries dead letters again, the oldest first, each in a transaction of its own; what succeeds is one no more. */
   async redrive(): Promise<{ redriven: number; left: number }> {
-    const { pool } = this.parts;
-    const ids = await inTransaction(pool, [], async (client) => {
-      await asJob(client);
-      return (await client.query<{ id: string }>('select id from dead_letters order by id')).rows.map((row) => row.id);
-    });
+    const { pool, logger } = this.parts;
+    const ids = await listLetters(pool);
     let redriven = 0;
-    for (const id of ids) if (await this.redriveOne(id)) redriven++;
+    for (const id of ids) {
+      try {
+        if (await openLetter(pool, id, redriveOne)) redriven++;
+      } catch (error) {
+        logger.warn({ letter: id, err: error }, 'dead letter stays');
+      }
+    }
     if (redriven > 0) this.parts.wake();
     return { redriven, left: ids.length - redriven };
-  }
-
-  private async redriveOne(id: string): Promise<boolean> {
-    try {
-      return await inTransaction(this.parts.pool, [], async (client) => {
-        await asJob(client);
-        const { rows } = await client.query<{ value: Buffer }>('select value from dead_letters where id = $1 for update', [id]);
-        if (!rows[0]) return false;
-        const event = fromBinary(EventSchema, rows[0].value);
-        const tenant = toUuid('tenant', event.tenantId);
-        const eventId = toUuid('evt', event.id);
-        if (tenant === null || eventId === null) throw new Error('its tenant or id is malformed');
-        await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant}}`]);
-        const one = { event, tenant, eventId };
-        // The mark may have passed it long ago: here the letter's own row says that it has not been taken.
-        const marks = await readInbox(client, [tenant]);
-        (marks.get(tenant) as Mark).take(event);
-        await this.deliver(client, [one], (_, error) => {
-          throw error;
-        });
-        await writeInbox(client, [...marks.values()]);
-        await client.query('delete from dead_letters where id = $1', [id]);
-        return true;
-      });
-    } catch (error) {
-      this.parts.logger.warn({ letter: id, err: error }, 'dead letter stays');
-      return false;
-    }
   }
 
   private async takeAlone(one: Known): Promise<number> {
@@ -155,59 +126,40 @@ export class Consumer {
       return await this.take([one], []);
     } catch (error) {
       if (!isDataError(error)) throw error;
-      const letters = [letterOf(one.event, (error as Error).message)];
-      await this.take([], letters, [one]);
+      await this.take([one], [letterOf(one.event, (error as Error).message)], false);
       return 0;
     }
   }
 
-  // `passed`: events whose places are taken and which are not delivered.
-  private async take(known: Known[], malformed: Letter[], passed: Known[] = []): Promise<number> {
+  // `deliver` false: the places are taken, and no more.
+  private async take(events: Known[], malformed: Letter[], deliver = true): Promise<number> {
     const { pool, logger } = this.parts;
-    const all = [...known, ...passed];
-    const tenants = [...new Set(all.map(({ tenant }) => tenant))].sort();
+    const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
-    const counts = { taken: 0, known: 0, made: 0 };
-    const gaps = await inTransaction(pool, tenants, async (client) => {
-      const marks = await readInbox(client, tenants);
-      const fresh = all.filter(({ event, tenant }) => (marks.get(tenant) as Mark).take(event));
-      counts.taken = fresh.length;
-      counts.known = all.length - fresh.length;
-      const wanted = fresh.filter((each) => !passed.includes(each));
-      counts.made = await this.deliver(client, wanted, (event, error) => letters.push(letterOf(event, error.message)));
-      if (letters.length > 0) await insertLetters(client, letters);
-      return writeInbox(client, [...marks.values()]);
+    const { marks, taken, made } = await onClient(pool, async (client) => {
+      const [, , inbox, webhooks] = await Promise.all([
+        client.query('begin'),
+        client.query(tenantsOf(tenants)),
+        readInbox(client, tenants),
+        subscriptions(client, tenants),
+      ]);
+      const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
+      const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
+      const [inserted] = await Promise.all([
+        insert(client, found),
+        insertLetters(client, letters),
+        writeInbox(client, [...inbox.values()]),
+        client.query('commit'),
+      ]);
+      return { marks: [...inbox.values()], taken: fresh.length, made: inserted };
     });
+    const gaps = foundGaps(marks);
     for (const gap of gaps) logger.error(gap, 'gap in the log of a tenant');
     this.gaps.inc(gaps.length);
-    this.taken.inc({ result: 'taken' }, counts.taken);
-    if (counts.known > 0) this.taken.inc({ result: 'known' }, counts.known);
+    this.taken.inc({ result: 'taken' }, taken);
+    this.taken.inc({ result: 'known' }, events.length - taken);
     this.report(letters);
-    return counts.made;
-  }
-
-  private async deliver(client: Client, events: Known[], refuse: (event: Event, error: Error) => void): Promise<number> {
-    if (events.length === 0) return 0;
-    const tenants = [...new Set(events.map(({ tenant }) => tenant))];
-    const { rows } = await client.query<{ tenant_id: string; events: string[]; since_ms: bigint }>({
-      ...selectWebhooks,
-      values: [tenants],
-    });
-    const webhooks = new Map(rows.map((row) => [row.tenant_id, row]));
-    const columns: [string[], string[], string[], string[], string[]] = [[], [], [], [], []];
-    for (const { event, tenant, eventId } of events) {
-      const webhook = webhooks.get(tenant);
-      if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) continue;
-      try {
-        const row = [tenant, uuidv7(), eventId, event.type, eventBody(event)];
-        row.forEach((value, column) => columns[column]?.push(value));
-      } catch (error) {
-        refuse(event, error as Error);
-      }
-    }
-    if (columns[0].length === 0) return 0;
-    const answer = await client.query<{ made: number }>({ ...insertDeliveries, values: columns });
-    return answer.rows[0]?.made ?? 0;
+    return made;
   }
 
   private report(letters: Letter[]): void {
@@ -216,26 +168,62 @@ export class Consumer {
   }
 }
 
-async function asJob(client: Client): Promise<void> {
-  await client.query(`select set_config('app.job', 'dead letters', true)`);
+// The mark may have passed its place long ago: here the letter's own row says that it has not been taken.
+async function redriveOne(client: Client, event: Event): Promise<void> {
+  const tenant = toUuid('tenant', event.tenantId);
+  const eventId = toUuid('evt', event.id);
+  if (tenant === null || eventId === null) throw new Error('its tenant or id is malformed');
+  await client.query(tenantsOf([tenant]));
+  const marks = await readInbox(client, [tenant]);
+  (marks.get(tenant) as Mark).take(event);
+  const found = deliveriesOf([{ event, tenant, eventId }], await subscriptions(client, [tenant]), (_, error) => {
+    throw error;
+  });
+  await Promise.all([insert(client, found), writeInbox(client, [...marks.values()])]);
 }
 
-async function insertLetters(client: Client, letters: Letter[]): Promise<void> {
-  await asJob(client);
-  for (const { source, key, value, reason } of letters) {
-    await client.query('insert into dead_letters (id, source, key, value, reason, received_at) values ($1, $2, $3, $4, $5, now())', [
-      uuidv7(),
-      source,
-      key ? Buffer.from(key) : null,
-      Buffer.from(value),
-      reason.replaceAll('\0', '').slice(0, 1000),
-    ]);
-  }
+interface Subscription {
+  tenant_id: string;
+  events: string[];
+  since_ms: bigint;
+}
+
+async function subscriptions(client: Client, tenants: string[]): Promise<Map<string, Subscription>> {
+  const { rows } = await client.query<Subscription>({ ...selectWebhooks, values: [tenants] });
+  return new Map(rows.map((row) => [row.tenant_id, row]));
+}
+
+/** Tenant, id, event, type and body of a new delivery. */
+type NewDelivery = [string, string, string, string, string];
+
+function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
+  return events.flatMap(({ event, tenant, eventId }): NewDelivery[] => {
+    const webhook = webhooks.get(tenant);
+    // What happened before the webhook was made is not news to it.
+    if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) return [];
+    try {
+      return [[tenant, uuidv7(), eventId, event.type, eventBody(event)]];
+    } catch (error) {
+      refuse(event, error as Error);
+      return [];
+    }
+  });
+}
+
+async function insert(client: Client, found: NewDelivery[]): Promise<number> {
+  if (found.length === 0) return 0;
+  const columns = [0, 1, 2, 3, 4].map((column) => found.map((row) => row[column]));
+  const tenants = [...new Set(found.map(([tenant]) => tenant))];
+  const [answer] = await Promise.all([
+    client.query<{ made: number }>({ ...insertDeliveries, values: columns }),
+    client.query({ ...noteWork, values: [tenants] }),
+  ]);
+  return answer.rows[0]?.made ?? 0;
 }
 
 function letterOf(event: Event, reason: string): Letter {
   const { tenantId, sequence, part } = event;
-  return { source: `${tenantId} ${sequence}.${part}`.replaceAll('\0', ''), value: toBinary(EventSchema, event), reason };
+  return { source: `${tenantId} ${sequence}.${part}`, value: toBinary(EventSchema, event), reason };
 }
 
 /** Whether PostgreSQL refuses the data itself, and would refuse it again: 22 data, 23 constraint, 54 limits. */

@@ -1,4 +1,12 @@
-import { newTenant, settled, startNotifier, startReceiver, type Receiver, type RunningNotifier } from '../../test/notifier.ts';
+import {
+  newTenant,
+  settled,
+  startNotifier,
+  startReceiver,
+  type Received,
+  type Receiver,
+  type RunningNotifier,
+} from '../../test/notifier.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 const events = ['transaction.posted'];
@@ -27,7 +35,7 @@ test('an event reaches the receiver signed, and its delivery says so', async () 
   expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
   const event = posting();
   await notifier.client.ingest({ events: [event] });
-  const [{ headers, body } = failed()] = await count(1);
+  const [{ headers, body }] = (await count(1)) as [Received];
   expect(headers).toMatchObject({
     'content-type': 'application/json',
     'x-webhook-signature': bodySignature(secret, body),

@@ -23,7 +23,7 @@ export interface CourierOptions {
   timeoutMs: number;
   /** Attempts in flight that are not known to be slow. */
   concurrency: number;
-  /** Attempts in flight at one tenant's endpoint, over all workers. */
+  /** Requests of this process that one tenant's endpoint has to answer at a time. */
   perTenant: number;
   /** How long a claim holds beyond the deadline of its attempt. */
   marginMs: number;
@@ -43,15 +43,31 @@ export interface Delivered {
 const slowMs = 1_000;
 const slowFactor = 16;
 
+// An endpoint that answers quickly is kept supplied: so many times what it answers at a time are claimed for it, and wait here while earlier
+// ones are recorded and new ones claimed. (One tenant, 32 at a time, busy machine: 510 deliveries/s without, 1,100 with.)
+const supply = 8;
+
 interface Flight {
-  started: number;
+  /** Its request is under way, rather than waiting for its turn or recorded. */
+  open: boolean;
   slow: boolean;
+}
+
+/** One tenant's endpoint as this process knows it. */
+interface Endpoint {
+  /** Claimed and not recorded. */
+  claimed: number;
+  open: number;
+  waiting: (() => void)[];
+  /** The last answer came soon. */
+  quick: boolean;
 }
 
 /** Claims and sends deliveries until it is stopped. */
 export class Courier {
   readonly options: CourierOptions;
   private readonly flights = new Set<Flight>();
+  private readonly endpoints = new Map<string, Endpoint>();
   private readonly handBack = new AbortController();
   private readonly recorder: Recorder;
   private readonly seconds: Histogram<'result'>;
@@ -112,37 +128,61 @@ export class Courier {
 
   /** Sends a delivery that is claimed, and records what came of it; null where it was handed back. */
   async attempt(claimed: Claimed, claimedAt = performance.now()): Promise<Delivered | null> {
-    const flight: Flight = { started: performance.now(), slow: false };
+    const flight: Flight = { open: false, slow: false };
+    const endpoint = this.endpointOf(claimed.tenant);
+    endpoint.claimed++;
     this.flights.add(flight);
     const slow = setTimeout(() => {
       flight.slow = true;
+      endpoint.quick = false;
       this.wake();
     }, slowMs);
     try {
-      return await this.send(claimed, claimedAt);
+      return await this.send(claimed, claimedAt, endpoint, flight);
     } finally {
       clearTimeout(slow);
       this.flights.delete(flight);
+      // Forgotten when idle: an endpoint proves itself quick each time.
+      if (--endpoint.claimed === 0) this.endpoints.delete(claimed.tenant);
       this.wake();
     }
   }
 
-  private async send(claimed: Claimed, claimedAt: number): Promise<Delivered | null> {
-    const { sender, vault, retryDelays, marginMs } = this.options;
-    const { tenant, id, claim, attempt, byHand, eventType, body } = claimed;
-    // This process has stalled: by the end of the attempt the lease may be another worker's.
-    if (performance.now() - claimedAt > marginMs / 2) return null;
-    const secrets = claimed.secrets.map((sealed) => vault.open(tenant, sealed));
-    const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
-    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt });
-    const answer = await sender.send({ url: claimed.url, headers, body }, this.handBack.signal);
+  private endpointOf(tenant: string): Endpoint {
+    let endpoint = this.endpoints.get(tenant);
+    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false }));
+    return endpoint;
+  }
+
+  private async turnAt(endpoint: Endpoint): Promise<void> {
+    if (endpoint.open < this.options.perTenant) endpoint.open++;
+    // Who leaves hands over its place.
+    else await new Promise<void>((done) => endpoint.waiting.push(done));
+  }
+
+  private leave(endpoint: Endpoint): void {
+    const next = endpoint.waiting.shift();
+    if (next) next();
+    else endpoint.open--;
+  }
+
+  private async send(claimed: Claimed, claimedAt: number, endpoint: Endpoint, flight: Flight): Promise<Delivered | null> {
+    const { retryDelays } = this.options;
+    const { tenant, id, claim, attempt, byHand } = claimed;
+    await this.turnAt(endpoint);
+    flight.open = true;
+    const answer = await this.request(claimed, claimedAt).finally(() => {
+      flight.open = false;
+      this.leave(endpoint);
+    });
     const place = { tenant, id, claim };
     if (answer === null) {
       const unmade = { statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null };
-      await this.recorder.record({ ...place, status: 'pending', ...unmade });
-      this.log(claimed, null, 'handed back', true);
+      const recorded = await this.recorder.record({ ...place, status: 'pending', ...unmade });
+      this.log(claimed, null, 'handed back', recorded);
       return null;
     }
+    endpoint.quick = answer.durationMs < slowMs;
     const { statusCode, errorClass, body: responseBody, durationMs } = answer;
     const end = verdict(errorClass, attempt, byHand, retryDelays);
     const delay = end.status === 'pending' ? end.delay : null;
@@ -151,6 +191,18 @@ export class Courier {
     this.delivered.inc({ status: recorded ? end.status : 'fenced' });
     this.log(claimed, answer, end.status, recorded);
     return { answer, recorded };
+  }
+
+  /** Null: not sent, or not to its end. */
+  private async request(claimed: Claimed, claimedAt: number): Promise<Answer | null> {
+    const { sender, vault, marginMs } = this.options;
+    const { tenant, id, attempt, eventType, body } = claimed;
+    // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
+    if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
+    const secrets = claimed.secrets.map((sealed) => vault.open(tenant, sealed));
+    const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
+    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt });
+    return sender.send({ url: claimed.url, headers, body }, this.handBack.signal);
   }
 
   private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
@@ -180,7 +232,8 @@ export class Courier {
       }
       try {
         const asked = performance.now();
-        const { claimed, failed, nextMs } = await claimDue(pool, { free, perTenant, leaseMs: timeoutMs + marginMs });
+        const ofTenant = (tenant: string) => perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
+        const { claimed, failed, nextMs } = await claimDue(pool, { free, ofTenant, leaseMs: timeoutMs + marginMs });
         for (const each of claimed) {
           this.attempt(each, asked).catch((error: unknown) => {
             // The lease runs out, and it is tried again.
@@ -199,7 +252,7 @@ export class Courier {
   private free(): number {
     const { concurrency } = this.options;
     let quick = 0;
-    for (const { slow } of this.flights) if (!slow) quick++;
+    for (const { open, slow } of this.flights) if (open && !slow) quick++;
     return Math.min(concurrency - quick, concurrency * slowFactor - this.flights.size);
   }
 

@@ -80,29 +80,41 @@ const lock = {
   text: 'select tenant_id, sequence, part, parts from inbox where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
-/** Locks the marks of tenants (UUIDs, sorted), making those that are missing, and reads what lies below them. */
+const gapsBelow = {
+  name: 'inbox_gaps',
+  text: 'select tenant_id, after_sequence, after_part, before_sequence, before_part from gaps where tenant_id = any ($1::uuid[])',
+};
+
+const lateBelow = { name: 'inbox_late', text: 'select tenant_id, sequence, part from late where tenant_id = any ($1::uuid[])' };
+
+const make = {
+  name: 'inbox_make',
+  text: `insert into inbox (tenant_id, sequence, part, parts) select t, 0, 0, 0 from unnest($1::uuid[]) as t order by t on conflict do nothing`,
+};
+
+interface GapRow {
+  tenant_id: string;
+  after_sequence: bigint;
+  after_part: number;
+  before_sequence: bigint;
+  before_part: number;
+}
+
+/** Locks the marks of tenants (UUIDs), making those that are missing, and reads what lies below them; its first statements are sent at once. */
 export async function readInbox(client: Client, tenants: string[]): Promise<Map<string, Mark>> {
-  let { rows } = await client.query<MarkRow>({ ...lock, values: [tenants] });
+  const values = [tenants];
+  const read = () =>
+    Promise.all([
+      client.query<MarkRow>({ ...lock, values }),
+      // In statements after the lock, which another replica may have held.
+      client.query<GapRow>({ ...gapsBelow, values }),
+      client.query<{ tenant_id: string; sequence: bigint; part: number }>({ ...lateBelow, values }),
+    ]);
+  let [{ rows }, gaps, late] = await read();
   if (rows.length < tenants.length) {
-    await client.query(
-      `insert into inbox (tenant_id, sequence, part, parts) select t, 0, 0, 0 from unnest($1::uuid[]) as t order by t on conflict do nothing`,
-      [tenants],
-    );
-    ({ rows } = await client.query<MarkRow>({ ...lock, values: [tenants] }));
+    await client.query({ ...make, values });
+    [{ rows }, gaps, late] = await read();
   }
-  // In a statement after the lock, which another replica may have held.
-  const [gaps, late] = await Promise.all([
-    client.query<{ tenant_id: string; after_sequence: bigint; after_part: number; before_sequence: bigint; before_part: number }>({
-      name: 'inbox_gaps',
-      text: 'select tenant_id, after_sequence, after_part, before_sequence, before_part from gaps where tenant_id = any ($1::uuid[])',
-      values: [tenants],
-    }),
-    client.query<{ tenant_id: string; sequence: bigint; part: number }>({
-      name: 'inbox_late',
-      text: 'select tenant_id, sequence, part from late where tenant_id = any ($1::uuid[])',
-      values: [tenants],
-    }),
-  ]);
   return new Map(
     rows.map((row) => {
       const own = <Row extends { tenant_id: string }>(each: Row) => each.tenant_id === row.tenant_id;
@@ -115,43 +127,56 @@ export async function readInbox(client: Client, tenants: string[]): Promise<Map<
   );
 }
 
-/** Writes the marks; answers the gaps that were found, for the log. */
-export async function writeInbox(client: Client, marks: Mark[]): Promise<Record<string, string>[]> {
+/** Writes the marks and what was found and arrived below them, in statements that are sent at once. */
+export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
+  const statements: Promise<unknown>[] = [];
   const found = marks.flatMap((mark) => mark.found.map((gap) => ({ tenant: mark.tenant, ...gap })));
   const arrived = marks.flatMap((mark) => mark.arrived.map((place) => ({ tenant: mark.tenant, ...place })));
   if (found.length > 0) {
-    await client.query(
-      `insert into gaps (tenant_id, after_sequence, after_part, before_sequence, before_part, found_at)
+    statements.push(
+      client.query(
+        `insert into gaps (tenant_id, after_sequence, after_part, before_sequence, before_part, found_at)
        select *, now() from unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::int[]) on conflict do nothing`,
-      [
-        found.map(({ tenant }) => tenant),
-        found.map(({ after }) => after.sequence),
-        found.map(({ after }) => after.part),
-        found.map(({ before }) => before.sequence),
-        found.map(({ before }) => before.part),
-      ],
+        [
+          found.map(({ tenant }) => tenant),
+          found.map(({ after }) => after.sequence),
+          found.map(({ after }) => after.part),
+          found.map(({ before }) => before.sequence),
+          found.map(({ before }) => before.part),
+        ],
+      ),
     );
   }
   if (arrived.length > 0) {
-    await client.query('insert into late (tenant_id, sequence, part) select * from unnest($1::uuid[], $2::bigint[], $3::int[])', [
-      arrived.map(({ tenant }) => tenant),
-      arrived.map(({ sequence }) => sequence),
-      arrived.map(({ part }) => part),
-    ]);
+    statements.push(
+      client.query('insert into late (tenant_id, sequence, part) select * from unnest($1::uuid[], $2::bigint[], $3::int[])', [
+        arrived.map(({ tenant }) => tenant),
+        arrived.map(({ sequence }) => sequence),
+        arrived.map(({ part }) => part),
+      ]),
+    );
   }
-  await client.query({
-    name: 'inbox_write',
-    text: `insert into inbox (tenant_id, sequence, part, parts)
+  statements.push(
+    client.query({
+      name: 'inbox_write',
+      text: `insert into inbox (tenant_id, sequence, part, parts)
       select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[])
       on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts
       where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)`,
-    values: [
-      marks.map(({ tenant }) => tenant),
-      marks.map(({ place }) => place.sequence),
-      marks.map(({ place }) => place.part),
-      marks.map(({ parts }) => parts),
-    ],
-  });
+      values: [
+        marks.map(({ tenant }) => tenant),
+        marks.map(({ place }) => place.sequence),
+        marks.map(({ place }) => place.part),
+        marks.map(({ parts }) => parts),
+      ],
+    }),
+  );
+  return Promise.all(statements);
+}
+
+/** The gaps that were found, for the log. */
+export function foundGaps(marks: Mark[]): Record<string, string>[] {
+  const found = marks.flatMap((mark) => mark.found.map((gap) => ({ tenant: mark.tenant, ...gap })));
   return found.map(({ tenant, after, before }) => ({
     tenant: toId('tenant', tenant),
     after: `${after.sequence}.${after.part}`,

@@ -1,12 +1,14 @@
 // The notifier as a process: `node services/notifier/main.ts`, or `… migrate` to bring its schema up to date.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { kafkaSettings, openKafka } from '../platform/kafka.ts';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve, serveOps, type Readiness } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
-import { assemble } from './notifier.ts';
+import { subscribe, type Handler } from './kafka.ts';
+import { assemble, pinnedPlans, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 import { sweep } from './sweep.ts';
@@ -23,15 +25,13 @@ const sweepEveryMs = 10 * 60_000;
 // Of the 25 s in which a process has to end: what is in flight then is handed back.
 const graceMs = 18_000;
 
-// A plan made while tables are small or not analysed scans, and gets slower with every delivery; all statements go by index.
-const pinnedPlans = {
-  enable_seqscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  enable_bitmapscan: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  jit: 'off',
-};
+function handlerOf({ consumer }: Notifier): Handler {
+  return {
+    events: (events) => consumer.ingest(events),
+    unreadable: ({ topic, partition, offset, key, value, reason }) =>
+      consumer.keep([{ source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason }]),
+  };
+}
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
@@ -45,6 +45,7 @@ await run(async (lifetime) => {
   if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
 
   const config = notifierConfig(settings);
+  const kafka = kafkaSettings(settings);
   const logger = openLog('notifier', config.logLevel);
   const metrics = openMetrics('notifier');
   const pools = { logger, settings: pinnedPlans };
@@ -74,12 +75,17 @@ await run(async (lifetime) => {
     return sweeping;
   });
 
+  const events =
+    kafka &&
+    subscribe({ kafka: openKafka(kafka, 'notifier', logger), topic: kafka.topic, group: 'notifier', logger, metrics }, handlerOf(notifier));
+  if (events) lifetime.add('events', () => events.close());
+
   const readiness = async (): Promise<Readiness> => {
     const answer = await calls.query('select 1').then(
       () => 'ok',
       () => 'away',
     );
-    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
+    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
   };
   const served = await serve({
     host: config.host,

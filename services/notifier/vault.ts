@@ -8,9 +8,13 @@ export interface VaultKey {
   key: KeyObject;
 }
 
+const remembered = 1_000;
+
 /** Seals with the first key, opens with whichever sealed. */
 export class Vault {
   private readonly keys: readonly [VaultKey, ...VaultKey[]];
+  // Opening one costs 40 µs, a third of what signing and sending a delivery does.
+  private readonly opened = new Map<string, string>();
 
   constructor(keys: readonly [VaultKey, ...VaultKey[]]) {
     this.keys = keys;
@@ -26,6 +30,16 @@ export class Vault {
 
   /** Throws where the key is not known, the text was changed, or it was sealed for another tenant. */
   open(tenant: string, sealed: string): string {
+    const place = `${tenant} ${sealed}`;
+    const known = this.opened.get(place);
+    if (known !== undefined) return known;
+    const text = this.read(tenant, sealed);
+    if (this.opened.size >= remembered) this.opened.clear();
+    this.opened.set(place, text);
+    return text;
+  }
+
+  private read(tenant: string, sealed: string): string {
     const colon = sealed.indexOf(':');
     const id = sealed.slice(0, colon);
     const known = this.keys.find((each) => each.id === id);

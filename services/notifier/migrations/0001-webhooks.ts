@@ -106,8 +106,8 @@ export class Webhooks extends Migration {
       primary key (tenant_id, delivery_id, number)
     )`);
 
-    // When a tenant next has work; null: nothing pending. Whoever adds work may only lower it; only a claim raises it, with the row
-    // locked. The row stays, and makes this the list of tenants that the sweep goes through.
+    // When a tenant next has work; null: nothing pending. Whoever adds work may only lower it; only who finds nothing to claim
+    // raises it, with the row locked. The row stays, and makes this the list of tenants that the sweep goes through.
     this.addSql(`create table due (
       tenant_id uuid primary key,
       next_at timestamptz
@@ -132,12 +132,14 @@ export class Webhooks extends Migration {
       reason text not null,
       received_at timestamptz not null
     )`);
+    // A message that is read again is the same letter.
+    this.addSql('create unique index dead_letters_once on dead_letters (source, sha256(value))');
 
     for (const table of ['webhooks', 'inbox', 'gaps', 'late', 'deliveries', 'payloads', 'attempts', 'due', 'limits']) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
     }
     // Two jobs come before a tenant is known. Finding tenants with work sees when, and nothing of what.
-    this.addSql(`create policy find_work on due using (current_setting('app.job', true) = 'find work')`);
+    this.addSql(`create policy find_work on due for select using (current_setting('app.job', true) = 'find work')`);
     this.addSql('alter table dead_letters enable row level security');
     this.addSql('alter table dead_letters force row level security');
     this.addSql(`create policy dead_letters on dead_letters using (current_setting('app.job', true) = 'dead letters')`);

@@ -1,0 +1,55 @@
+// Dead letters: messages that nothing can be made of, kept with the reason until an operator tries them again.
+import { fromBinary } from '@bufbuild/protobuf';
+import { v7 as uuidv7 } from 'uuid';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+
+/** A message that is kept. */
+export interface Letter {
+  /** Where it came from: topic, partition and offset, or tenant and place in its log. */
+  source: string;
+  key?: Uint8Array | null;
+  value: Uint8Array;
+  reason: string;
+}
+
+const job = { name: 'job_dead_letters', text: `select set_config('app.job', 'dead letters', true)` };
+
+/** Keeps letters, each once however often it comes. */
+export function insertLetters(client: Client, letters: Letter[]): Promise<unknown> {
+  if (letters.length === 0) return Promise.resolve();
+  const text = (value: string) => value.replaceAll('\0', '\ufffd').slice(0, 1000);
+  return Promise.all([
+    client.query(job),
+    ...letters.map(({ source, key, value, reason }) =>
+      client.query(
+        `insert into dead_letters (id, source, key, value, reason, received_at) values ($1, $2, $3, $4, $5, clock_timestamp())
+         on conflict do nothing`,
+        [uuidv7(), text(source), key ? Buffer.from(key) : null, Buffer.from(value), text(reason)],
+      ),
+    ),
+  ]);
+}
+
+/** The ids of all letters, the oldest first. */
+export async function listLetters(pool: Pool): Promise<string[]> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(job);
+    return (await client.query<{ id: string }>('select id from dead_letters order by id')).rows.map((row) => row.id);
+  });
+}
+
+/**
+ * Opens a letter and throws it away when `work` has taken its event, in one transaction, which sees no tenant's rows yet; false where it is
+ * gone. Throws where it still can't be read or taken.
+ */
+export async function openLetter(pool: Pool, id: string, work: (client: Client, event: Event) => Promise<unknown>): Promise<boolean> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(job);
+    const { rows } = await client.query<{ value: Buffer }>('select value from dead_letters where id = $1 for update', [id]);
+    if (!rows[0]) return false;
+    await work(client, fromBinary(EventSchema, rows[0].value));
+    await client.query('delete from dead_letters where id = $1', [id]);
+    return true;
+  });
+}

@@ -1,0 +1,23 @@
+// Transactions whose statements travel together: sent without awaiting each other they make one round trip, the commit included.
+import type { Client, Pool } from '../platform/postgres.ts';
+
+/**
+ * Runs `work`, which begins and commits by itself. Where a statement fails, a commit that was sent after it rolls back; the connection is
+ * then closed, whatever its state.
+ */
+export async function onClient<Result>(pool: Pool, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = await pool.connect();
+  try {
+    const result = await work(client);
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
+}
+
+/** The statement that lets the transaction see these tenants (UUIDs). */
+export function tenantsOf(tenants: string[]): { name: string; text: string; values: string[] } {
+  return { name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] };
+}
