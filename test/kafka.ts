@@ -65,7 +65,12 @@ export async function ownKafka(
   mkdirSync(directory, { recursive: true });
   const children = new Children(join(directory, 'logs'), join(directory, 'processes.json'));
   const options = { directory: join(directory, 'broker'), port: await testPort(), controllerPort: await testPort(), children };
-  const launch = () => startBroker({ ...options, say: (line) => process.stderr.write(`${line}\n`) });
+  const launch = async () => {
+    const broker = await startBroker({ ...options, say: (line) => process.stderr.write(`${line}\n`) });
+    // The run ends it, after the worker that has started it.
+    broker.child.unref();
+    return broker;
+  };
   let { address, child } = await launch();
   return {
     address,

@@ -50,6 +50,8 @@ export interface Child {
   /** Everything it has written since it was started. */
   output(): string;
   signal(signal: NodeJS.Signals): void;
+  /** This process may end before it does. */
+  unref(): void;
   /** Ends it in good order, kills it after its grace; true if it had to be killed. */
   end(): Promise<boolean>;
 }
@@ -117,6 +119,7 @@ export class Children {
       running,
       lastWords: () => lastWords(readFileSync(log, 'utf8')),
       output: () => readFileSync(log, 'utf8'),
+      unref: () => spawned.unref(),
       signal: (signal) => {
         if (running()) spawned.kill(signal);
       },

@@ -1,14 +1,16 @@
-// The operator's commands: `verify [--tenant ID]` and `rebuild [--tenant ID] [--check]`. Run as the database's owner.
+// The operator's commands: `verify [--tenant ID]`, `rebuild [--tenant ID] [--check]` and `redrive [--tenant ID]`. Run as the database's owner.
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
+import { redrive } from './letters.ts';
 import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
 const usage = `usage: verify [--tenant ID]             walk logs and books, print what differs
        rebuild [--tenant ID] --check   derive every projection from the log and compare
-       rebuild [--tenant ID]           derive every projection from the log and replace it`;
+       rebuild [--tenant ID]           derive every projection from the log and replace it
+       redrive [--tenant ID]           have the events that were refused published again`;
 
 /** Ends the process with one line of reason. */
 class Stop extends Error {}
@@ -24,6 +26,10 @@ async function main(): Promise<boolean> {
       say(`${tenants} tenants, ${events} events, ${transactions} transactions verified: ${verdict(findings)}`);
       return findings === 0;
     }
+    if (command === 'redrive') {
+      say(`${await redrive(client, tenant, say)} dead letters are due: the ledger that runs publishes them`);
+      return true;
+    }
     const { tenants, events, findings } = await rebuild(client, { tenant, check }, say);
     say(`${tenants} tenants ${check ? 'derived' : 'rebuilt'} from ${events} events: ${verdict(findings)}`);
     if (!check) say('a ledger that was running remembers the books as they were: restart it if anything had differed');
@@ -33,11 +39,18 @@ async function main(): Promise<boolean> {
   }
 }
 
+const commands = ['verify', 'rebuild', 'redrive'] as const;
+type Command = (typeof commands)[number];
+
+function isCommand(word: string | undefined): word is Command {
+  return commands.some((command) => command === word);
+}
+
 function verdict(findings: number): string {
   return findings === 0 ? 'nothing differs' : `${findings} differences`;
 }
 
-function readArguments(): { command: 'verify' | 'rebuild'; tenant: string | undefined; check: boolean } {
+function readArguments(): { command: Command; tenant: string | undefined; check: boolean } {
   let parsed;
   try {
     parsed = parseArgs({ allowPositionals: true, options: { tenant: { type: 'string' }, check: { type: 'boolean', default: false } } });
@@ -46,7 +59,7 @@ function readArguments(): { command: 'verify' | 'rebuild'; tenant: string | unde
   }
   const [command, ...more] = parsed.positionals;
   const { tenant: id, check } = parsed.values;
-  if ((command !== 'verify' && command !== 'rebuild') || more.length > 0 || (command === 'verify' && check)) throw new Stop(usage);
+  if (!isCommand(command) || more.length > 0 || (command !== 'rebuild' && check)) throw new Stop(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new Stop(`--tenant ${String(id)} is not a tenant's id`);
   return { command, tenant, check };

@@ -47,6 +47,15 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
       return done;
     },
     probe: async () => {
+      // The first time, so that the topic is there for who reads it, and not only after the first event.
+      if (!producer) {
+        producer = open();
+        await producer.catch((error: unknown) => {
+          producer = undefined;
+          throw error;
+        });
+        return;
+      }
       const admin = kafka.admin({ retry: { retries: 0 } });
       try {
         await admin.connect();

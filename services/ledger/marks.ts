@@ -4,6 +4,7 @@
 // when its time is over and everything is published.
 import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 import { eventColumns, type EventRow } from './events.ts';
+import type { DeadLetter } from './letters.ts';
 
 /** The names that `eventColumns` gives. */
 const names = 'sequence, event_id, type, created_ms, actor, request_id, payload, hash';
@@ -75,17 +76,6 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
     });
     return rows;
   });
-}
-
-/** An event that was refused, for the dead letters. */
-export interface DeadLetter {
-  tenant: string;
-  sequence: bigint;
-  part: number;
-  /** UUID. */
-  eventId: string;
-  type: string;
-  reason: string;
 }
 
 /**
@@ -200,46 +190,5 @@ export async function lag(pool: Pool): Promise<Lag> {
         where m.open_until is not null`,
     );
     return rows[0] as Lag;
-  });
-}
-
-/** A dead letter that an operator wants published again, with its event's row and the hash before it. */
-export type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
-
-/** Claims dead letters that are due. */
-export async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
-  const { rows: due } = await pool.query<{ tenant_id: string; sequence: bigint; part: number }>({
-    name: 'claim_letters',
-    text: `with due as (
-        select tenant_id, sequence, part from relay_dead_letters
-        where published_at is null and due and (claimed_until is null or claimed_until <= clock_timestamp())
-        order by tenant_id, sequence, part limit $1 for update skip locked)
-      update relay_dead_letters d set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}) from due
-      where d.tenant_id = due.tenant_id and d.sequence = due.sequence and d.part = due.part
-      returning d.tenant_id, d.sequence, d.part`,
-    values: [most],
-  });
-  if (due.length === 0) return [];
-  return inTransaction(pool, [...new Set(due.map((row) => row.tenant_id))], async (client) => {
-    const { rows } = await client.query<DueLetter>({
-      text: `select due.t as tenant_id, due.p as part, l.*, before.hash as previous_hash
-        from unnest($1::uuid[], $2::bigint[], $3::int[]) as due (t, s, p),
-          lateral (select ${eventColumns} from log where tenant_id = due.t and sequence = due.s offset 0) l
-          left join lateral (select hash from log where tenant_id = due.t and sequence = due.s - 1 offset 0) before on true
-        order by due.t, due.s, due.p`,
-      values: [due.map((row) => row.tenant_id), due.map((row) => row.sequence), due.map((row) => row.part)],
-    });
-    return rows;
-  });
-}
-
-/** Notes that a dead letter was published (`refusal` null), or why not again: it then waits for the operator. */
-export async function settleLetter(pool: Pool, letter: DueLetter, refusal: string | null): Promise<void> {
-  await pool.query({
-    text: `update relay_dead_letters set due = false, claimed_until = null,
-        published_at = case when $4::text is null then clock_timestamp() end,
-        reason = coalesce($4, reason), refusals = refusals + case when $4::text is null then 0 else 1 end
-      where tenant_id = $1 and sequence = $2 and part = $3`,
-    values: [letter.tenant_id, letter.sequence, letter.part, refusal?.slice(0, 1000) ?? null],
   });
 }

@@ -1,8 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
+import { ConfigResourceTypes } from 'kafkajs';
 import pg from 'pg';
 import { Registry } from 'prom-client';
 import { consoleConsumer } from '../../deploy/local/broker.ts';
+import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { freshDatabase, newChildren, type FreshDatabase } from '../../test/house.ts';
@@ -109,7 +112,7 @@ async function published(): Promise<void> {
   }
 }
 
-const metric = async (metrics: Registry, name: string) => ((await metrics.getSingleMetric(name)?.get())?.values[0]?.value ?? 0) as number;
+const metric = async (metrics: Registry, name: string) => (await metrics.getSingleMetric(name)?.get())?.values[0]?.value ?? 0;
 
 /** First appearances of one tenant's messages on the topic. */
 function firstOf(messages: { event: Event }[], tenant: string): string[] {
@@ -235,9 +238,11 @@ describeWithKafka('the relay over Kafka', () => {
     const admin = testClient(brokers).admin();
     await admin.connect();
     const configEntries = [{ name: 'max.message.bytes', value: '1000000' }];
-    await admin.alterConfigs({ validateOnly: false, resources: [{ type: 2, name: topic, configEntries }] });
+    await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] });
     await admin.disconnect();
-    await owner.query('update relay_dead_letters set due = true');
+    const environment = { PATH: process.env['PATH'], DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
+    const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
+    expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: MESSAGE_TOO_LARGE: .*\n1 dead letters are due/);
     while ((await owner.query('select from relay_dead_letters where published_at is not null')).rowCount === 0) {
       await new Promise((done) => setTimeout(done, 20));
     }

@@ -8,8 +8,9 @@ import { toUuid } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventOf } from './events.ts';
+import { claimDueLetters, settleLetter, type DeadLetter } from './letters.ts';
 import { genesis } from './log.ts';
-import { claim, claimDueLetters, lag, leftovers, settle, settleLetter, type ClaimedRow, type DeadLetter, type Lag } from './marks.ts';
+import { claim, lag, leftovers, settle, type ClaimedRow, type Lag } from './marks.ts';
 import { withUpdates } from './updates.ts';
 
 /**

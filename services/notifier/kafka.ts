@@ -37,7 +37,7 @@ export interface Handler {
 export interface SubscribeOptions {
   kafka: Kafka;
   topic: string;
-  /** The consumer group: replicas of one name share the partitions. */
+  /** The consumer group, with the topic's name behind it: replicas of one name share the topic's partitions. */
   group: string;
   /** No progress for so long while messages wait: the consumer is built anew. */
   watchdogSeconds?: number;
@@ -64,6 +64,7 @@ export function subscribe(options: SubscribeOptions, handler: Handler): Subscrip
 class Reader implements Subscription {
   private readonly options: SubscribeOptions;
   private readonly handler: Handler;
+  private readonly group: string;
   private readonly watchdogMs: number;
   private readonly rebuilds: Counter;
   private readonly lag: Gauge;
@@ -82,6 +83,8 @@ class Reader implements Subscription {
   constructor(options: SubscribeOptions, handler: Handler) {
     this.options = options;
     this.handler = handler;
+    // Members of one group that read different topics would get each other's partitions.
+    this.group = `${options.group}.${options.topic}`;
     this.watchdogMs = (options.watchdogSeconds ?? 30) * 1000;
     const registers = [options.metrics];
     this.rebuilds = new Counter({
@@ -121,9 +124,9 @@ class Reader implements Subscription {
 
   /** Runs a consumer to its end and answers why it ended. */
   private async consume(): Promise<string> {
-    const { kafka, topic, group } = this.options;
+    const { kafka, topic } = this.options;
     const consumer = kafka.consumer({
-      groupId: group,
+      groupId: this.group,
       // The partitions of a replica that was killed wait so long for another one.
       sessionTimeout: 10_000,
       heartbeatInterval: 2_000,
@@ -223,7 +226,7 @@ class Reader implements Subscription {
 
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
   private async watch(): Promise<void> {
-    const { kafka, topic, group, logger } = this.options;
+    const { kafka, topic, logger } = this.options;
     if (this.isClosed() || !this.consumer) return;
     const consumer = this.consumer;
     const quietMs = performance.now() - this.progressed;
@@ -232,7 +235,7 @@ class Reader implements Subscription {
     try {
       await admin.connect();
       const ends = await admin.fetchTopicOffsets(topic);
-      const committed = (await admin.fetchOffsets({ groupId: group, topics: [topic] }))[0]?.partitions ?? [];
+      const committed = (await admin.fetchOffsets({ groupId: this.group, topics: [topic] }))[0]?.partitions ?? [];
       const noted = new Map(committed.map(({ partition, offset }) => [partition, BigInt(offset)]));
       let lag = 0n;
       for (const { partition, high, low } of ends) {

@@ -43,7 +43,7 @@ export class Relay extends Migration {
       primary key (tenant_id, sequence, part)
     )`);
     // What is counted for the alert, and what the relay looks for.
-    this.addSql(`create index relay_dead_letters_left on relay_dead_letters (due, tenant_id, sequence) where published_at is null`);
+    this.addSql(`create index relay_dead_letters_left on relay_dead_letters (tenant_id, sequence, part) where published_at is null`);
 
     for (const table of ['relay_marks', 'relay_dead_letters']) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
