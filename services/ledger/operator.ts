@@ -24,8 +24,10 @@ export interface Projection {
 
 /** Tables in the order in which their foreign keys let them be filled. */
 const known = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
-/** Tables of tenants that are no projection: the log is what all others are derived from, the relay's tell how far it was published. */
-const underived = ['log', 'relay_marks', 'relay_dead_letters'];
+/** Tables of tenants that are no projection: the log is what all others are derived from. */
+const underived = ['log'];
+/** Tables that say nothing of the books: how far the log was published. */
+const besides = ['relay_marks', 'relay_dead_letters'];
 
 /** Every projection as the catalogue has it. Throws where there is a table of tenants that nobody derives. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
@@ -39,7 +41,7 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
-  const strangers = rows.filter((table) => !known.includes(table.name) && !underived.includes(table.name));
+  const strangers = rows.filter((table) => ![...known, ...underived, ...besides].includes(table.name));
   if (strangers.length > 0) throw new Error(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
   return known.flatMap((name) => rows.filter((table) => table.name === name));
 }

@@ -1,0 +1,224 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import type { Consumer, Kafka, Message } from 'kafkajs';
+import { Registry } from 'prom-client';
+import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient } from '../../test/kafka.ts';
+import { newId } from '../platform/ids.ts';
+import { ensureTopic } from '../platform/kafka.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { subscribe, type Handler, type SubscribeOptions, type Subscription, type Unreadable } from './kafka.ts';
+
+const logger = openLog('test', 'silent');
+let brokers: string;
+let topic: string;
+let ends: (() => Promise<void>)[] = [];
+
+/** What a handler has seen, and what it may be told to do. */
+class Notes implements Handler {
+  readonly seen: bigint[] = [];
+  readonly letters: Unreadable[] = [];
+  /** Called before anything is noted; may throw. */
+  before: (sequences: bigint[]) => Promise<void> | void = () => undefined;
+
+  async events(events: Parameters<Handler['events']>[0]): Promise<void> {
+    const sequences = events.map(({ event }) => event.sequence);
+    await this.before(sequences);
+    this.seen.push(...sequences);
+  }
+
+  async unreadable(message: Unreadable): Promise<void> {
+    this.letters.push(message);
+  }
+}
+
+async function until(happened: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await happened())) await new Promise((done) => setTimeout(done, 20));
+}
+
+function open(handler: Handler, more: Partial<SubscribeOptions> = {}): Subscription & { metrics: Registry } {
+  const metrics = new Registry();
+  const subscription = subscribe({ kafka: testClient(brokers), topic, group: 'test', logger, metrics, ...more }, handler);
+  let closed: Promise<void> | undefined;
+  const close = () => (closed ??= subscription.close());
+  ends.push(close);
+  return { state: () => subscription.state(), close, metrics };
+}
+
+async function send(...values: (bigint | Buffer | null)[]): Promise<void> {
+  const producer = testClient(brokers).producer();
+  await producer.connect();
+  const tenantId = newId('tenant');
+  const messages = values.map((value): Message => {
+    if (typeof value !== 'bigint') return { key: 'k', value };
+    const event = create(EventSchema, { id: newId('evt'), tenantId, sequence: value, type: 'account.created' });
+    return { key: 'k', value: Buffer.from(toBinary(EventSchema, event)) };
+  });
+  await producer.send({ topic, messages });
+  await producer.disconnect();
+}
+
+/** Messages of the topic that the group has not committed. */
+async function uncommitted(): Promise<bigint> {
+  const admin = testClient(brokers).admin();
+  await admin.connect();
+  const [ends, [committed]] = [
+    await admin.fetchTopicOffsets(topic),
+    await admin.fetchOffsets({ groupId: `test.${topic}`, topics: [topic] }),
+  ];
+  await admin.disconnect();
+  const offsets = new Map(committed?.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
+  return ends.reduce((sum, { partition, high }) => {
+    const offset = offsets.get(partition) ?? 0n;
+    return sum + BigInt(high) - (offset < 0n ? 0n : offset);
+  }, 0n);
+}
+
+/** A client whose consumers the test can reach. */
+function watched(each: (consumer: Consumer) => void = () => undefined): { kafka: Kafka; consumers: Consumer[] } {
+  const kafka = testClient(brokers);
+  const consumers: Consumer[] = [];
+  const make = kafka.consumer.bind(kafka);
+  kafka.consumer = (config) => {
+    const made = make(config);
+    consumers.push(made);
+    each(made);
+    return made;
+  };
+  return { kafka, consumers };
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, place) => BigInt(from + place));
+
+describeWithKafka("Kafka's reader", () => {
+  beforeEach(async () => {
+    brokers = await kafkaBrokers();
+    topic = newTopic();
+    await ensureTopic(testClient(brokers), settingsOf(brokers, topic));
+  });
+
+  afterEach(async () => {
+    for (const end of ends) await end();
+    ends = [];
+  });
+
+  test('hands events over in their order, commits behind them, and a later reader goes on from there', async () => {
+    await send(...range(1, 500));
+    const first = new Notes();
+    const reader = open(first);
+    await until(async () => (await uncommitted()) === 0n);
+    expect(first.seen).toEqual(range(1, 500));
+    expect(reader.state()).toBe('ok');
+    await reader.close();
+    await send(501n);
+    const second = new Notes();
+    open(second);
+    await until(() => second.seen.length > 0);
+    expect(second.seen).toEqual([501n]);
+  });
+
+  test('commits nothing before the handler is done, and hands the same events over again where it failed', async () => {
+    const notes = new Notes();
+    let failures = 0;
+    notes.before = async () => {
+      expect(await uncommitted()).toBe(10n);
+      if (failures++ < 3) throw new Error('the database is away');
+    };
+    await send(...range(1, 10));
+    open(notes);
+    await until(async () => (await uncommitted()) === 0n);
+    expect(notes.seen).toEqual(range(1, 10));
+    expect(failures).toBe(4);
+  });
+
+  test('keeps what is no event with its reason, in its place, and goes on', async () => {
+    const notes = new Notes();
+    await send(1n, Buffer.from('no protobuf'), null, Buffer.alloc(0), 2n);
+    open(notes);
+    await until(async () => (await uncommitted()) === 0n);
+    expect(notes.seen).toEqual([1n, 2n]);
+    expect(notes.letters.map(({ offset, reason }) => [offset, reason])).toEqual([
+      ['1', expect.stringMatching(/^the value is no ledger.v1.Event: /)],
+      ['2', 'the message has no value'],
+      ['3', 'the event has no id, tenant or sequence'],
+    ]);
+    expect(notes.letters[0]?.value?.toString()).toBe('no protobuf');
+  });
+
+  test('a consumer that stands still while messages wait is built anew', async () => {
+    const { kafka, consumers } = watched();
+    const notes = new Notes();
+    await send(1n);
+    const reader = open(notes, { kafka, watchdogSeconds: 1 });
+    await until(() => notes.seen.length === 1);
+    consumers[0]?.pause([{ topic }]);
+    // One that was fetched before the pause may still arrive.
+    await until(async () => {
+      await send(2n);
+      return consumers.length > 1;
+    });
+    await until(async () => (await uncommitted()) === 0n);
+    expect(await reader.metrics.getSingleMetricAsString('notifier_consumer_rebuilds_total')).toContain('{reason="stood still"} 1');
+    expect(consumers).toHaveLength(2);
+    expect(new Set(notes.seen)).toEqual(new Set([1n, 2n]));
+  });
+
+  test('a handler that takes long is waited for, and keeps its partitions', async () => {
+    const notes = new Notes();
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((done) => (release = done));
+    let [begun, alive] = [0, 0];
+    notes.before = () => {
+      begun = Date.now();
+      return held;
+    };
+    const { kafka, consumers } = watched((consumer) => consumer.on(consumer.events.HEARTBEAT, () => (alive = Date.now())));
+    await send(1n);
+    const reader = open(notes, { kafka, watchdogSeconds: 1 });
+    // The group forgets a member after 10 s without a sign of life.
+    await until(() => begun > 0 && alive > begun + 11_000);
+    expect(reader.state()).toBe('ok');
+    expect(consumers).toHaveLength(1);
+    release();
+    await until(async () => (await uncommitted()) === 0n);
+    expect(notes.seen).toEqual([1n]);
+  });
+
+  test('finishes the batch in hand when it is closed', async () => {
+    const notes = new Notes();
+    let release: () => void = () => undefined;
+    let begun = false;
+    const held = new Promise<void>((done) => (release = done));
+    notes.before = () => {
+      begun = true;
+      return held;
+    };
+    await send(1n, 2n);
+    const reader = open(notes);
+    await until(() => begun);
+    const closed = reader.close();
+    release();
+    await closed;
+    expect(notes.seen).toEqual([1n, 2n]);
+    expect(await uncommitted()).toBe(0n);
+  });
+
+  test('two readers share the partitions, and one takes over from the other', async () => {
+    const [first, second] = [new Notes(), new Notes()];
+    const one = open(first);
+    await until(() => one.state() === 'ok');
+    const two = open(second);
+    await until(() => two.state() === 'ok');
+    await one.close();
+    await send(...range(1, 20));
+    await until(async () => (await uncommitted()) === 0n);
+    expect(second.seen).toEqual(range(1, 20));
+  });
+
+  test('says that it is away where no broker answers, and can be closed all the same', async () => {
+    const notes = new Notes();
+    const reader = open(notes, { kafka: testClient('127.0.0.1:1') });
+    expect(reader.state()).toBe('away');
+    await reader.close();
+    expect(notes.seen).toEqual([]);
+  });
+});
