@@ -11,7 +11,7 @@ await run(async (lifetime) => {
   const [, , command] = process.argv;
   if (command !== 'redrive') throw new StartFailure(`unknown command ${command ?? ''}: there is redrive`);
   const settings = new Settings(process.env);
-  const logger = openLog('notifier', 'warn');
+  const logger = openLog('notifier', 'silent');
   const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier redrive', max: 2, logger });
   lifetime.add('pool', () => pool.end());
   await waitForDatabase(pool);
@@ -20,6 +20,7 @@ await run(async (lifetime) => {
   const consumer = new Consumer({ pool, logger, metrics: new Registry(), wake: () => undefined });
   const { redriven, left } = await consumer.redrive();
   await lifetime.end();
-  process.stdout.write(`${redriven} redriven, ${left} left\n`);
-  process.exit(left === 0 ? 0 : 2);
+  for (const { id, reason } of left) process.stderr.write(`${id}: ${reason}\n`);
+  process.stdout.write(`${redriven} redriven, ${left.length} left\n`);
+  process.exit(left.length === 0 ? 0 : 2);
 });

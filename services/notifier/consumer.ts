@@ -106,19 +106,20 @@ export class Consumer {
   }
 
   /** Tries dead letters again, the oldest first, each in a transaction of its own; what succeeds is one no more. */
-  async redrive(): Promise<{ redriven: number; left: number }> {
-    const { pool, logger } = this.parts;
+  async redrive(): Promise<{ redriven: number; left: { id: string; reason: string }[] }> {
+    const { pool } = this.parts;
     const ids = await listLetters(pool);
+    const left: { id: string; reason: string }[] = [];
     let redriven = 0;
     for (const id of ids) {
       try {
         if (await openLetter(pool, id, redriveOne)) redriven++;
       } catch (error) {
-        logger.warn({ letter: id, err: error }, 'dead letter stays');
+        left.push({ id, reason: (error as Error).message });
       }
     }
     if (redriven > 0) this.parts.wake();
-    return { redriven, left: ids.length - redriven };
+    return { redriven, left };
   }
 
   private async takeAlone(one: Known): Promise<number> {

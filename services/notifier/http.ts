@@ -105,22 +105,29 @@ async function readUpTo(body: AsyncIterable<Buffer>): Promise<string> {
   return new TextDecoder().decode(bytes, { stream: size > bytes.length }).replaceAll('\0', '\ufffd');
 }
 
+interface Failure {
+  code?: string;
+  message?: string;
+  cause?: unknown;
+  errors?: unknown[];
+}
+
 function classOf(error: unknown): ErrorClass {
-  for (let each = error; each instanceof Error; each = each.cause) {
+  for (let each = error as Failure | undefined; each; each = each.cause as Failure | undefined) {
     if (each instanceof BlockedAddress) return 'blocked_address';
-    const code = (each as NodeJS.ErrnoException).code ?? '';
+    const { code = '', errors = [] } = each;
     if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
     // OpenSSL's verdicts on certificates have no common prefix.
     if (/^(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|PATH_LENGTH)/.test(code)) {
       return 'tls_error';
     }
-    if (each instanceof AggregateError && each.errors.length > 0) return classOf(each.errors[0]);
+    // Of several addresses, each with a failure of its own.
+    if (errors.length > 0) return classOf(errors[0]);
   }
   return 'connection_failed';
 }
 
 function detailOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === undefined ? error.message : `${code}: ${error.message}`;
+  const { code, message = String(error) } = error as Failure;
+  return code === undefined ? message : `${code}: ${message}`;
 }

@@ -1,0 +1,219 @@
+import { spawnSync } from 'node:child_process';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { ChangedBalanceSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { withClient } from '../../deploy/local/databases.ts';
+import { root } from '../../deploy/local/plan.ts';
+import { newTenant, startNotifier, startReceiver, type Receiver, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { newId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+
+let notifier: RunningNotifier;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  // What is made stays as it was made.
+  notifier = await startNotifier({ claims: false });
+});
+
+afterAll(async () => {
+  await notifier.end();
+  await receiver.close();
+});
+
+async function subscribed(events = ['transaction.posted', 'balance.updated']): Promise<TestTenant> {
+  const tenant = newTenant();
+  await notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: receiver.url, events });
+  return tenant;
+}
+
+const ingest = (...events: Event[]) => notifier.client.ingest({ events });
+
+/** The events of the tenant's deliveries, in the order in which they were made. */
+async function made({ tenantId }: TestTenant): Promise<string[]> {
+  const { deliveries, total } = await notifier.client.listDeliveries({ tenantId, limit: 100 });
+  expect(total).toBe(BigInt(deliveries.length));
+  return deliveries.map(({ eventId }) => eventId).reverse();
+}
+
+async function rows(tenant: TestTenant, text: string): Promise<Record<string, unknown>[]> {
+  return inTransaction(notifier.work, [tenant.tenant], async (client) => (await client.query(text)).rows as Record<string, unknown>[]);
+}
+
+async function letters(): Promise<{ source: string; reason: string }[]> {
+  return inTransaction(notifier.work, [], async (client) => {
+    await client.query(`select set_config('app.job', 'dead letters', true)`);
+    return (await client.query<{ source: string; reason: string }>('select source, reason from dead_letters order by id')).rows;
+  });
+}
+
+async function withOwner(text: string): Promise<void> {
+  await withClient(notifier.database.ownerUrl, (client) => client.query(text));
+}
+
+async function gaps(): Promise<number> {
+  return Number(/^notifier_inbox_gaps_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
+}
+
+function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number): Event {
+  const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
+  return create(EventSchema, {
+    id: newId('evt'),
+    tenantId,
+    sequence,
+    part,
+    type: 'balance.updated',
+    createdMs: BigInt(Date.now() + 1_000),
+    data: { case: 'balanceUpdated', value: { balance, transactionId: newId('txn') } },
+  });
+}
+
+test('events become deliveries in the order of the log', async () => {
+  const tenant = await subscribed();
+  const events = Array.from({ length: 30 }, () => tenant.posting());
+  await ingest(...events.slice(0, 20));
+  await ingest(...events.slice(20));
+  expect(await made(tenant)).toEqual(events.map(({ id }) => id));
+});
+
+test('what was taken before is skipped, however it comes again', async () => {
+  const tenant = await subscribed();
+  const [first, second, third] = [tenant.posting(), tenant.posting(), tenant.posting()];
+  await ingest(first, second);
+  await ingest(first, second);
+  await ingest(second, third);
+  await ingest(first);
+  await ingest(third, third);
+  expect(await made(tenant)).toEqual([first.id, second.id, third.id]);
+});
+
+test('the same events to two replicas at once are taken once', async () => {
+  const replica = await startNotifier({ claims: false, database: notifier.database });
+  try {
+    const tenants = await Promise.all(Array.from({ length: 5 }, () => subscribed()));
+    const events = Array.from({ length: 10 }, () => tenants.map((tenant) => tenant.posting())).flat();
+    await Promise.all(Array.from({ length: 6 }, (_, at) => (at % 2 ? notifier : replica).client.ingest({ events })));
+    for (const tenant of tenants) {
+      expect(await made(tenant)).toEqual(events.filter(({ tenantId }) => tenantId === tenant.tenantId).map(({ id }) => id));
+    }
+  } finally {
+    await replica.end();
+  }
+});
+
+test('parts of one posting are taken each, in their order', async () => {
+  const tenant = await subscribed();
+  const posting = tenant.posting();
+  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const parts = [balanceEvent(tenant, 1n, 1), balanceEvent(tenant, 1n, 2)];
+  const before = await gaps();
+  await ingest(posting, parts[0]!);
+  await ingest(posting, ...parts);
+  await ingest(tenant.posting());
+  expect((await made(tenant)).slice(0, 3)).toEqual([posting, ...parts].map(({ id }) => id));
+  expect(await gaps()).toBe(before);
+});
+
+test('only what is subscribed to an enabled webhook is delivered, judged when the event comes', async () => {
+  const tenant = await subscribed(['balance.updated']);
+  await ingest(tenant.posting());
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, events: ['transaction.posted'], changeEvents: true });
+  const second = tenant.posting();
+  await ingest(second);
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+  await ingest(tenant.posting());
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
+  const fourth = tenant.posting();
+  await ingest(fourth);
+  await notifier.client.deleteWebhook({ tenantId: tenant.tenantId });
+  await ingest(tenant.posting());
+  expect(await made(tenant)).toEqual([second.id, fourth.id]);
+});
+
+test('events that are older than the webhook are not delivered', async () => {
+  const tenant = await subscribed();
+  const { webhook } = await notifier.client.getWebhook({ tenantId: tenant.tenantId });
+  const [before, same] = [tenant.posting({ createdMs: webhook!.createdMs - 1n }), tenant.posting({ createdMs: webhook!.createdMs })];
+  await ingest(before, same);
+  expect(await made(tenant)).toEqual([same.id]);
+});
+
+test('a gap is noted and counted, does not hold up what follows, and what arrives in it later is taken once', async () => {
+  const tenant = await subscribed();
+  const [first, second, third, fourth] = [tenant.posting(), tenant.posting(), tenant.posting(), tenant.posting()];
+  const before = await gaps();
+  await ingest(first);
+  await ingest(fourth);
+  expect(await gaps()).toBe(before + 1);
+  expect(await rows(tenant, 'select after_sequence, before_sequence from gaps')).toEqual([{ after_sequence: 1n, before_sequence: 4n }]);
+  await ingest(third);
+  await ingest(second, third);
+  await ingest(first, second, third, fourth);
+  expect(await made(tenant)).toEqual([first.id, fourth.id, third.id, second.id]);
+  expect(await gaps()).toBe(before + 1);
+});
+
+test('the last part of a posting that never came is a gap', async () => {
+  const tenant = await subscribed();
+  const posting = tenant.posting();
+  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const before = await gaps();
+  await ingest(posting, balanceEvent(tenant, 1n, 1), tenant.posting());
+  expect(await gaps()).toBe(before + 1);
+  const late = balanceEvent(tenant, 1n, 2);
+  await ingest(late);
+  expect(await made(tenant)).toContain(late.id);
+});
+
+test('an event of which no body can be made is kept, and holds up nobody', async () => {
+  const tenant = await subscribed();
+  const [good, bad, last] = [tenant.posting(), tenant.posting({ data: { case: undefined } }), tenant.posting()];
+  const before = await gaps();
+  await ingest(good, bad, last);
+  expect(await made(tenant)).toEqual([good.id, last.id]);
+  expect(await letters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('holds nothing') });
+  expect(await gaps()).toBe(before);
+});
+
+test('an event whose ids are malformed is kept', async () => {
+  await ingest(create(EventSchema, { id: 'evt_?', tenantId: 'nobody', sequence: 1n }));
+  expect(await letters()).toContainEqual({ source: 'nobody 1.0', reason: expect.stringContaining('malformed') });
+});
+
+test('an event that PostgreSQL refuses is kept alone', async () => {
+  const [tenant, other] = [await subscribed(), await subscribed()];
+  const [good, bad, last] = [tenant.posting(), tenant.posting(), tenant.posting()];
+  const neighbour = other.posting();
+  await withOwner(`alter table payloads add constraint refused check (body not like '%${bad.id}%')`);
+  await ingest(good, bad, neighbour, last);
+  expect(await made(tenant)).toEqual([good.id, last.id]);
+  expect(await made(other)).toEqual([neighbour.id]);
+  expect(await letters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('refused') });
+});
+
+test('a letter that can be read by now is redriven by the operator’s command, past the mark, and the others stay', async () => {
+  const tenant = await subscribed();
+  const [first, lost, third] = [tenant.posting(), tenant.posting(), tenant.posting()];
+  await ingest(first, third);
+  const source = `topic/0/${newId('evt')}`;
+  const readable = { source, key: Buffer.from(tenant.tenantId), value: toBinary(EventSchema, lost), reason: 'unknown then' };
+  const garbage = { source: `${source}x`, key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
+  await notifier.consumer.keep([readable, garbage]);
+  await notifier.consumer.keep([readable, garbage]);
+  const count = (await letters()).length;
+  const run = () =>
+    spawnSync(process.execPath, ['services/notifier/cli.ts', 'redrive'], {
+      cwd: root,
+      env: { PATH: process.env['PATH'], DATABASE_URL: notifier.database.serviceUrl },
+      encoding: 'utf8',
+    });
+  const { stdout, stderr, status } = run();
+  expect(stdout).toBe(`1 redriven, ${count - 1} left\n`);
+  expect(stderr).toMatch(/^[0-9a-f-]{36}: premature EOF$/m);
+  expect(status).toBe(2);
+  expect(await made(tenant)).toEqual([first.id, third.id, lost.id]);
+  expect(run().stdout).toBe(`0 redriven, ${count - 1} left\n`);
+  // Where it comes once more by the log's own way, it is known.
+  await ingest(lost);
+  expect(await made(tenant)).toHaveLength(3);
+});

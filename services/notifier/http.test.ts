@@ -1,0 +1,216 @@
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { authority, good } from '../../test/certificates.ts';
+import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
+import { Targets } from './addresses.ts';
+import { answerLimit, Sender } from './http.ts';
+
+const receivers: Receiver[] = [];
+const servers: Server[] = [];
+const senders: Sender[] = [];
+
+afterAll(async () => {
+  for (const sender of senders) await sender.close();
+  for (const receiver of receivers) await receiver.close();
+  for (const server of servers) server.close();
+});
+
+async function receiver(answer?: Answering, tls?: { key: string; cert: string }): Promise<Receiver> {
+  const started = await startReceiver(answer, tls);
+  receivers.push(started);
+  return started;
+}
+
+function sender({
+  timeoutMs = 20_000,
+  ca,
+  targets = new Targets(true),
+}: { timeoutMs?: number; ca?: string; targets?: Targets } = {}): Sender {
+  const made = new Sender({ targets, timeoutMs, ...(ca !== undefined && { ca }) });
+  senders.push(made);
+  return made;
+}
+
+const post = (by: Sender, url: string, signal?: AbortSignal) => by.send({ url, headers: { 'x-test': 'yes' }, body: '{"ä":1}' }, signal);
+
+test('a request is a POST with these headers and these bytes, and its answer is told', async () => {
+  const { url, received } = await receiver((_, response) => response.writeHead(202, { 'content-type': 'text/plain' }).end('danke für'));
+  const answer = await post(sender(), url);
+  expect(answer).toMatchObject({ statusCode: 202, errorClass: null, body: 'danke für' });
+  expect(answer!.durationMs).toBeGreaterThanOrEqual(0);
+  expect(received).toMatchObject([{ body: '{"ä":1}', path: '/hook', headers: { 'x-test': 'yes', 'content-length': '8' } }]);
+});
+
+test('a redirect is not followed', async () => {
+  const other = await receiver();
+  const { url } = await receiver((_, response) => response.writeHead(307, { location: other.url }).end());
+  expect(await post(sender(), url)).toMatchObject({ statusCode: 307, errorClass: 'redirect' });
+  expect(other.received).toEqual([]);
+});
+
+test('an error status is told with what the receiver says', async () => {
+  const { url } = await receiver((_, response) => response.writeHead(500).end('{"error":"no"}'));
+  expect(await post(sender(), url)).toMatchObject({ statusCode: 500, errorClass: 'http_status', body: '{"error":"no"}' });
+});
+
+test('of an endless answer 64 KiB are read, and the connection is closed', async () => {
+  let closed: () => void = () => undefined;
+  const gone = new Promise<void>((done) => (closed = done));
+  const { url } = await receiver((_, response) => {
+    const more = () => {
+      while (!response.destroyed && response.write('é'.repeat(10_000)));
+    };
+    response.on('drain', more).on('close', closed);
+    response.writeHead(200);
+    // Odd, so that the cut goes through a character.
+    response.write('x');
+    more();
+  });
+  const answer = await post(sender(), url);
+  expect(answer).toMatchObject({ statusCode: 200, errorClass: null });
+  expect(Buffer.byteLength(answer!.body!)).toBe(answerLimit - 1);
+  expect(answer!.body).toMatch(/^xé+$/);
+  await gone;
+});
+
+test('a compressed answer is not unpacked', async () => {
+  const bytes = gzipSync('a'.repeat(1_000_000));
+  const { url, received } = await receiver((_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bytes));
+  const answer = await post(sender(), url);
+  expect(answer!.body!.length).toBeLessThanOrEqual(bytes.length);
+  expect(received[0]!.headers['accept-encoding']).toBeUndefined();
+});
+
+test('what PostgreSQL can’t store is replaced', async () => {
+  const { url } = await receiver((_, response) => response.end(Buffer.from([0x61, 0, 0xff, 0x62])));
+  expect(await post(sender(), url)).toMatchObject({ body: 'a\ufffd\ufffdb' });
+});
+
+describe('one deadline covers', () => {
+  test('an answer that does not begin', async () => {
+    const { url } = await receiver(() => undefined);
+    expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: null, errorClass: 'timeout' });
+  });
+
+  test('a body that does not end', async () => {
+    const { url } = await receiver((_, response) => response.writeHead(200).write('more to come'));
+    expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: 200, errorClass: 'timeout', body: null });
+  });
+
+  test('a body that drips', async () => {
+    const { url } = await receiver((_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write('.'), 10);
+      response.on('close', () => clearInterval(timer));
+    });
+    expect(await post(sender({ timeoutMs: 150 }), url)).toMatchObject({ statusCode: 200, errorClass: 'timeout' });
+  });
+
+  test('a look-up that does not end', async () => {
+    const targets = new Targets(true, () => new Promise(() => undefined));
+    expect(await post(sender({ timeoutMs: 100, targets }), 'http://hooks.test/')).toMatchObject({
+      statusCode: null,
+      errorClass: 'timeout',
+    });
+  });
+
+  test('a handshake that does not end', async () => {
+    const server = createServer(() => undefined);
+    servers.push(server);
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: null, errorClass: 'timeout' });
+  });
+});
+
+describe('a connection has failed', () => {
+  test('that is refused', async () => {
+    const { url, close } = await startReceiver();
+    await close();
+    const answer = await post(sender(), url);
+    expect(answer).toMatchObject({ statusCode: null, errorClass: 'connection_failed', body: null });
+    expect(answer!.detail).toContain('ECONNREFUSED');
+  });
+
+  test('that is dropped before the answer', async () => {
+    const { url } = await receiver((_, response) => response.destroy());
+    expect(await post(sender(), url)).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
+  });
+
+  test('that is dropped in the middle of the answer', async () => {
+    const { url } = await receiver((_, response) => {
+      response.writeHead(200, { 'content-length': '100' });
+      response.write('half', () => response.destroy());
+    });
+    expect(await post(sender(), url)).toMatchObject({ statusCode: 200, errorClass: 'connection_failed' });
+  });
+
+  test('that speaks another protocol', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.end('220 mail.example ESMTP\r\n');
+    });
+    servers.push(server);
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect(await post(sender(), url)).toMatchObject({ errorClass: 'connection_failed' });
+  });
+
+  test('whose name leads nowhere', async () => {
+    const targets = new Targets(true, () => Promise.reject(Object.assign(new Error('queryA ENOTFOUND'), { code: 'ENOTFOUND' })));
+    expect(await post(sender({ targets }), 'https://hooks.test/')).toMatchObject({ errorClass: 'connection_failed' });
+  });
+});
+
+describe('an address is judged when it is connected to', () => {
+  test.each(['https://127.0.0.1/', 'https://[::1]/', 'https://2130706433/', 'https://[::ffff:10.0.0.1]/', 'http://example.com/'])(
+    '%s is not',
+    async (url) => {
+      const targets = new Targets(false, (name) => Promise.reject(new Error(`${name} was looked up`)));
+      expect(await post(sender({ targets }), url)).toMatchObject({ statusCode: null, errorClass: 'blocked_address' });
+    },
+  );
+
+  test('a name is not that leads inside, alone or beside a public address', async () => {
+    const { url, received } = await receiver(undefined, good);
+    for (const addresses of [['127.0.0.1'], ['93.184.215.14', '127.0.0.1']]) {
+      const targets = new Targets(false, () => Promise.resolve(addresses));
+      const answer = await post(sender({ targets, ca: authority }), url.replace('127.0.0.1', 'hooks.test'));
+      expect(answer).toMatchObject({ statusCode: null, errorClass: 'blocked_address' });
+    }
+    expect(received).toEqual([]);
+  });
+});
+
+describe('over TLS', () => {
+  const here = () => new Targets(true, () => Promise.resolve(['127.0.0.1']));
+
+  test('a receiver is reached whose certificate an authority of ours has signed for its name', async () => {
+    const { url } = await receiver(undefined, good);
+    const named = url.replace('127.0.0.1', 'hooks.test');
+    expect(await post(sender({ targets: here(), ca: authority }), named)).toMatchObject({ statusCode: 200, errorClass: null });
+  });
+
+  test('one is not whose certificate nobody knows, is for another name, or is for none', async () => {
+    const { url, received } = await receiver(undefined, good);
+    expect(await post(sender({ targets: here() }), url.replace('127.0.0.1', 'hooks.test'))).toMatchObject({ errorClass: 'tls_error' });
+    const known = sender({ targets: here(), ca: authority });
+    expect(await post(known, url.replace('127.0.0.1', 'other.test'))).toMatchObject({ errorClass: 'tls_error' });
+    expect(await post(known, url)).toMatchObject({ errorClass: 'tls_error' });
+    expect(received).toEqual([]);
+  });
+
+  test('one is not that does not speak it', async () => {
+    const { url } = await receiver();
+    expect(await post(sender(), url.replace('http:', 'https:'))).toMatchObject({ errorClass: 'tls_error' });
+  });
+});
+
+test('a request that is stopped has no answer', async () => {
+  const { url, count } = await receiver(() => undefined);
+  const stop = new AbortController();
+  const answer = post(sender(), url, stop.signal);
+  await count(1);
+  stop.abort();
+  expect(await answer).toBeNull();
+});
