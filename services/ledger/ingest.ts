@@ -5,7 +5,7 @@ import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller } from '../platform/caller.ts';
 import { EventRefused, NotTaken, type Exit } from './relay.ts';
 
-/** A call to the notifier may take so long, milliseconds; shorter than the relay's lease. */
+/** A call to the notifier may take so long, milliseconds. */
 const timeoutMs = 15_000;
 
 /** Opens the way to the notifier; `addresses` are `host:port`. */

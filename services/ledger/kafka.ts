@@ -77,7 +77,7 @@ async function connected(kafka: Kafka): Promise<Producer> {
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
     createPartitioner: Partitioners.DefaultPartitioner,
-    // Fewer than the relay's lease is long: it repeats by itself.
+    // The relay repeats by itself.
     retry: { retries: 1 },
   });
   await producer.connect();

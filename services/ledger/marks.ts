@@ -47,8 +47,8 @@ export function openMarks(client: Client, tenants: string[], nowMs: number): Pro
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
 export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
 
-/** How long a claim holds unless it is given back, seconds; longer than the other side may take to answer. */
-export const leaseSeconds = 30;
+/** How long a claim holds unless it is given back or renewed, seconds: so long the events of a replica that was killed wait for another. */
+export const leaseSeconds = 10;
 
 /**
  * Claims the tenants (UUIDs) whose marks are free and reads what lies beyond them, in one round trip: of each at most `most` events and about
@@ -75,6 +75,18 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
       values: [tenants, claimId, most + 1, bytes],
     });
     return rows;
+  });
+}
+
+/** Lengthens a claim that is still held. */
+export async function renew(pool: Pool, claimId: string, tenants: string[]): Promise<void> {
+  await pool.query({
+    name: 'renew_marks',
+    text: `with mine as (
+        select tenant_id from relay_marks where tenant_id = any($2::uuid[]) and claim_id = $1 order by tenant_id for update)
+      update relay_marks m set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+      from mine where m.tenant_id = mine.tenant_id`,
+    values: [claimId, tenants],
   });
 }
 

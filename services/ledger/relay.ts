@@ -10,7 +10,7 @@ import type { Logger } from '../platform/telemetry.ts';
 import { eventOf } from './events.ts';
 import { claimDueLetters, settleLetter, type DeadLetter } from './letters.ts';
 import { genesis } from './log.ts';
-import { claim, lag, leftovers, settle, type ClaimedRow, type Lag } from './marks.ts';
+import { claim, lag, leaseSeconds, leftovers, renew, settle, type ClaimedRow, type Lag } from './marks.ts';
 import { withUpdates } from './updates.ts';
 
 /**
@@ -164,6 +164,10 @@ export class Relay {
     const delivery: Delivery = { refused: [], postponed: new Set() };
     let claims: Claimed[] = [];
     let failure: unknown;
+    // The other side may take its time; whoever stalls, or is killed, lets go.
+    const held = setInterval(() => {
+      renew(pool, claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
+    }, leaseSeconds * 300);
     try {
       const rows = await claim(pool, tenants, claimId, most, Math.ceil(bounds.bytes / tenants.length));
       claims = claimsOf(rows);
@@ -172,6 +176,8 @@ export class Relay {
       if (full.length > 0 || this.failures > 0) this.answered();
     } catch (error) {
       failure = error;
+    } finally {
+      clearInterval(held);
     }
     try {
       const marks = claims.map((each) => {

@@ -1,0 +1,189 @@
+// Postings of the whole house on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
+import { createClient, type Client } from '@connectrpc/connect';
+import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { withUpdates } from '../services/ledger/updates.ts';
+import { openCaller, type Caller } from '../services/platform/caller.ts';
+import { newId } from '../services/platform/ids.ts';
+import { startHouse, type House } from './house.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, testClient } from './kafka.ts';
+import { startReceiver, until, type Receiver } from './notifier.ts';
+
+const types = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
+
+let house: House;
+let receiver: Receiver;
+let callers: Caller[];
+let ledger: Client<typeof LedgerService>;
+let notifier: Client<typeof NotifierService>;
+
+async function open(environment: Record<string, NodeJS.ProcessEnv>): Promise<void> {
+  receiver = await startReceiver();
+  house = await startHouse({ ledgers: 2, notifiers: 2, environment });
+  const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
+  callers = [call(house.addresses.ledger), call(house.addresses.notifier)];
+  ledger = createClient(LedgerService, callers[0]!);
+  notifier = createClient(NotifierService, callers[1]!);
+}
+
+async function close(): Promise<void> {
+  for (const caller of callers) caller.close();
+  await house.stop();
+  await receiver.close();
+}
+
+/** A tenant whose events all go to the receiver. */
+async function newTenant(): Promise<string> {
+  const tenantId = newId('tenant');
+  await notifier.configureWebhook({ tenantId, url: receiver.url, events: types });
+  for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+  return tenantId;
+}
+
+/** Posts until it is answered: the key makes the repetition harmless. */
+async function post(tenantId: string): Promise<void> {
+  const entries = ['a', 'b'].map((accountCode, place) => ({
+    accountCode,
+    side: place === 0 ? 'debit' : 'credit',
+    amount: '1.00',
+    currency: 'NGN',
+  }));
+  const posting = { tenantId, entries, idempotencyKey: newId('txn') };
+  await until(() => ledger.postTransaction({ posting }).catch(() => null));
+}
+
+/** Every event of a tenant, those that are derived as well, in order. */
+async function eventsOf(tenantId: string): Promise<Event[]> {
+  const all: Event[] = [];
+  for (;;) {
+    const { events, hasMore } = await ledger.listEvents({ tenantId, afterSequence: all.at(-1)?.sequence ?? 0n, limit: 100 });
+    all.push(...events.flatMap(withUpdates));
+    if (!hasMore) return all;
+  }
+}
+
+const idsReceived = (tenantId: string) =>
+  receiver.received
+    .map(({ headers, body }) => ({ id: String(headers['x-webhook-id']), event: JSON.parse(body) as { tenant_id?: string } }))
+    .filter(({ id }) => known.get(tenantId)?.has(id))
+    .map(({ id }) => id);
+const known = new Map<string, Set<string>>();
+
+/** Resolves when everything that the tenant's log tells has arrived; each once unless its delivery was in flight when something died. */
+async function everythingArrived(tenantId: string): Promise<void> {
+  // The channel needs a moment to find a process that was started again.
+  const ids = (await until(() => eventsOf(tenantId).catch(() => null))).map(({ id }) => id);
+  known.set(tenantId, new Set(ids));
+  await until(async () => new Set(idsReceived(tenantId)).size === ids.length);
+  const { total } = await notifier.listDeliveries({ tenantId, limit: 1 });
+  expect(Number(total)).toBe(ids.length);
+}
+
+const readiness = async (name: string) => (await (await fetch(`${house.opsUrl(name)}/readyz`)).json()) as Record<string, unknown>;
+
+async function figure(name: string, metric: string): Promise<number> {
+  const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
+  const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
+  return Number(line?.split(' ').at(-1));
+}
+
+function faults(): void {
+  test('every event of a posting arrives, each once', async () => {
+    const tenantId = await newTenant();
+    await post(tenantId);
+    await everythingArrived(tenantId);
+    const events = await eventsOf(tenantId);
+    expect(events.map(({ type }) => type)).toEqual([
+      'account.created',
+      'account.created',
+      'transaction.posted',
+      'balance.updated',
+      'balance.updated',
+    ]);
+    expect(idsReceived(tenantId).sort()).toEqual(events.map(({ id }) => id).sort());
+  });
+
+  test('a ledger that is killed under load loses no event, and the other one relays what it has left', async () => {
+    const tenants = [await newTenant(), await newTenant(), await newTenant()];
+    const posts = Array.from({ length: 150 }, (_, turn) => post(tenants[turn % 3]!));
+    await Promise.race(posts);
+    await house.kill('ledger-2');
+    await Promise.all(posts);
+    for (const tenantId of tenants) await everythingArrived(tenantId);
+    await house.restart('ledger-2');
+  });
+
+  test('while no notifier runs postings go on, and everything arrives when one is back', async () => {
+    const tenantId = await newTenant();
+    await post(tenantId);
+    await everythingArrived(tenantId);
+    await Promise.all([house.kill('notifier'), house.kill('notifier-2')]);
+    for (let turn = 0; turn < 20; turn++) await post(tenantId);
+    await Promise.all([house.restart('notifier'), house.restart('notifier-2')]);
+    await everythingArrived(tenantId);
+  });
+}
+
+describe('over gRPC', () => {
+  beforeAll(() => open({}));
+  afterAll(close);
+  faults();
+
+  test('what was committed and not published when the ledger was killed is published after its next start', async () => {
+    const tenantId = await newTenant();
+    await everythingArrived(tenantId);
+    await Promise.all([house.kill('notifier'), house.kill('notifier-2')]);
+    await Promise.all(Array.from({ length: 10 }, () => post(tenantId)));
+    await until(async () => (await readiness('ledger'))['status'] === 'degraded');
+    expect(await readiness('ledger')).toEqual({ status: 'degraded', dependencies: { postgresql: 'ok', notifier: 'away' } });
+    expect(await figure('ledger', 'ledger_relay_lag_events')).toBe(10);
+    expect(await figure('ledger', 'ledger_relay_lag_seconds')).toBeGreaterThan(0);
+    await Promise.all([house.kill('ledger'), house.kill('ledger-2')]);
+    await Promise.all(['ledger', 'ledger-2', 'notifier', 'notifier-2'].map((name) => house.restart(name)));
+    await everythingArrived(tenantId);
+    await until(async () => (await readiness('ledger'))['status'] === 'ok');
+    expect(await figure('ledger', 'ledger_relay_lag_events')).toBe(0);
+  });
+});
+
+describeWithKafka('over Kafka', () => {
+  const topic = newTopic();
+  let brokers: string;
+
+  beforeAll(async () => {
+    brokers = await kafkaBrokers();
+    const environment = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '4' };
+    await open({ ledger: environment, notifier: environment });
+  });
+  afterAll(close);
+  faults();
+
+  test('nothing is delivered again when the offsets are set back to the beginning', async () => {
+    const tenantId = await newTenant();
+    for (let turn = 0; turn < 5; turn++) await post(tenantId);
+    await everythingArrived(tenantId);
+    await Promise.all([house.kill('notifier', 'SIGTERM'), house.kill('notifier-2', 'SIGTERM')]);
+    const before = receiver.received.length;
+    const admin = testClient(brokers).admin();
+    await admin.connect();
+    const groupId = `notifier.${topic}`;
+    await until(() =>
+      admin.resetOffsets({ groupId, topic, earliest: true }).then(
+        () => true,
+        () => null,
+      ),
+    );
+    await Promise.all([house.restart('notifier'), house.restart('notifier-2')]);
+    await until(async () => {
+      const ends = new Map((await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => [partition, high]));
+      const [committed] = await admin.fetchOffsets({ groupId, topics: [topic] });
+      return committed?.partitions.every(({ partition, offset }) => offset === ends.get(partition) || ends.get(partition) === '0');
+    });
+    await admin.disconnect();
+    // Read again up to the end; what is posted now comes behind it.
+    await post(tenantId);
+    await everythingArrived(tenantId);
+    expect(receiver.received).toHaveLength(before + 3);
+  });
+});
