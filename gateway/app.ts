@@ -11,6 +11,7 @@ import { admit, nobody, type Authorities } from './auth.ts';
 import { documentRoutes } from './document.ts';
 import { answerBrokenHttp } from './http.ts';
 import { readJson, type Parse } from './json.ts';
+import { Load, bodyLimit } from './load.ts';
 import { RequestMetrics, type RouteCount } from './metrics.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
@@ -38,14 +39,14 @@ export interface AppOptions {
   maxConnections: number;
 }
 
-const bodyLimit = 1 << 20;
 // A header field is at most this long, and so is a path: every parameter reaches its route, and is judged there in its turn.
 const maxHeaderBytes = 16_384;
 
 /** Builds the server; `listen` starts it, `close` answers what is in flight first. */
 export async function buildApp(options: AppOptions): Promise<App> {
-  const { logger, maxInFlight } = options;
-  const metrics = new RequestMetrics(options.metrics);
+  const { logger } = options;
+  const load = new Load(options.maxInFlight);
+  const metrics = new RequestMetrics(options.metrics, () => load.requests);
   const unknownRoute = metrics.route('*', 'unknown');
   const app: App = Fastify({
     logger: false,
@@ -75,6 +76,25 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('caller');
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
+  app.decorateRequest('held', null);
+
+  function begin(request: FastifyRequest, reply: FastifyReply): void {
+    const started = performance.now();
+    request.caller = nobody;
+    request.count = unknownRoute;
+    reply.header('x-request-id', request.id);
+    load.begin();
+    reply.raw.on('close', () => {
+      load.end(request);
+      const answered = reply.raw.writableFinished;
+      request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
+      if (!answered) request.leaving?.abort();
+    });
+  }
+  app.addHook('onRequest', (request, reply, done) => {
+    begin(request, reply);
+    done();
+  });
 
   if (options.corsOrigins.length > 0) {
     await app.register(cors, {
@@ -86,29 +106,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
     });
   }
 
-  function begin(request: FastifyRequest, reply: FastifyReply): void {
-    const started = performance.now();
-    request.caller = nobody;
-    request.count = unknownRoute;
-    reply.header('x-request-id', request.id);
-    metrics.inFlight++;
-    reply.raw.on('close', () => {
-      metrics.inFlight--;
-      const answered = reply.raw.writableFinished;
-      request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
-      if (!answered) request.leaving?.abort();
-    });
-  }
-  app.addHook('onRequest', (request, reply, done) => {
-    begin(request, reply);
+  app.addHook('onRequest', (request, _reply, done) => {
     if (request.is404) done(new Problem('route_not_found'));
     else done();
   });
-
-  function shedding(_request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-    if (metrics.inFlight > maxInFlight) done(new Problem('overloaded'));
-    else done();
-  }
 
   const methods = new Map<string, Set<string>>();
   app.addHook('onRoute', (route) => {
@@ -118,9 +119,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
       request.count = count;
       done();
     };
+    const own = [route.onRequest ?? []].flat();
     // Health and figures are answered also when nothing else is.
-    const shed = route.config?.doc?.tag === 'Operations' ? [] : [shedding];
-    route.onRequest = [counted, ...shed, ...[route.onRequest ?? []].flat(), admit(access, options.authorities)];
+    const isOperation = route.config?.doc?.tag === 'Operations';
+    route.onRequest = isOperation ? [counted, ...own] : [counted, load.bound, ...own, admit(access, options.authorities), load.share];
     if (route.url === '*') return;
     const known = methods.get(route.url) ?? new Set();
     for (const method of [route.method].flat()) known.add(method);
@@ -169,10 +171,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     // One line a second: a flood of refusals must not become a flood of lines.
     if (problem.status === 503 && performance.now() - lastShed > 1000) {
       lastShed = performance.now();
-      logger.warn(
-        { code: problem.code, in_flight: metrics.inFlight, route: request.count.labels.route, request_id: request.id },
-        'refusing',
-      );
+      logger.warn({ code: problem.code, in_flight: load.requests, route: request.count.labels.route, request_id: request.id }, 'refusing');
     } else if (problem.status < 500)
       logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
     if (problem.headers) reply.headers(problem.headers);
