@@ -78,6 +78,9 @@ describe('users', () => {
     expect(unknown.body).toMatchObject({ error: 'invalid email or password', code: 'unauthenticated' });
     expect(tries.map(({ status }) => status)).toEqual([...Array(10).fill(401), 429]);
     expect(tries[0]!.headers.get('ratelimit')).toMatch(/^"login";r=9;t=\d+$/);
+    // Nobody is believed to be another by his own word.
+    const forwarded = { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': '192.0.2.1' } };
+    expect((await rest('POST', '/v1/auth/login', forwarded)).status).toBe(429);
     const { headers, body } = tries[10]!;
     expect(body.code).toBe('rate_limited');
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);

@@ -185,7 +185,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   options.routes(app);
   await app.after();
   for (const [url, known] of methods) refuseOtherMethods(app, url, known);
-  drainOnClose(app);
+  drainOnClose(app, load);
   return app;
 }
 
@@ -230,10 +230,18 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
   });
 }
 
-/** Connections whose last request was in flight when closing began would idle on, and closing would wait for them. */
-function drainOnClose(app: App): void {
+// Longer than any request that has been read takes to be answered.
+const drainMs = 15_000;
+
+/** Ends connections while the server closes: those that idle, and when everything has been answered, or takes too long, all of them. */
+function drainOnClose(app: App, load: Load): void {
   app.addHook('preClose', (done) => {
-    const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
+    const began = performance.now();
+    const sweep = setInterval(() => {
+      // What is still coming in then, a body that nobody reads or half a request, has not begun.
+      if (load.requests === 0 || performance.now() - began > drainMs) app.server.closeAllConnections();
+      else app.server.closeIdleConnections();
+    }, 50);
     app.server.once('close', () => clearInterval(sweep));
     done();
   });

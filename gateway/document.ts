@@ -4,8 +4,13 @@ import reference from '@scalar/fastify-api-reference';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 
+interface Parameter {
+  in: string;
+  schema: Record<string, unknown>;
+}
+
 interface Operation extends Record<string, unknown> {
-  parameters?: { in: string; schema: Record<string, unknown> }[];
+  parameters?: Parameter[];
 }
 
 /** Registers `/openapi.json` and `/docs`; routes registered later are in the document, where they have a `doc`. */
@@ -15,7 +20,9 @@ export async function documentRoutes(app: App): Promise<void> {
     openapi: documentInfo as never,
     convertConstToEnum: false,
     transform: ({ schema, url, route }) => {
-      const { doc, access = { by: 'nobody' } } = route.config ?? {};
+      // Routes of others have no configuration, whatever their type says.
+      const config = route.config as typeof route.config | undefined;
+      const { doc, access = { by: 'nobody' } } = config ?? {};
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
       const { body, querystring } = (schema ?? {}) as { body?: Record<string, unknown>; querystring?: unknown };
       routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, body });
@@ -42,7 +49,7 @@ export async function documentRoutes(app: App): Promise<void> {
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
         }
       }
-      return document as never;
+      return document;
     },
   });
   let document: string | undefined;
@@ -74,7 +81,7 @@ const openapiDoc = {
 };
 
 /** A parameter's example stands beside its schema. */
-function withExample<Parameter extends { schema: Record<string, unknown> }>(parameter: Parameter): object {
+function withExample(parameter: Parameter): object {
   const { example, ...schema } = parameter.schema;
   return { ...parameter, schema, ...(example !== undefined && { example }) };
 }

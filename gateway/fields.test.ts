@@ -186,7 +186,7 @@ describe('the fields of bodies', () => {
     for (const value of values) {
       const top = field.replace(/[.[].*$/, '');
       const { status, body } = await send(route, { [top]: value });
-      const shown = JSON.stringify(value)?.slice(0, 80);
+      const shown = JSON.stringify(value ?? null).slice(0, 80);
       if (tag === 'ok') expect([shown, body.code === 'validation_failed' ? body.details : 'ok']).toEqual([shown, 'ok']);
       else
         expect([shown, status, body.code, body.details?.field, body.details?.tag]).toEqual([shown, 400, 'validation_failed', field, tag]);

@@ -314,3 +314,26 @@ describe('browsers of other origins', () => {
     expect(other.headers.get('access-control-allow-origin')).toBeNull();
   });
 });
+
+describe('being told to stop', () => {
+  test('is not kept up by clients that never finish what they began', async () => {
+    const other = await startAlone();
+    const ends: Promise<void>[] = [];
+    for (const text of [
+      'GET /healthz HT',
+      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Le',
+      'POST /v1/user HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{',
+      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2000000\r\n\r\n{',
+      'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
+    ]) {
+      const socket = connect(other.port, '127.0.0.1').resume();
+      socket.on('error', () => undefined);
+      ends.push(new Promise((ended) => socket.on('close', () => ended())));
+      await new Promise<void>((sent) => socket.write(text, () => sent()));
+    }
+    const began = performance.now();
+    expect(await other.stop()).toEqual([]);
+    await Promise.all(ends);
+    expect(performance.now() - began).toBeLessThan(10_000);
+  });
+});

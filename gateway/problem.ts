@@ -1,5 +1,5 @@
 // What can go wrong, as callers see it: one table from code to status and message, one envelope.
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from '../services/platform/caller.ts';
 
 // Status, message, and for business rules the field to blame where the refusal names none.
