@@ -1,6 +1,7 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
 import swagger from '@fastify/swagger';
 import reference from '@scalar/fastify-api-reference';
+import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 
@@ -19,12 +20,10 @@ export async function documentRoutes(app: App): Promise<void> {
   await app.register(swagger, {
     openapi: documentInfo as never,
     convertConstToEnum: false,
-    transform: ({ schema, url, route }) => {
-      // Routes of others have no configuration, whatever their type says.
-      const config = route.config as typeof route.config | undefined;
-      const { doc, access = { by: 'nobody' } } = config ?? {};
+    transform: ({ url, route }) => {
+      const { doc, access = { by: 'nobody' } } = configOf(route);
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
-      const { body, querystring } = (schema ?? {}) as { body?: Record<string, unknown>; querystring?: unknown };
+      const { body, querystring } = schemaOf(route);
       routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, body });
       const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
       const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };
@@ -79,6 +78,15 @@ const openapiDoc = {
   summary: 'This document',
   answers: { 200: { description: 'OpenAPI 3.1', schema: { type: 'object' }, example: { openapi: '3.1.0' }, bare: 'application/json' } },
 };
+
+// Routes may have neither, whatever their type says.
+function configOf(route: { config?: FastifyContextConfig }): FastifyContextConfig {
+  return route.config ?? {};
+}
+
+function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, unknown>; querystring?: unknown } {
+  return (route.schema ?? {}) as { body?: Record<string, unknown> };
+}
 
 /** A parameter's example stands beside its schema. */
 function withExample(parameter: Parameter): object {
