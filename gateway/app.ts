@@ -115,14 +115,20 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.addHook('onRoute', (route) => {
     const access = route.config?.access ?? { by: 'nobody' };
     const count = metrics.route([route.method].flat().join(), route.url);
-    const counted = (request: FastifyRequest, _reply: FastifyReply, done: () => void): void => {
-      request.count = count;
-      done();
-    };
-    const own = [route.onRequest ?? []].flat();
+    const check = admit(access, options.authorities);
     // Health and figures are answered also when nothing else is.
     const isOperation = route.config?.doc?.tag === 'Operations';
-    route.onRequest = isOperation ? [counted, ...own] : [counted, load.bound, ...own, admit(access, options.authorities), load.share];
+    const enter = (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+      request.count = count;
+      if (isOperation) {
+        done();
+        return;
+      }
+      const refusal = load.bound() ?? check(request);
+      if (refusal instanceof Promise) refusal.then((problem) => done(problem ?? load.take(request)), done);
+      else done(refusal ?? load.take(request));
+    };
+    route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
     if (route.url === '*') return;
     const known = methods.get(route.url) ?? new Set();
     for (const method of [route.method].flat()) known.add(method);

@@ -1,7 +1,6 @@
 // How much is worked on at once: requests in all, one tenant's share of them, bytes of bodies. What comes beyond is refused at once, before
 // memory grows.
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Hook } from './auth.ts';
+import type { FastifyRequest } from 'fastify';
 import { Problem } from './problem.ts';
 
 declare module 'fastify' {
@@ -35,29 +34,25 @@ export class Load {
     this.requests++;
   }
 
-  /** Refuses what is too much, before anything is done for it; an onRequest hook. */
-  readonly bound: Hook = (_request, _reply, done) => {
-    if (this.requests > this.most) done(new Problem('overloaded'));
-    else done();
-  };
+  /** Refuses what is too much, before anything is done for it. */
+  bound(): Problem | undefined {
+    return this.requests > this.most ? new Problem('overloaded') : undefined;
+  }
 
-  /** Refuses what is beyond the caller's share, before the body is read; an onRequest hook that comes after the credential. */
-  readonly share: Hook = (request: FastifyRequest, _reply: FastifyReply, done) => {
+  /** Takes the request's share, once it is known whose it is; refuses what is beyond it, before the body is read. */
+  take(request: FastifyRequest): Problem | undefined {
     const { tenantId } = request.caller;
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     // A larger body is refused for its size, and not read.
     const bytes = encoding === undefined ? Math.min(Number(length ?? 0), bodyLimit) : bodyLimit;
     // Users and those who log in share one half, too, so that they can't keep postings out.
     const ofTenant = (this.perTenant.get(tenantId) ?? 0) + 1;
-    if (this.bytes + bytes > mostBytes || ofTenant > Math.max(1, this.most / 2)) {
-      done(new Problem('overloaded'));
-      return;
-    }
+    if (this.bytes + bytes > mostBytes || ofTenant > Math.max(1, this.most / 2)) return new Problem('overloaded');
     this.bytes += bytes;
     this.perTenant.set(tenantId, ofTenant);
     request.held = { tenantId, bytes };
-    done();
-  };
+    return undefined;
+  }
 
   /** Takes a request back. */
   end(request: FastifyRequest): void {
