@@ -45,6 +45,8 @@ const maxHeaderBytes = 16_384;
 /** Builds the server; `listen` starts it, `close` answers what is in flight first. */
 export async function buildApp(options: AppOptions): Promise<App> {
   const { logger } = options;
+  // A line a request costs a share of a core; who looks for one request asks for debug.
+  const debugging = logger.isLevelEnabled('debug');
   const load = new Load(options.maxInFlight);
   const metrics = new RequestMetrics(options.metrics, () => load.requests);
   const unknownRoute = metrics.route('*', 'unknown');
@@ -89,6 +91,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
       const answered = reply.raw.writableFinished;
       request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
       if (!answered) request.leaving?.abort();
+      if (debugging) {
+        const { labels } = request.count;
+        const { actor, tenantId } = request.caller;
+        const ms = Math.round((performance.now() - started) * 100) / 100;
+        logger.debug({ ...labels, status: reply.raw.statusCode, answered, ms, actor, tenant: tenantId, request_id: request.id }, 'request');
+      }
     });
   }
   app.addHook('onRequest', (request, reply, done) => {
@@ -175,11 +183,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
   function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
     // One line a second: a flood of refusals must not become a flood of lines.
-    if (problem.status === 503 && performance.now() - lastShed > 1000) {
+    if (problem.status === 503 && !reply.raw.destroyed && performance.now() - lastShed > 1000) {
       lastShed = performance.now();
-      logger.warn({ code: problem.code, in_flight: load.requests, route: request.count.labels.route, request_id: request.id }, 'refusing');
-    } else if (problem.status < 500)
-      logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
+      const { method, route } = request.count.labels;
+      logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
+    }
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }
@@ -204,6 +212,11 @@ function requestIdOf(request: IncomingMessage): string {
 export function leaving(request: FastifyRequest): AbortSignal {
   request.leaving ??= new AbortController();
   return request.leaving.signal;
+}
+
+/** How long a call for a request may take; it ends when the client leaves. */
+export function within(request: FastifyRequest, timeoutMs: number): { timeoutMs: number; signal: AbortSignal } {
+  return { timeoutMs, signal: leaving(request) };
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
 import { checkedRest, readContract } from '../test/contract.ts';
+import { openProxy } from '../test/proxy.ts';
 import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
 
 // Small bounds, so that a flood need not be large.
@@ -253,6 +254,22 @@ describe('while the ledger stands still', () => {
     await house.restart('gateway');
     expect(await isPosted('drain-1')).toBe(true);
   });
+});
+
+test('a connection that is cut while a reversal is under way leaves one reversal, and its client does not notice', async () => {
+  const proxy = await openProxy(Number(house.addresses.ledger[0]?.split(':')[1]));
+  await house.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
+  for (const verdict of ['cut', 'cut after'] as const) {
+    const { transaction_id } = (await post(`cut ${verdict}`)).body.data.transaction;
+    let left = 1;
+    proxy.watch = () => (left-- > 0 ? verdict : 'pass');
+    const reversed = await rest('POST', at(`transactions/${transaction_id}/reverse`), { key });
+    expect([verdict, reversed.status]).toEqual([verdict, 201]);
+    const read = await rest('GET', at(`transactions/${transaction_id}`), { key });
+    expect(read.body.data.transaction.reversed_by).toBe(reversed.body.data.transaction.transaction_id);
+  }
+  await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
+  await proxy.close();
 });
 
 describe('while the ledger is away', () => {

@@ -193,7 +193,7 @@ describe('the fields of bodies', () => {
     }
   });
 
-  test('numbers that a double can not hold are refused where numbers may be, and small ones of any form are not', async () => {
+  test('numbers that a double cannot hold are refused where numbers may be, and small ones of any form are not', async () => {
     const post = (text: string) =>
       rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
     for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {

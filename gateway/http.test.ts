@@ -44,7 +44,7 @@ describe('paths and methods', () => {
   });
 
   test.each(['/v1/%zz', '/v1/tenants/%E0%A4%A/accounts', '/%', '/v1/tenants/a%/accounts/code/%ff/balance'])(
-    'a path that can not be decoded is answered in the envelope: %s',
+    'a path that cannot be decoded is answered in the envelope: %s',
     async (path) => {
       const { status, body } = lastAnswer(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
       expect([404, 400, 401]).toContain(status);
@@ -273,7 +273,7 @@ describe('without its services', () => {
     expect(await ready.json()).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'unavailable' } });
   });
 
-  test('nobody is told yes or no on a credential that can not be checked, and garbage is still garbage', async () => {
+  test('nobody is told yes or no on a credential that cannot be checked, and garbage is still garbage', async () => {
     const key = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_0000000000000000000000000000000000000000000';
     const get = async (path: string, credential: string) => {
       const answer = await fetch(alone.url + path, { headers: { authorization: credential } });

@@ -51,9 +51,9 @@ const patterns: Record<string, string> = {
   datetime: 'must be a date',
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
-  number: 'holds a number that a double can not hold exactly',
+  number: 'holds a number that a double cannot hold exactly',
   same: 'differs between the body and the Idempotency-Key header',
-  immutable: 'can not be changed',
+  immutable: 'cannot be changed',
   required: 'is required',
 };
 
