@@ -11,6 +11,7 @@ import { admit, nobody, type Authorities } from './auth.ts';
 import { documentRoutes } from './document.ts';
 import { answerBrokenHttp } from './http.ts';
 import { readJson, type Parse } from './json.ts';
+import { Load, bodyLimit } from './load.ts';
 import { RequestMetrics, type RouteCount } from './metrics.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
@@ -38,14 +39,16 @@ export interface AppOptions {
   maxConnections: number;
 }
 
-const bodyLimit = 1 << 20;
 // A header field is at most this long, and so is a path: every parameter reaches its route, and is judged there in its turn.
 const maxHeaderBytes = 16_384;
 
 /** Builds the server; `listen` starts it, `close` answers what is in flight first. */
 export async function buildApp(options: AppOptions): Promise<App> {
-  const { logger, maxInFlight } = options;
-  const metrics = new RequestMetrics(options.metrics);
+  const { logger } = options;
+  // A line a request costs a share of a core; who looks for one request asks for debug.
+  const debugging = logger.isLevelEnabled('debug');
+  const load = new Load(options.maxInFlight);
+  const metrics = new RequestMetrics(options.metrics, () => load.requests);
   const unknownRoute = metrics.route('*', 'unknown');
   const app: App = Fastify({
     logger: false,
@@ -75,6 +78,31 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('caller');
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
+  app.decorateRequest('held', null);
+
+  function begin(request: FastifyRequest, reply: FastifyReply): void {
+    const started = performance.now();
+    request.caller = nobody;
+    request.count = unknownRoute;
+    reply.header('x-request-id', request.id);
+    load.begin();
+    reply.raw.on('close', () => {
+      load.end(request);
+      const answered = reply.raw.writableFinished;
+      request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
+      if (!answered) request.leaving?.abort();
+      if (debugging) {
+        const { labels } = request.count;
+        const { actor, tenantId } = request.caller;
+        const ms = Math.round((performance.now() - started) * 100) / 100;
+        logger.debug({ ...labels, status: reply.raw.statusCode, answered, ms, actor, tenant: tenantId, request_id: request.id }, 'request');
+      }
+    });
+  }
+  app.addHook('onRequest', (request, reply, done) => {
+    begin(request, reply);
+    done();
+  });
 
   if (options.corsOrigins.length > 0) {
     await app.register(cors, {
@@ -86,41 +114,29 @@ export async function buildApp(options: AppOptions): Promise<App> {
     });
   }
 
-  function begin(request: FastifyRequest, reply: FastifyReply): void {
-    const started = performance.now();
-    request.caller = nobody;
-    request.count = unknownRoute;
-    reply.header('x-request-id', request.id);
-    metrics.inFlight++;
-    reply.raw.on('close', () => {
-      metrics.inFlight--;
-      const answered = reply.raw.writableFinished;
-      request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
-      if (!answered) request.leaving?.abort();
-    });
-  }
-  app.addHook('onRequest', (request, reply, done) => {
-    begin(request, reply);
+  app.addHook('onRequest', (request, _reply, done) => {
     if (request.is404) done(new Problem('route_not_found'));
     else done();
   });
-
-  function shedding(_request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-    if (metrics.inFlight > maxInFlight) done(new Problem('overloaded'));
-    else done();
-  }
 
   const methods = new Map<string, Set<string>>();
   app.addHook('onRoute', (route) => {
     const access = route.config?.access ?? { by: 'nobody' };
     const count = metrics.route([route.method].flat().join(), route.url);
-    const counted = (request: FastifyRequest, _reply: FastifyReply, done: () => void): void => {
-      request.count = count;
-      done();
-    };
+    const check = admit(access, options.authorities);
     // Health and figures are answered also when nothing else is.
-    const shed = route.config?.doc?.tag === 'Operations' ? [] : [shedding];
-    route.onRequest = [counted, ...shed, ...[route.onRequest ?? []].flat(), admit(access, options.authorities)];
+    const isOperation = route.config?.doc?.tag === 'Operations';
+    const enter = (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+      request.count = count;
+      if (isOperation) {
+        done();
+        return;
+      }
+      const refusal = load.bound() ?? check(request);
+      if (refusal instanceof Promise) refusal.then((problem) => done(problem ?? load.take(request)), done);
+      else done(refusal ?? load.take(request));
+    };
+    route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
     if (route.url === '*') return;
     const known = methods.get(route.url) ?? new Set();
     for (const method of [route.method].flat()) known.add(method);
@@ -167,14 +183,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
   function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
     // One line a second: a flood of refusals must not become a flood of lines.
-    if (problem.status === 503 && performance.now() - lastShed > 1000) {
+    if (problem.status === 503 && !reply.raw.destroyed && performance.now() - lastShed > 1000) {
       lastShed = performance.now();
-      logger.warn(
-        { code: problem.code, in_flight: metrics.inFlight, route: request.count.labels.route, request_id: request.id },
-        'refusing',
-      );
-    } else if (problem.status < 500)
-      logger.debug({ code: problem.code, route: request.count.labels.route, request_id: request.id }, 'refused');
+      const { method, route } = request.count.labels;
+      logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
+    }
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }
@@ -186,7 +199,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   options.routes(app);
   await app.after();
   for (const [url, known] of methods) refuseOtherMethods(app, url, known);
-  drainOnClose(app);
+  drainOnClose(app, load);
   return app;
 }
 
@@ -199,6 +212,11 @@ function requestIdOf(request: IncomingMessage): string {
 export function leaving(request: FastifyRequest): AbortSignal {
   request.leaving ??= new AbortController();
   return request.leaving.signal;
+}
+
+/** How long a call for a request may take; it ends when the client leaves. */
+export function within(request: FastifyRequest, timeoutMs: number): { timeoutMs: number; signal: AbortSignal } {
+  return { timeoutMs, signal: leaving(request) };
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {
@@ -231,10 +249,18 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
   });
 }
 
-/** Connections whose last request was in flight when closing began would idle on, and closing would wait for them. */
-function drainOnClose(app: App): void {
+// Longer than any request that has been read takes to be answered.
+const drainMs = 15_000;
+
+/** Ends connections while the server closes: those that idle, and when everything has been answered, or takes too long, all of them. */
+function drainOnClose(app: App, load: Load): void {
   app.addHook('preClose', (done) => {
-    const sweep = setInterval(() => app.server.closeIdleConnections(), 50);
+    const began = performance.now();
+    const sweep = setInterval(() => {
+      // What is still coming in then, a body that nobody reads or half a request, has not begun.
+      if (load.requests === 0 || performance.now() - began > drainMs) app.server.closeAllConnections();
+      else app.server.closeIdleConnections();
+    }, 50);
     app.server.once('close', () => clearInterval(sweep));
     done();
   });

@@ -1,5 +1,5 @@
 // Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Keys, KnownKey } from './keys.ts';
 import { Problem, challenge } from './problem.ts';
 import type { Tokens } from './tokens.ts';
@@ -48,38 +48,38 @@ export interface Authorities {
   roleOf: (userId: string, tenantId: string) => Promise<string>;
 }
 
-/** An onRequest hook. */
-export type Hook = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void;
-
 /** Who a caller is before he has said so. */
 export const nobody: Caller = { actor: '', tenantId: '', scopes: new Set() };
 
-/** The hook that lets only such callers pass; it sets `request.caller`. */
-export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Hook {
-  if (access.by === 'nobody') return (_request, _reply, done) => done();
+/** Lets a request pass, and sets its `caller`, or answers why not. Rejects where nobody can tell. */
+export type Check = (request: FastifyRequest) => Problem | undefined | Promise<Problem | undefined>;
+
+/** The check that lets only such callers pass. */
+export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Check {
+  if (access.by === 'nobody') return () => undefined;
   if (access.by === 'key') {
     const { scope } = access;
     // Most calls find the key in memory: no promise on that path.
-    return (request, _reply, done) => {
+    return (request) => {
       const text = bearer(request);
       const found = text === null ? null : keys.find(text);
-      if (found instanceof Promise) found.then((key) => done(enter(request, key, scope)), done);
-      else done(enter(request, found, scope));
+      return found instanceof Promise ? found.then((key) => enter(request, key, scope)) : enter(request, found, scope);
     };
   }
-  const asUser = async (request: FastifyRequest): Promise<void> => {
+  return async (request) => {
     const text = bearer(request);
     const userId = text === null ? null : await tokens.userOf(text);
-    if (userId === null) throw unauthenticated(request);
+    if (userId === null) return unauthenticated(request);
     let tenantId = '';
     if (access.by === 'member') {
       tenantId = (request.params as { tenant_id: string }).tenant_id;
       const role = await roleOf(userId, tenantId);
-      if (access.role !== 'any' && role !== access.role) throw new Problem('forbidden', { message: `only the ${access.role} may do this` });
+      if (access.role !== 'any' && role !== access.role)
+        return new Problem('forbidden', { message: `only the ${access.role} may do this` });
     }
     request.caller = { actor: userId, tenantId, scopes: nobody.scopes };
+    return undefined;
   };
-  return (request, _reply, done) => void asUser(request).then(() => done(), done);
 }
 
 function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Problem | undefined {

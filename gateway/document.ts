@@ -1,11 +1,17 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
 import swagger from '@fastify/swagger';
 import reference from '@scalar/fastify-api-reference';
+import type { FastifyContextConfig, FastifySchema } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 
+interface Parameter {
+  in: string;
+  schema: Record<string, unknown>;
+}
+
 interface Operation extends Record<string, unknown> {
-  parameters?: { in: string; schema: Record<string, unknown> }[];
+  parameters?: Parameter[];
 }
 
 /** Registers `/openapi.json` and `/docs`; routes registered later are in the document, where they have a `doc`. */
@@ -14,10 +20,10 @@ export async function documentRoutes(app: App): Promise<void> {
   await app.register(swagger, {
     openapi: documentInfo as never,
     convertConstToEnum: false,
-    transform: ({ schema, url, route }) => {
-      const { doc, access = { by: 'nobody' } } = route.config ?? {};
+    transform: ({ url, route }) => {
+      const { doc, access = { by: 'nobody' } } = configOf(route);
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
-      const { body, querystring } = (schema ?? {}) as { body?: Record<string, unknown>; querystring?: unknown };
+      const { body, querystring } = schemaOf(route);
       routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, body });
       const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
       const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };
@@ -42,7 +48,7 @@ export async function documentRoutes(app: App): Promise<void> {
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
         }
       }
-      return document as never;
+      return document;
     },
   });
   let document: string | undefined;
@@ -73,8 +79,17 @@ const openapiDoc = {
   answers: { 200: { description: 'OpenAPI 3.1', schema: { type: 'object' }, example: { openapi: '3.1.0' }, bare: 'application/json' } },
 };
 
+// Routes may have neither, whatever their type says.
+function configOf(route: { config?: FastifyContextConfig }): FastifyContextConfig {
+  return route.config ?? {};
+}
+
+function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, unknown>; querystring?: unknown } {
+  return (route.schema ?? {}) as { body?: Record<string, unknown> };
+}
+
 /** A parameter's example stands beside its schema. */
-function withExample<Parameter extends { schema: Record<string, unknown> }>(parameter: Parameter): object {
+function withExample(parameter: Parameter): object {
   const { example, ...schema } = parameter.schema;
   return { ...parameter, schema, ...(example !== undefined && { example }) };
 }

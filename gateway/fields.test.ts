@@ -186,14 +186,14 @@ describe('the fields of bodies', () => {
     for (const value of values) {
       const top = field.replace(/[.[].*$/, '');
       const { status, body } = await send(route, { [top]: value });
-      const shown = JSON.stringify(value)?.slice(0, 80);
+      const shown = JSON.stringify(value ?? null).slice(0, 80);
       if (tag === 'ok') expect([shown, body.code === 'validation_failed' ? body.details : 'ok']).toEqual([shown, 'ok']);
       else
         expect([shown, status, body.code, body.details?.field, body.details?.tag]).toEqual([shown, 400, 'validation_failed', field, tag]);
     }
   });
 
-  test('numbers that a double can not hold are refused where numbers may be, and small ones of any form are not', async () => {
+  test('numbers that a double cannot hold are refused where numbers may be, and small ones of any form are not', async () => {
     const post = (text: string) =>
       rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
     for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {

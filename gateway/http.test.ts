@@ -44,7 +44,7 @@ describe('paths and methods', () => {
   });
 
   test.each(['/v1/%zz', '/v1/tenants/%E0%A4%A/accounts', '/%', '/v1/tenants/a%/accounts/code/%ff/balance'])(
-    'a path that can not be decoded is answered in the envelope: %s',
+    'a path that cannot be decoded is answered in the envelope: %s',
     async (path) => {
       const { status, body } = lastAnswer(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
       expect([404, 400, 401]).toContain(status);
@@ -273,7 +273,7 @@ describe('without its services', () => {
     expect(await ready.json()).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'unavailable' } });
   });
 
-  test('nobody is told yes or no on a credential that can not be checked, and garbage is still garbage', async () => {
+  test('nobody is told yes or no on a credential that cannot be checked, and garbage is still garbage', async () => {
     const key = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_0000000000000000000000000000000000000000000';
     const get = async (path: string, credential: string) => {
       const answer = await fetch(alone.url + path, { headers: { authorization: credential } });
@@ -312,5 +312,28 @@ describe('browsers of other origins', () => {
     expect(answer.headers.get('access-control-expose-headers')).toContain('X-Request-Id');
     const other = await fetch(`${alone.url}/v1/user`, { headers: { origin: 'https://evil.example.com' } });
     expect(other.headers.get('access-control-allow-origin')).toBeNull();
+  });
+});
+
+describe('being told to stop', () => {
+  test('is not kept up by clients that never finish what they began', async () => {
+    const other = await startAlone();
+    const ends: Promise<void>[] = [];
+    for (const text of [
+      'GET /healthz HT',
+      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Le',
+      'POST /v1/user HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{',
+      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2000000\r\n\r\n{',
+      'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
+    ]) {
+      const socket = connect(other.port, '127.0.0.1').resume();
+      socket.on('error', () => undefined);
+      ends.push(new Promise((ended) => socket.on('close', () => ended())));
+      await new Promise<void>((sent) => socket.write(text, () => sent()));
+    }
+    const began = performance.now();
+    expect(await other.stop()).toEqual([]);
+    await Promise.all(ends);
+    expect(performance.now() - began).toBeLessThan(10_000);
   });
 });

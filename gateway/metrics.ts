@@ -34,10 +34,9 @@ interface Value {
 /** The figures of the gateway. */
 export class RequestMetrics {
   private readonly routes: RouteCount[] = [];
-  /** Requests that are being worked on. */
-  inFlight = 0;
 
-  constructor(registry: Registry) {
+  /** `inFlight`: requests that are being worked on. */
+  constructor(registry: Registry, inFlight: () => number) {
     this.expose(registry, 'http_requests_total', 'Answers by route and status; status 0: the client left before', 'counter', (route) =>
       [...route.statuses].map(([status, value]) => ({ labels: { ...route.labels, status }, value })),
     );
@@ -54,7 +53,7 @@ export class RequestMetrics {
       ];
     });
     this.register(registry, 'http_requests_in_flight', 'Requests that are being worked on', 'gauge', () => [
-      { labels: {}, value: this.inFlight },
+      { labels: {}, value: inFlight() },
     ]);
   }
 

@@ -166,7 +166,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
         content: { 'application/json': { schema: published(body), examples: Object.fromEntries(examples) as object } },
       },
     }),
-    responses: { ...answers, ...errorAnswers(route) },
+    responses: { ...errorAnswers(route), ...answers },
   };
 }
 

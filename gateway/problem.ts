@@ -1,5 +1,5 @@
 // What can go wrong, as callers see it: one table from code to status and message, one envelope.
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from '../services/platform/caller.ts';
 
 // Status, message, and for business rules the field to blame where the refusal names none.
@@ -22,7 +22,7 @@ const table = {
   chart_exists: [409, 'a chart of another business type exists'],
   version_conflict: [409, 'the record has changed since that version'],
   account_not_empty: [409, 'the account has a balance'],
-  account_is_system: [409, 'a system account can not be used so'],
+  account_is_system: [409, 'a system account cannot be used so'],
   already_reversed: [409, 'the transaction is reversed already'],
   payload_too_large: [413, 'the body is larger than 1 MiB'],
   unsupported_media_type: [415, 'the body must be application/json in UTF-8'],

@@ -3,7 +3,7 @@ import { createLocalJWKSet, errors, jwtVerify, type JSONWebKeySet } from 'jose';
 import { toUuid } from '../services/platform/ids.ts';
 
 // A token with an unknown key id may be signed by a new key, or invented: identity is asked at most this often.
-const coolDownMs = 10_000;
+const coolDownMs = 1_000;
 // A key that identity no longer publishes is forgotten after this time.
 const refreshMs = 5 * 60_000;
 

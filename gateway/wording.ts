@@ -51,9 +51,9 @@ const patterns: Record<string, string> = {
   datetime: 'must be a date',
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
-  number: 'holds a number that a double can not hold exactly',
+  number: 'holds a number that a double cannot hold exactly',
   same: 'differs between the body and the Idempotency-Key header',
-  immutable: 'can not be changed',
+  immutable: 'cannot be changed',
   required: 'is required',
 };
 
@@ -67,7 +67,7 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
     const types = [schema['type']].flat().filter((type) => type !== 'null');
     return `must be ${types.map((type) => typeNames[String(type)] ?? String(type)).join(' or ')}`;
   }
-  if (tag === 'oneof') return `must be one of ${(schema['enum'] as unknown[]).filter((word) => word !== null).join(', ')}`;
+  if (tag === 'oneof') return `must be one of ${(schema['enum'] as (string | null)[]).filter((word) => word !== null).join(', ')}`;
   if (tag === 'min' || tag === 'max') return bound(tag, schema);
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
   if (tag === 'datetime') return 'must be a date like 2030-01-31';

@@ -7,7 +7,8 @@ export interface Alone {
   url: string;
   port: number;
   pid: number;
-  stop(): Promise<void>;
+  /** Ends it in good order; answers the names of those that had to be killed. */
+  stop(): Promise<string[]>;
 }
 
 /** Starts a gateway whose services are at these addresses, by default at ports where nobody listens. */
@@ -38,9 +39,7 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<A
   return {
     url,
     port,
-    pid: child.pid ?? 0,
-    stop: async () => {
-      await children.end();
-    },
+    pid: child.pid,
+    stop: () => children.end(),
   };
 }

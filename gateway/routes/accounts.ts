@@ -1,7 +1,7 @@
 // Accounts, one by one.
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import {
   accountCode,
   accountTypes,
@@ -69,7 +69,7 @@ const changes = Type.Object({
   is_group: immutable('Never changes.'),
   description: optional(description),
   allow_negative: optional(flag),
-  status: optional(oneOf(['active', 'closed'], { description: 'An account with a balance can not be closed.', example: 'closed' })),
+  status: optional(oneOf(['active', 'closed'], { description: 'An account with a balance cannot be closed.', example: 'closed' })),
   metadata: optional(metadata),
   version: optional(
     whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 }),
@@ -126,7 +126,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ body, caller, id }, reply) => {
+    async (request, reply) => {
+      const { body, caller, id } = request;
       const { normal_balance, currency: only, parent_code, description: said, allow_negative } = body;
       const { account } = await ledger.createAccount(
         {
@@ -144,7 +145,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           actor: caller.actor,
           requestId: id,
         },
-        { timeoutMs: 10_000 },
+        within(request, 10_000),
       );
       reply.code(201).header('content-type', json);
       return enveloped(account);
@@ -172,7 +173,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, query }, reply) => {
+    async (request, reply) => {
+      const { caller, query } = request;
       const { type, status, parent_code, limit = 50, cursor = '' } = query;
       const { accounts, nextCursor } = await ledger.listAccounts(
         {
@@ -183,7 +185,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           limit,
           cursor,
         },
-        { timeoutMs: 5_000 },
+        within(request, 5_000),
       );
       reply.header('content-type', json);
       const page = JSON.stringify(pageOf(limit, nextCursor));
@@ -205,8 +207,9 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, params }, reply) => {
-      const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, { timeoutMs: 5_000 });
+    async (request, reply) => {
+      const { caller, params } = request;
+      const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, within(request, 5_000));
       reply.header('content-type', json);
       return enveloped(account);
     },
@@ -229,7 +232,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ body, caller, id, params }, reply) => {
+    async (request, reply) => {
+      const { body, caller, id, params } = request;
       const { name: called, description: said, allow_negative, status, metadata: free, version } = body;
       const { account } = await ledger.updateAccount(
         {
@@ -244,7 +248,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           actor: caller.actor,
           requestId: id,
         },
-        { timeoutMs: 10_000 },
+        within(request, 10_000),
       );
       reply.header('content-type', json);
       return enveloped(account);

@@ -1,6 +1,6 @@
 // What accounts hold, now and before.
 import { Type } from 'typebox';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { currencies } from '../../services/platform/money.ts';
 import { oneOf, paging, period } from '../fields.ts';
 import { dayStart, examplePagination, pageOf } from '../pages.ts';
@@ -53,9 +53,10 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, params, query }, reply) => {
+    async (request, reply) => {
+      const { caller, params, query } = request;
       const given = { tenantId: caller.tenantId, accountCode: codeOf(params), currency: query.currency ?? '' };
-      const { balance } = await ledger.getBalance(given, { timeoutMs: 5_000 });
+      const { balance } = await ledger.getBalance(given, within(request, 5_000));
       if (!balance) throw new Error('the ledger answered without a balance');
       reply.header('content-type', 'application/json; charset=utf-8');
       return `{"success":true,"data":{"balance":${balanceJson(balance)}}}`;
@@ -84,7 +85,8 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, params, query }) => {
+    async (request) => {
+      const { caller, params, query } = request;
       const { start_date, end_date, limit = 50, cursor = '' } = query;
       const { history, nextCursor } = await ledger.listBalanceHistory(
         {
@@ -96,7 +98,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
           limit,
           cursor,
         },
-        { timeoutMs: 5_000 },
+        within(request, 5_000),
       );
       return { success: true, data: { history: history.map(changeRecord), pagination: pageOf(limit, nextCursor) } };
     },

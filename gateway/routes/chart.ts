@@ -1,6 +1,6 @@
 // The chart of accounts as a whole: made from a template, read as a tree.
 import { Type } from 'typebox';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { missingScope } from '../auth.ts';
 import { businessType, businessTypes, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
@@ -43,9 +43,10 @@ export function chartRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ body, caller, id }, reply) => {
+    async (request, reply) => {
+      const { body, caller, id } = request;
       const given = { tenantId: caller.tenantId, businessType: body.business_type, actor: caller.actor, requestId: id };
-      const { businessType: made, accounts, created } = await ledger.setUpChart(given, { timeoutMs: 10_000 });
+      const { businessType: made, accounts, created } = await ledger.setUpChart(given, within(request, 10_000));
       reply.code(created ? 201 : 200).header('content-type', json);
       return `{"success":true,"data":{"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]}}`;
     },
@@ -79,10 +80,11 @@ export function chartRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, query }, reply) => {
+    async (request, reply) => {
+      const { caller, query } = request;
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
-      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, { timeoutMs: 10_000 });
+      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, within(request, 10_000));
       reply.header('content-type', json);
       return `{"success":true,"data":{"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]}}`;
     },

@@ -1,6 +1,6 @@
 // The audit trail: the tenant's log, hash-chained.
 import { Type } from 'typebox';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { paging, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
@@ -85,9 +85,13 @@ export function eventRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, query: { after_sequence = 0, limit = 50 } }, reply) => {
+    async (request, reply) => {
+      const {
+        caller,
+        query: { after_sequence = 0, limit = 50 },
+      } = request;
       const given = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
-      const { events, hasMore } = await ledger.listEvents(given, { timeoutMs: 5_000 });
+      const { events, hasMore } = await ledger.listEvents(given, within(request, 5_000));
       reply.header('content-type', 'application/json; charset=utf-8');
       const page = JSON.stringify({ limit, has_more: hasMore });
       return `{"success":true,"data":{"events":[${events.map(eventJson).join()}],"pagination":${page}}}`;

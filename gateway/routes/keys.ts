@@ -1,7 +1,7 @@
 // The API keys of a tenant.
 import { Type } from 'typebox';
 import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { scopes } from '../auth.ts';
 import { description, name, oneOf, optional, paging, whole } from '../fields.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
@@ -51,8 +51,6 @@ function shownOnce(key: ApiKey | undefined, text: string): Record<string, unknow
   return { ...keyRecord(key), key: text };
 }
 
-const timeout = { timeoutMs: 5_000 };
-
 /** `/v1/tenants/<tenant_id>/api-keys`. */
 export function keyRoutes(app: App, { identity }: Services): void {
   app.post(
@@ -77,7 +75,8 @@ export function keyRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body, caller }, reply) => {
+    async (request, reply) => {
+      const { body, caller } = request;
       const { name: called, scopes: granted, description: said, expires_at: expiry } = body;
       const { apiKey, key } = await identity.createApiKey(
         {
@@ -88,7 +87,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           ...(said != null && { description: said }),
           ...(expiry != null && { expiresMs: BigInt(Date.parse(expiry)) }),
         },
-        timeout,
+        within(request, 5_000),
       );
       reply.code(201).header('cache-control', 'no-store');
       return { success: true, data: { api_key: shownOnce(apiKey, key) }, message: 'API key created; it is shown only now' };
@@ -116,10 +115,11 @@ export function keyRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ query, caller }) => {
+    async (request) => {
+      const { query, caller } = request;
       const { limit = 50, cursor = '' } = query;
       const given = { userId: caller.actor, tenantId: caller.tenantId, limit, cursor };
-      const { apiKeys, nextCursor } = await identity.listApiKeys(given, timeout);
+      const { apiKeys, nextCursor } = await identity.listApiKeys(given, within(request, 5_000));
       return { success: true, data: { api_keys: apiKeys.map(keyRecord), pagination: pageOf(limit, nextCursor) } };
     },
   );
@@ -145,9 +145,10 @@ export function keyRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ params, caller }) => {
+    async (request) => {
+      const { params, caller } = request;
       const keyId = pathId('key', 'key_id', params);
-      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, timeout);
+      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, within(request, 5_000));
       return { success: true, data: { id: keyId, deleted: true } };
     },
   );
@@ -186,11 +187,12 @@ export function keyRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body, params, caller }, reply) => {
+    async (request, reply) => {
+      const { body, params, caller } = request;
       const keyId = pathId('key', 'key_id', params);
       const overlap = body.overlap_seconds;
       const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, ...(overlap != null && { overlapSeconds: overlap }) };
-      const { apiKey, key, previous } = await identity.rotateApiKey(given, timeout);
+      const { apiKey, key, previous } = await identity.rotateApiKey(given, within(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201).header('cache-control', 'no-store');
       const data = { api_key: shownOnce(apiKey, key), previous: keyRecord(previous) };

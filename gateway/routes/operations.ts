@@ -13,7 +13,7 @@ const readiness = record({
   dependencies: { type: 'object', additionalProperties: { type: 'string' } },
 });
 const unready: Answer = {
-  description: 'Postings can not be answered',
+  description: 'Postings cannot be answered',
   schema: readiness,
   example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving' } },
   bare: 'application/json',
@@ -60,7 +60,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           summary: 'Whether postings can be answered',
           answers: {
             200: {
-              description: 'They can; `degraded`: something else can not',
+              description: 'They can; `degraded`: something else cannot',
               schema: readiness,
               example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok' } },
               bare: 'application/json',

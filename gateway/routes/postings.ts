@@ -1,9 +1,11 @@
 // Postings: what moves money. The hot path of the house, so the answers are written as text.
+import { Code, type ConnectError } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type, type Static } from 'typebox';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { leaving, type App } from '../app.ts';
+import { leaving, within, type App } from '../app.ts';
 import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
@@ -192,7 +194,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: 'Posts its mirror entries, once; a reversal can not be reversed.',
+          description: 'Posts its mirror entries, once; a reversal cannot be reversed.',
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,
@@ -213,18 +215,22 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { body, caller, id, params } = request;
-      const reversed = await ledger.reverseTransaction(
-        {
-          tenantId: caller.tenantId,
-          transactionId: pathId('txn', 'transaction_id', params),
-          reversalId: newId('txn'),
-          idempotencyKey: body.idempotency_key ?? '',
-          description: body.description ?? '',
-          actor: caller.actor,
-          requestId: id,
-        },
-        { timeoutMs: 10_000, signal: leaving(request) },
-      );
+      const given = {
+        tenantId: caller.tenantId,
+        transactionId: pathId('txn', 'transaction_id', params),
+        reversalId: newId('txn'),
+        idempotencyKey: body.idempotency_key ?? '',
+        description: body.description ?? '',
+        actor: caller.actor,
+        requestId: id,
+      };
+      const limits = within(request, 5_000);
+      const reversed = await ledger.reverseTransaction(given, limits).catch(async (error: unknown) => {
+        // A lost connection leaves open whether it was posted. The same id again posts once, and that is no replay to the client.
+        if (refusalOf(error) || (error as ConnectError).code !== Code.Unavailable) throw error;
+        const { transaction, replayed } = await ledger.reverseTransaction(given, limits);
+        return { transaction, replayed: replayed && transaction?.transactionId !== given.reversalId };
+      });
       return send(reply, reversed);
     },
   );

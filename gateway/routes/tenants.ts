@@ -1,6 +1,6 @@
 // The tenants of a user.
 import { Type } from 'typebox';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { businessType, description, name, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -43,11 +43,12 @@ export function tenantRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body, caller }, reply) => {
+    async (request, reply) => {
+      const { body, caller } = request;
       const { description: said, business_type: business, ...given } = body;
       const { tenant } = await identity.createTenant(
         { userId: caller.actor, name: given.name, slug: given.slug, businessType: business, ...(said != null && { description: said }) },
-        { timeoutMs: 5_000 },
+        within(request, 5_000),
       );
       if (!tenant) throw new Error('identity answered without a tenant');
       reply.code(201);
@@ -76,9 +77,10 @@ export function tenantRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ query, caller }) => {
+    async (request) => {
+      const { query, caller } = request;
       const { limit = 50, cursor = '' } = query;
-      const { tenants, nextCursor } = await identity.listTenants({ userId: caller.actor, limit, cursor }, { timeoutMs: 5_000 });
+      const { tenants, nextCursor } = await identity.listTenants({ userId: caller.actor, limit, cursor }, within(request, 5_000));
       return { success: true, data: { tenants: tenants.map(tenantRecord), pagination: pageOf(limit, nextCursor) } };
     },
   );

@@ -1,6 +1,6 @@
 // Reading transactions.
 import { Type } from 'typebox';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { currencies } from '../../services/platform/money.ts';
 import { accountCode, oneOf, paging, period } from '../fields.ts';
 import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
@@ -41,7 +41,8 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, query }, reply) => {
+    async (request, reply) => {
+      const { caller, query } = request;
       const { account_code, currency, reference, idempotency_key, start_date, end_date, limit = 50, cursor = '' } = query;
       const { transactions, nextCursor } = await ledger.listTransactions(
         {
@@ -55,7 +56,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           limit,
           cursor,
         },
-        { timeoutMs: 5_000 },
+        within(request, 5_000),
       );
       reply.header('content-type', 'application/json; charset=utf-8');
       const page = JSON.stringify(pageOf(limit, nextCursor));
@@ -83,9 +84,10 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
         },
       },
     },
-    async ({ caller, params }, reply) => {
+    async (request, reply) => {
+      const { caller, params } = request;
       const transactionId = pathId('txn', 'transaction_id', params);
-      const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, { timeoutMs: 5_000 });
+      const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, within(request, 5_000));
       if (!transaction) throw new Error('the ledger answered without a transaction');
       reply.header('content-type', 'application/json; charset=utf-8');
       return `{"success":true,"data":{"transaction":${transactionJson(transaction)}}}`;

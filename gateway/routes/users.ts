@@ -1,7 +1,7 @@
 // Registration, sessions, and the user himself.
 import { Type } from 'typebox';
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
-import type { App } from '../app.ts';
+import { within, type App } from '../app.ts';
 import { email, name, secret } from '../fields.ts';
 import { limitHeaders } from '../problem.ts';
 import { record, ref } from '../records.ts';
@@ -76,10 +76,11 @@ export function userRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body }, reply) => {
+    async (request, reply) => {
+      const { body } = request;
       const { user } = await identity.register(
         { email: body.email, password: body.password, firstName: body.first_name, lastName: body.last_name },
-        { timeoutMs: 15_000 },
+        within(request, 15_000),
       );
       reply.code(201);
       return { success: true, data: { user: present(user) }, message: 'User registered' };
@@ -115,7 +116,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     async (request, reply) => {
       const { email: address, password } = request.body;
       const given = { email: address, password, clientAddress: request.ip };
-      const { session: opened, user, rateLimit } = await identity.login(given, { timeoutMs: 15_000 });
+      const { session: opened, user, rateLimit } = await identity.login(given, within(request, 15_000));
       reply.headers(noStore);
       if (rateLimit) {
         const { policy, quota, windowSeconds: window, remaining, resetSeconds: reset } = rateLimit;
@@ -144,8 +145,9 @@ export function userRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body }, reply) => {
-      const { session: opened, user } = await identity.refresh({ refreshToken: body.refresh_token }, { timeoutMs: 5_000 });
+    async (request, reply) => {
+      const { body } = request;
+      const { session: opened, user } = await identity.refresh({ refreshToken: body.refresh_token }, within(request, 5_000));
       reply.headers(noStore);
       return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
     },
@@ -167,8 +169,9 @@ export function userRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ body }) => {
-      await identity.logout({ refreshToken: body.refresh_token }, { timeoutMs: 5_000 });
+    async (request) => {
+      const { body } = request;
+      await identity.logout({ refreshToken: body.refresh_token }, within(request, 5_000));
       return { success: true, data: {}, message: 'Logged out' };
     },
   );
@@ -186,8 +189,9 @@ export function userRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async ({ caller }) => {
-      const { user } = await identity.getUser({ userId: caller.actor }, { timeoutMs: 5_000 });
+    async (request) => {
+      const { caller } = request;
+      const { user } = await identity.getUser({ userId: caller.actor }, within(request, 5_000));
       return { success: true, data: { user: present(user) } };
     },
   );

@@ -128,9 +128,16 @@ interface AccountBalanceRow {
   version: bigint | null;
 }
 
+interface Clock {
+  now_ms: number;
+  xid: string;
+}
+
 interface TenantState {
   head: Head;
   from: bigint;
+  /** What is remembered was still true. */
+  current: boolean;
   books: TenantBooks;
 }
 
@@ -150,6 +157,7 @@ class Batch {
   private readonly items: Item[];
   private readonly wait: boolean;
   private nowMs = 0;
+  private xid = '';
   private readonly states = new Map<string, TenantState>();
   /** What is already posted, or decided in this batch, by tenant and idempotency key. */
   private readonly keys = new Map<string, { id: string; fingerprint: Buffer; sequence: bigint; transaction?: Transaction }>();
@@ -177,7 +185,7 @@ class Batch {
     }
     const replayed = await this.writeAndCommit();
     for (const state of this.states.values()) {
-      state.books.sequence = state.head.sequence;
+      if (state.head.sequence !== state.from) state.books.xmin = this.xid;
       this.shelf.put(state.head.tenant, state.books);
       if (state.head.sequence !== state.from) this.surroundings.committed(state.head.tenant);
     }
@@ -206,7 +214,7 @@ class Batch {
             client.query('begin'),
             client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] }),
             client.query<HeadRow>(lock),
-            client.query<{ now_ms: number }>(clock),
+            client.query<Clock>(clock),
             // In a statement after the lock's: one that waited for a lock would still read what it saw before.
             client.query<KnownKey>({
               name: 'known_keys',
@@ -229,11 +237,19 @@ class Batch {
           ] as const,
       ),
     );
-    this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
+    const { now_ms, xid } = time.rows[0] as Clock;
+    this.nowMs = now_ms;
+    this.xid = xid;
     for (const row of heads.rows) {
       const head = headOf(row);
       const books = this.shelf.take(head.tenant);
-      this.states.set(head.tenant, { head, from: head.sequence, books: books ?? { sequence: -1n, accounts: new Map() } });
+      const current = books?.xmin === row.xmin;
+      this.states.set(head.tenant, {
+        head,
+        from: head.sequence,
+        current,
+        books: current ? books : { xmin: row.xmin, accounts: new Map() },
+      });
     }
     for (const row of keys.rows) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     for (const row of originals.rows) this.originals.set(`${row.tenant_id} ${row.id}`, row);
@@ -260,11 +276,7 @@ class Batch {
 
   /** Reads the accounts and balances that are not at hand; most batches need no round trip for it. */
   private async openBooks(): Promise<string[]> {
-    const current: string[] = [];
-    for (const { head, books } of this.states.values()) {
-      if (books.sequence === head.sequence) current.push(head.tenant);
-      else books.accounts.clear();
-    }
+    const current = [...this.states.values()].filter((state) => state.current).map(({ head }) => head.tenant);
     const wanted = new Map<string, [tenant: string, code: string]>();
     for (const { order } of this.items) {
       const state = this.states.get(order.tenant);

@@ -1,5 +1,5 @@
-// What this process remembers of the tenants' books between batches: accounts and balances, valid exactly while the tenant's locked head
-// stands where this process left it.
+// What this process remembers of the tenants' books between batches: accounts and balances, valid exactly while the tenant's locked head is
+// the very row that this process wrote or read last. Whoever changes the books writes a new one, a rebuild too.
 import type { Account, Balance } from './accounting.ts';
 
 /** An account as the writer knows it. */
@@ -16,8 +16,8 @@ export interface OpenAccount {
 
 /** A tenant's books as of one place in its log. */
 export interface TenantBooks {
-  /** The place in the log that the rest belongs to. */
-  sequence: bigint;
+  /** The transaction that wrote the head's row as it stood when this was true. */
+  xmin: string;
   /** By account code; null where there was no such account. */
   accounts: Map<string, OpenAccount | null>;
 }

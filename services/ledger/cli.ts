@@ -32,7 +32,6 @@ async function main(): Promise<boolean> {
     }
     const { tenants, events, findings } = await rebuild(client, { tenant, check }, say);
     say(`${tenants} tenants ${check ? 'derived' : 'rebuilt'} from ${events} events: ${verdict(findings)}`);
-    if (!check) say('a ledger that was running remembers the books as they were: restart it if anything had differed');
     return findings === 0;
   } finally {
     await client.end();

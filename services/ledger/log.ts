@@ -78,10 +78,10 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
   return row;
 }
 
-/** Reads the database's clock, milliseconds since the Unix epoch; to be called after the head is locked. */
+/** Reads the database's clock, milliseconds since the Unix epoch, and the transaction's number; to be called after the head is locked. */
 export const clock = {
   name: 'clock',
-  text: 'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms',
+  text: `select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms, pg_current_xact_id()::xid::text as xid`,
 };
 
 /**
@@ -111,10 +111,13 @@ export interface HeadRow {
   hash: Buffer;
   last_ms: number;
   chart: string | null;
+  /** The transaction that wrote this version of the row. */
+  xmin: string;
 }
 
 /** The columns of a head. */
-export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch from last_at) * 1000)::float8 as last_ms, chart from heads`;
+export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch from last_at) * 1000)::float8 as last_ms, chart,
+  xmin::text from heads`;
 
 /** A head from its row. */
 export function headOf(row: HeadRow): Head {

@@ -16,7 +16,7 @@ import { Writer } from './writer.ts';
 // The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
 const maxMessageBytes = 32 * 1024 * 1024;
 
-// A plan made while tables are small or not analysed scans, and gets slower with every posting; the writer's statements all go by index.
+// A plan made while tables are small or not analysed scans, and gets slower with every posting; every statement here goes by index.
 const pinnedPlans = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
@@ -38,7 +38,7 @@ await run(async (lifetime) => {
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');
 
-  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: { jit: 'off' } });
+  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: pinnedPlans });
   lifetime.add('reads', () => reads.end());
   const connections = config.writerLanes + config.writerWaiters;
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: pinnedPlans });

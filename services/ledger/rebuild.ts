@@ -29,7 +29,7 @@ export interface Rebuilt {
  * Takes no lock and writes nothing but temporary tables; the running system does not notice.
  *
  * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault is left as
- * it is. What a running ledger remembers of a tenant's books is not replaced: it has to be restarted where something differed.
+ * it is. The head's row is written anew, by which running ledgers know that what they remember is no longer so.
  */
 export async function rebuild(
   client: pg.Client,

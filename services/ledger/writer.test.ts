@@ -270,6 +270,24 @@ test('two replicas that post to one tenant in turn see each other’s balances',
   }
 });
 
+test('books that were mended under the head are read anew, not written over by what is remembered', async () => {
+  const tenant = await tenantWith('a', 'purse');
+  const writer = openWriter();
+  posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
+  await owner.query(
+    `with mended as (update balances set debits = debits + 500, credits = credits + 500 where tenant_id = $1)
+     update heads set last_at = last_at where tenant_id = $1`,
+    [toUuid('tenant', tenant)],
+  );
+  const { transaction } = posted(await writer.post(transfer(tenant, 'purse', 'a', '1.00')));
+  expect(transaction.entries.map((entry) => entry.balanceAfter)).toEqual(['0.00', '0.00']);
+  const { rows } = await owner.query('select debits::int, credits::int from balances where tenant_id = $1', [toUuid('tenant', tenant)]);
+  expect(rows).toEqual([
+    { debits: 600, credits: 600 },
+    { debits: 600, credits: 600 },
+  ]);
+});
+
 test('an account closed by another replica takes no further posting', async () => {
   const tenant = await tenantWith('a', 'b', 'c');
   const writer = openWriter();

@@ -127,7 +127,7 @@ function houseWindows({ one, hundred }: AllBooks, meter: Meter): Window[] {
       return window;
     });
   };
-  const rest = [1, 16, 64, 256].flatMap((connections) => {
+  const rest = asked.connections.flatMap((connections) => {
     const uniform = posting('uniform', connections, { books: one });
     if (connections < 64) return [uniform];
     return [uniform, posting('hot', connections, { books: one, hot: true }), posting('hundred', connections, { books: hundred })];

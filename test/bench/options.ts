@@ -13,6 +13,8 @@ export interface Options {
   /** How often each window is measured; the windows take turns. */
   rounds: number;
   only: Part[];
+  /** Connections of the windows over REST. */
+  connections: number[];
   ledgers: number;
   /** Directory to put the data in; undefined: the system's temporary directory. */
   data: string | undefined;
@@ -25,6 +27,7 @@ export const usage = `npm run bench -- [options]
   --seconds N     length of one window, default 5
   --rounds N      how often each window is measured, in turns; medians are printed, default 3
   --only PART     ceiling, rest, grpc or reads; may be repeated
+  --connections N of the windows over REST; may be repeated, default 1, 16, 64 and 256
   --ledgers N     replicas of the ledger, default 1
   --data DIR      where the databases are made, default the temporary directory
   --cpu-prof DIR  write CPU profiles there and print their summaries
@@ -38,6 +41,7 @@ export function readOptions(args: string[]): Options {
       seconds: { type: 'string', default: '5' },
       rounds: { type: 'string', default: '3' },
       only: { type: 'string', multiple: true },
+      connections: { type: 'string', multiple: true, default: ['1', '16', '64', '256'] },
       ledgers: { type: 'string', default: '1' },
       data: { type: 'string' },
       'cpu-prof': { type: 'string' },
@@ -48,6 +52,7 @@ export function readOptions(args: string[]): Options {
     seconds: whole('seconds', values.seconds),
     rounds: whole('rounds', values.rounds),
     only: values.only?.map(part) ?? [...parts],
+    connections: values.connections.map((each) => whole('connections', each)),
     ledgers: whole('ledgers', values.ledgers),
     data: values.data,
     profiles: values['cpu-prof'],

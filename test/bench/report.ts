@@ -34,18 +34,15 @@ export async function describe(house: House, { seconds, rounds, ledgers }: Optio
   ].join('\n');
 }
 
-const scenarios: [name: string, title: string, connections: string][] = [
-  ['uniform 1', 'REST, 1,000 accounts of one tenant', '1'],
-  ['uniform 16', '', '16'],
-  ['uniform 64', '', '64'],
-  ['uniform 256', '', '256'],
-  ['hot 64', 'REST, one account in every posting', '64'],
-  ['hot 256', '', '256'],
-  ['hundred 64', 'REST, 100 tenants', '64'],
-  ['hundred 256', '', '256'],
-  ['calls one', 'gRPC `PostTransactions` of 50, one tenant', `${callers}`],
-  ['calls hundred', 'gRPC `PostTransactions` of 50, 100 tenants', `${callers}`],
-];
+const scenarios: Record<string, string> = {
+  uniform: 'REST, 1,000 accounts of one tenant',
+  hot: 'REST, one account in every posting',
+  hundred: 'REST, 100 tenants',
+  'calls one': 'gRPC `PostTransactions` of 50, one tenant',
+  'calls hundred': 'gRPC `PostTransactions` of 50, 100 tenants',
+  yardstick: 'Yardstick: SQL batches of 200',
+  'bare commit': 'Bare insert + commit',
+};
 
 /** The tables, the most memory held, and the promises with what came of them. */
 export function report(samples: Samples, memory: MemoryPeaks): string {
@@ -66,22 +63,23 @@ function postings(samples: Samples): string {
   const header = ['', 'connections', 'postings/s', 'of the yardstick', 'p50 ms', 'p99 ms', ...processes.map((name) => `${name} µs`)];
   const cpu = (taken: Sample[]) =>
     processes.map((name) => (taken[0]?.cpu[name] === undefined ? '' : median(taken.map((each) => each.cpu[name] ?? 0)).toFixed(0)));
-  const lines = scenarios.flatMap(([name, title, connections]) => {
-    const taken = samples.get(name);
-    if (!taken) return [];
-    const share = samples.has('yardstick 1') ? percent(median(shares(samples, name))) : '';
-    const latency = (['p50', 'p99'] as const).map((key) => milliseconds(taken, key));
-    return [[title, connections, rate(taken), share, ...latency, ...cpu(taken)]];
+  const lines = Object.entries(scenarios).flatMap(([scenario, title]) => {
+    const windows = [...samples].filter(([name]) => name === scenario || new RegExp(`^${scenario} \\d+$`).test(name));
+    const sorted = windows.sort(([one], [other]) => connectionsOf(one) - connectionsOf(other));
+    return sorted.map(([name, taken], place) => {
+      const ours = !/^(yardstick|bare)/.test(name);
+      const share = ours && samples.has('yardstick 1') ? percent(median(shares(samples, name))) : '';
+      const latency = scenario === 'yardstick' ? ['', ''] : [milliseconds(taken, 'p50'), milliseconds(taken, 'p99')];
+      return [place === 0 ? title : '', `${connectionsOf(name)}`, rate(taken), share, ...latency, ...cpu(taken)];
+    });
   });
-  for (const connections of [1, 2, 4]) {
-    const taken = samples.get(`yardstick ${connections}`);
-    if (taken)
-      lines.push([connections === 1 ? 'Yardstick: SQL batches of 200' : '', `${connections}`, rate(taken), '', '', '', ...cpu(taken)]);
-  }
-  const bare = samples.get('bare commit');
-  if (bare) lines.push(['Bare insert + commit', '1', rate(bare), '', milliseconds(bare, 'p50'), milliseconds(bare, 'p99'), ...cpu(bare)]);
   if (lines.length === 0) return '';
   return table(header, lines);
+}
+
+/** The number at the end of a window's name. */
+function connectionsOf(name: string): number {
+  return Number(/\d+$/.exec(name)?.[0] ?? (name.startsWith('calls') ? callers : 1));
 }
 
 function reads(samples: Samples): string {

@@ -1,0 +1,43 @@
+import { Settings } from '../services/platform/settings.ts';
+import { readConfig } from './config.ts';
+
+const read = (env: NodeJS.ProcessEnv) => readConfig(new Settings({ INTERNAL_TOKEN: 'token', ...env }));
+
+test('a gateway told nothing but its token listens where npm start expects it', () => {
+  expect(read({})).toMatchObject({
+    host: '127.0.0.1',
+    port: 8080,
+    identityAddresses: ['127.0.0.1:50051'],
+    ledgerAddresses: ['127.0.0.1:50052'],
+    trustProxy: [],
+    corsOrigins: [],
+  });
+});
+
+test('proxies and origins are lists', () => {
+  const { trustProxy, corsOrigins } = read({
+    TRUST_PROXY: '10.0.0.0/8, ::1,loopback,192.0.2.1',
+    CORS_ORIGINS: 'https://app.example.com,http://localhost:3000',
+  });
+  expect(trustProxy).toEqual(['10.0.0.0/8', '::1', 'loopback', '192.0.2.1']);
+  expect(corsOrigins).toEqual(['https://app.example.com', 'http://localhost:3000']);
+});
+
+test.each([
+  ['INTERNAL_TOKEN', ''],
+  ['PORT', 'x'],
+  ['PORT', '70000'],
+  ['IDENTITY_ADDR', 'identity'],
+  ['LEDGER_ADDR', 'http://ledger:1'],
+  ['TRUST_PROXY', 'proxy.example.com'],
+  ['TRUST_PROXY', '10.0.0.0/33'],
+  ['TRUST_PROXY', '10.0.0.0/8/8'],
+  ['TRUST_PROXY', 'true'],
+  ['CORS_ORIGINS', 'example.com'],
+  ['CORS_ORIGINS', 'https://example.com/'],
+  ['MAX_IN_FLIGHT', '0'],
+  ['MAX_CONNECTIONS', '-1'],
+  ['LOG_LEVEL', 'loud'],
+])('%s=%s is refused, and the variable named', (name, value) => {
+  expect(() => read({ [name]: value })).toThrow(new RegExp(`^${name} `));
+});

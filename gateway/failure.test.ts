@@ -1,0 +1,289 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { readFileSync } from 'node:fs';
+import { checkedRest, readContract } from '../test/contract.ts';
+import { openProxy } from '../test/proxy.ts';
+import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+
+// Small bounds, so that a flood need not be large.
+const maxInFlight = 64;
+let house: House;
+let rest: House['rest'];
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  house = await startHouse({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight), TRUST_PROXY: '127.0.0.0/8,::1' } } });
+  rest = checkedRest(house, await readContract(house.url));
+  tenant = await house.tenant();
+  key = await house.apiKey(tenant);
+  await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+});
+afterAll(() => house.stop());
+
+const at = (path: string, of = tenant) => `/v1/tenants/${of.slug}/${path}`;
+const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
+const post = (idempotency_key: string, signal?: AbortSignal) =>
+  rest('POST', at('transactions'), { key, body: { ...line, idempotency_key }, ...(signal && { signal }) });
+const isPosted = async (name: string) =>
+  (await rest('GET', at(`transactions?idempotency_key=${name}`), { key })).body.data.transactions.length > 0;
+const balance = (withKey = key) => rest('GET', at('accounts/code/TECHNOLOGY/balance?currency=USD'), { key: withKey });
+
+/** Asks again until the answer is as wanted. */
+async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean, seconds = 20): Promise<Result> {
+  for (const end = Date.now() + seconds * 1000; ; await pause(20)) {
+    const result = await ask();
+    if (wanted(result)) return result;
+    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${JSON.stringify(result).slice(0, 300)}`);
+  }
+}
+
+const figure = async (name: string) => {
+  const text = await (await fetch(`${house.opsUrl('gateway')}/metrics`)).text();
+  const lines = text.split('\n').filter((each) => each.startsWith(name) && !each.startsWith('#'));
+  return lines.reduce((sum, each) => sum + Number(each.slice(each.lastIndexOf(' ') + 1)), 0);
+};
+const residentMiB = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+
+describe('a key', () => {
+  test('is asked about once by all who come at once, and not at all where its checksum is wrong', async () => {
+    const asked = async () => {
+      const text = await (await fetch(`${house.opsUrl('identity')}/metrics`)).text();
+      return Number(/grpc_server_seconds_count\{[^}]*VerifyApiKey[^}]*\} (\d+)/.exec(text)?.[1] ?? 0);
+    };
+    const text = await house.apiKey(tenant);
+    const before = await asked();
+    const answers = await Promise.all(Array.from({ length: 30 }, () => balance(text)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(await asked()).toBe(before + 1);
+    const wrong = text.slice(0, -1) + (text.endsWith('x') ? 'y' : 'x');
+    expect((await balance(wrong)).status).toBe(401);
+    expect(await asked()).toBe(before + 1);
+  });
+
+  test('is dead everywhere within five seconds of its revocation', async () => {
+    const text = await house.apiKey(tenant);
+    expect((await balance(text)).status).toBe(200);
+    const id = `key_${text.split('_')[2]}`;
+    await rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: tenant.owner.token });
+    const began = performance.now();
+    const last = await until(
+      () => balance(text),
+      ({ status }) => status !== 200,
+    );
+    expect([last.status, last.body.code]).toEqual([401, 'unauthenticated']);
+    expect(performance.now() - began).toBeLessThan(5000);
+  });
+
+  test('is dead at its expiry, though it was just asked about', async () => {
+    const expires_at = new Date(Date.now() + 2500).toISOString();
+    const body = { name: 'short', scopes: ['balances:read'], expires_at };
+    const created = await rest('POST', `/v1/tenants/${tenant.id}/api-keys`, { key: tenant.owner.token, body });
+    const text = created.body.data.api_key.key;
+    expect((await balance(text)).status).toBe(200);
+    const last = await until(
+      () => balance(text),
+      ({ status }) => status !== 200,
+    );
+    expect(last.status).toBe(401);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+    expect(Date.now()).toBeLessThan(Date.parse(expires_at) + 1000);
+  });
+});
+
+test('the address that a trusted proxy names is the one whose failed logins count', async () => {
+  const { email } = await house.signUp();
+  const attempt = (address: string) =>
+    rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': address } });
+  for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.1')).status).toBe(401);
+  expect((await attempt('192.0.2.1')).status).toBe(429);
+  expect((await attempt('192.0.2.2')).status).toBe(401);
+});
+
+describe('while identity is away', () => {
+  test('a known key is good for three seconds more and is then neither taken nor refused; all is well again after', async () => {
+    expect((await balance()).status).toBe(200);
+    await house.kill('identity');
+    const began = performance.now();
+    const seen = new Set<number>();
+    const away = await until(
+      () => balance(),
+      ({ status }) => {
+        seen.add(status);
+        return status !== 200;
+      },
+    );
+    expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
+    // Three seconds, and what the last question takes.
+    expect(performance.now() - began).toBeLessThan(6000);
+    expect([...seen].sort()).toEqual([200, 503]);
+    for (const [path, body] of [
+      ['/v1/auth/login', { email: 'a@b.cd', password: 'x' }],
+      ['/v1/auth/refresh', { refresh_token: 'x' }],
+    ] as const) {
+      expect((await rest('POST', path, { body })).status).toBe(503);
+    }
+    // Tokens are checked by the keys that are known; whether the user exists is not.
+    const me = await rest('GET', '/v1/user', { key: tenant.owner.token });
+    expect([me.status, me.body.code]).toEqual([503, 'unavailable']);
+    const ready = await until(
+      () => rest('GET', '/readyz'),
+      ({ status }) => status === 503,
+    );
+    expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok' } });
+    await house.restart('identity');
+    await until(
+      () => balance(),
+      ({ status }) => status === 200,
+    );
+  });
+});
+
+describe('while the ledger stands still', () => {
+  test('what is beyond the bounds is refused at once, memory stays, and the rest is answered when it goes on', async () => {
+    const other = await house.tenant();
+    const otherKey = await house.apiKey(other);
+    await rest('GET', at('accounts', other), { key: otherKey });
+    await post('flood-warm');
+    const pid = house.pid('gateway');
+    await house.kill('ledger', 'SIGSTOP');
+    const before = residentMiB(pid);
+    const flood: Promise<Answer>[] = [];
+    let refused = 0;
+    for (let number = 0; number < 2000; number += 1) {
+      const answer = post(`flood-${number}`);
+      flood.push(answer);
+      void answer.then(({ status }) => (refused += status === 503 ? 1 : 0));
+    }
+    await until(
+      async () => refused,
+      (count) => count >= 2000 - maxInFlight,
+    );
+    // One tenant holds at most half, so another one still gets in.
+    const waiting = await figure('http_requests_in_flight');
+    expect(waiting).toBeLessThanOrEqual(maxInFlight / 2);
+    const read = rest('GET', at('accounts', other), { key: otherKey });
+    await until(
+      () => figure('http_requests_in_flight'),
+      (count) => count > waiting,
+    );
+    expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
+    expect(residentMiB(pid) - before).toBeLessThan(100);
+    await house.kill('ledger', 'SIGCONT');
+    const answers = await Promise.all(flood);
+    expect((await read).status).toBe(200);
+    const counts = new Map<number, number>();
+    for (const { status, headers, body } of answers) {
+      counts.set(status, (counts.get(status) ?? 0) + 1);
+      if (status === 503) expect([body.code, Number(headers.get('retry-after'))]).toEqual(['overloaded', expect.any(Number)]);
+    }
+    expect([...counts.keys()].sort()).toEqual([201, 503]);
+    const posted = answers.findIndex(({ status }) => status === 201);
+    const shed = answers.findIndex(({ status }) => status === 503);
+    expect([await isPosted(`flood-${posted}`), await isPosted(`flood-${shed}`)]).toEqual([true, false]);
+    expect((await post(`flood-${shed}`)).status).toBe(201);
+  });
+
+  test('large bodies are refused by their bytes, before memory grows', async () => {
+    const pid = house.pid('gateway');
+    await house.kill('ledger', 'SIGSTOP');
+    const large = JSON.stringify({ ...line, description: 'x', padding: 'x'.repeat(1_000_000) });
+    const flood = Array.from({ length: 30 }, () => rest('POST', at('transactions'), { key, body: large }));
+    const statuses = await until(
+      () => Promise.all(flood.map((answer) => Promise.race([answer.then(({ status }) => status), pause(20).then(() => 0)]))),
+      (seen) => seen.filter((status) => status === 503).length >= 30 - 17,
+    );
+    expect(statuses.filter((status) => status === 0).length).toBeLessThanOrEqual(17);
+    expect(residentMiB(pid)).toBeLessThan(350);
+    await house.kill('ledger', 'SIGCONT');
+    for (const { status } of await Promise.all(flood)) expect([201, 503]).toContain(status);
+  });
+
+  test('a client that leaves before its posting was begun has not posted', async () => {
+    await house.kill('ledger', 'SIGSTOP');
+    // Two calls of a bucket of tenants are on their way at once; what comes then waits.
+    const first = post('leave-1');
+    await until(
+      () => figure('gateway_postings_in_flight'),
+      (count) => count === 1,
+    );
+    const second = post('leave-2');
+    await until(
+      () => figure('gateway_postings_in_flight'),
+      (count) => count === 2,
+    );
+    const leaving = new AbortController();
+    const third = post('leave-3', leaving.signal).catch((error: Error) => error.name);
+    await until(
+      () => figure('gateway_postings_in_flight'),
+      (count) => count === 3,
+    );
+    const left = await figure('http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="0"');
+    leaving.abort();
+    expect(await third).toBe('AbortError');
+    await until(
+      () => figure('http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="0"'),
+      (count) => count > left,
+    );
+    await house.kill('ledger', 'SIGCONT');
+    expect([(await first).status, (await second).status]).toEqual([201, 201]);
+    await until(
+      () => figure('gateway_postings_in_flight'),
+      (count) => count === 0,
+    );
+    expect([await isPosted('leave-1'), await isPosted('leave-2'), await isPosted('leave-3')]).toEqual([true, true, false]);
+  });
+
+  test('a gateway that is told to stop answers what it has begun, takes nothing new, and ends well', async () => {
+    await house.kill('ledger', 'SIGSTOP');
+    const posting = post('drain-1');
+    await until(
+      () => figure('gateway_postings_in_flight'),
+      (count) => count === 1,
+    );
+    const stopped = house.kill('gateway', 'SIGTERM');
+    const ready = await until(
+      () => fetch(`${house.opsUrl('gateway')}/readyz`),
+      ({ status }) => status === 503,
+    );
+    expect(await ready.json()).toMatchObject({ status: 'unavailable', dependencies: { gateway: 'draining' } });
+    await expect(fetch(`${house.url}/healthz`, { headers: { connection: 'close' } })).rejects.toThrow();
+    await house.kill('ledger', 'SIGCONT');
+    expect((await posting).status).toBe(201);
+    await stopped;
+    expect(house.logs('gateway')).not.toContain('did not stop');
+    await house.restart('gateway');
+    expect(await isPosted('drain-1')).toBe(true);
+  });
+});
+
+test('a connection that is cut while a reversal is under way leaves one reversal, and its client does not notice', async () => {
+  const proxy = await openProxy(Number(house.addresses.ledger[0]?.split(':')[1]));
+  await house.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
+  for (const verdict of ['cut', 'cut after'] as const) {
+    const { transaction_id } = (await post(`cut ${verdict}`)).body.data.transaction;
+    let left = 1;
+    proxy.watch = () => (left-- > 0 ? verdict : 'pass');
+    const reversed = await rest('POST', at(`transactions/${transaction_id}/reverse`), { key });
+    expect([verdict, reversed.status]).toEqual([verdict, 201]);
+    const read = await rest('GET', at(`transactions/${transaction_id}`), { key });
+    expect(read.body.data.transaction.reversed_by).toBe(reversed.body.data.transaction.transaction_id);
+  }
+  await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
+  await proxy.close();
+});
+
+describe('while the ledger is away', () => {
+  test('postings and reads are 503, nothing is half done, and a retry with the same key finds out', async () => {
+    await house.kill('ledger');
+    const read = await balance();
+    expect([read.status, read.body.code, read.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
+    const posted = await post('away-1');
+    expect([posted.status, posted.body.code, posted.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
+    await house.restart('ledger');
+    await until(
+      () => post('away-1'),
+      ({ status }) => status === 201 || status === 200,
+    );
+    expect(await isPosted('away-1')).toBe(true);
+  });
+});

@@ -1,0 +1,93 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { SignJWT, exportJWK, type JWK } from 'jose';
+import { newId } from '../services/platform/ids.ts';
+import { openSigner } from '../services/identity/sessions.ts';
+import { Tokens } from './tokens.ts';
+
+const newKey = () => generateKeyPairSync('ed25519').privateKey;
+const user = newId('user');
+
+test('a token that identity signs is its user’s', async () => {
+  const signer = await openSigner([newKey()]);
+  const tokens = new Tokens(async () => signer.keySet);
+  expect(await tokens.userOf((await signer.sign(user)).token)).toBe(user);
+  expect(JSON.parse(await tokens.keySet())).toEqual(JSON.parse(signer.keySet));
+});
+
+test('a token of a key that is not known yet is looked up, one of an invented key does not make identity work', async () => {
+  const old = newKey();
+  let published = (await openSigner([old])).keySet;
+  let asked = 0;
+  const tokens = new Tokens(async () => {
+    asked += 1;
+    return published;
+  });
+  const former = await openSigner([old]);
+  expect(await tokens.userOf((await former.sign(user)).token)).toBe(user);
+  const changed = await openSigner([newKey(), old]);
+  published = changed.keySet;
+  const { token } = await changed.sign(user);
+  const end = Date.now() + 5_000;
+  while ((await tokens.userOf(token)) === null) expect(Date.now()).toBeLessThan(end);
+  expect(await tokens.userOf((await former.sign(user)).token)).toBe(user);
+  const before = asked;
+  const strange = await openSigner([newKey()]);
+  const guesses = Array.from({ length: 200 }, async () => tokens.userOf((await strange.sign(user)).token));
+  expect(new Set(await Promise.all(guesses))).toEqual(new Set([null]));
+  expect(asked - before).toBeLessThanOrEqual(2);
+});
+
+test('without known keys nobody can say, with old ones they are good enough', async () => {
+  const signer = await openSigner([newKey()]);
+  let away = true;
+  const tokens = new Tokens(async () => {
+    if (away) throw new Error('away');
+    return signer.keySet;
+  });
+  const { token } = await signer.sign(user);
+  await expect(tokens.userOf(token)).rejects.toThrow('away');
+  away = false;
+  expect(await tokens.userOf(token)).toBe(user);
+  away = true;
+  expect(await tokens.userOf(token)).toBe(user);
+  expect(await tokens.userOf((await (await openSigner([newKey()])).sign(user)).token)).toBeNull();
+});
+
+test('issuer, audience, time, algorithm and subject must be right', async () => {
+  const key = newKey();
+  const jwk: JWK = { ...(await exportJWK(key)), kid: 'k', alg: 'EdDSA' };
+  delete jwk.d;
+  const tokens = new Tokens(async () => JSON.stringify({ keys: [jwk] }));
+  const token = (change: (jwt: SignJWT) => SignJWT, subject = user) =>
+    change(
+      new SignJWT()
+        .setProtectedHeader({ alg: 'EdDSA', kid: 'k' })
+        .setIssuer('ledger')
+        .setAudience('ledger')
+        .setSubject(subject)
+        .setIssuedAt()
+        .setExpirationTime('1h'),
+    ).sign(key);
+  expect(await tokens.userOf(await token((jwt) => jwt))).toBe(user);
+  for (const bad of [
+    await token((jwt) => jwt.setIssuer('other')),
+    await token((jwt) => jwt.setAudience('other')),
+    await token((jwt) => jwt.setExpirationTime(Math.floor(Date.now() / 1000) - 1)),
+    await token((jwt) => jwt.setNotBefore('1h')),
+    await token((jwt) => jwt, newId('key')),
+    await token((jwt) => jwt, 'ada'),
+    await new SignJWT().setProtectedHeader({ alg: 'EdDSA', kid: 'k' }).setIssuer('ledger').setAudience('ledger').setSubject(user).sign(key),
+    // The public key as the secret of another algorithm.
+    await new SignJWT()
+      .setProtectedHeader({ alg: 'HS256', kid: 'k' })
+      .setIssuer('ledger')
+      .setAudience('ledger')
+      .setSubject(user)
+      .setExpirationTime('1h')
+      .sign(Buffer.from(jwk.x ?? '', 'base64url')),
+    'a.b.c',
+    'x'.repeat(10_000),
+  ]) {
+    expect(await tokens.userOf(bad)).toBeNull();
+  }
+});
