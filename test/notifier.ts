@@ -27,7 +27,7 @@ export interface RunningNotifier extends Notifier {
   /** Connections of the service's role. */
   work: Pool;
   metrics: Registry;
-  end(): Promise<void>;
+  end: () => Promise<void>;
 }
 
 export interface NotifierOptions extends Tuning {
@@ -104,10 +104,10 @@ export interface Receiver {
   url: string;
   received: Received[];
   /** Resolves when so many requests have come in all. */
-  count(requests: number): Promise<Received[]>;
+  count: (requests: number) => Promise<Received[]>;
   /** Connections that are open. */
   sockets: Set<Socket>;
-  close(): Promise<void>;
+  close: () => Promise<void>;
 }
 
 /** Answers a request whose body has come. */
@@ -157,7 +157,7 @@ export interface TestTenant {
   tenantId: string;
   tenant: string;
   /** The next event of its log: a posting. */
-  posting(change?: MessageInitShape<typeof EventSchema>): Event;
+  posting: (change?: MessageInitShape<typeof EventSchema>) => Event;
 }
 
 /** A new tenant with an empty log. */
@@ -198,7 +198,7 @@ export function postingEvent(tenantId: string, sequence: bigint, change: Message
       },
     },
     ...change,
-  } as MessageInitShape<typeof EventSchema>);
+  });
 }
 
 /** Waits until a look finds something; the test's own time limit ends it. */

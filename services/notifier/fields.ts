@@ -64,6 +64,6 @@ export function integer(field: string, value: number, min: number, max: number):
 export function timeOf(field: string, ms: bigint | undefined): number | null {
   if (ms === undefined) return null;
   // What both ends of a date can be in PostgreSQL and in ISO 8601 with four digits.
-  if (ms < -62_135_596_800_000n || ms > 253_402_300_800_000n) throw invalid(field, 'datetime', 'is not a time', String(ms));
+  if (ms < -62_135_596_800_000n || ms > 253_402_300_799_999n) throw invalid(field, 'datetime', 'is not a time', String(ms));
   return Number(ms);
 }

@@ -117,7 +117,7 @@ export async function readInbox(client: Client, tenants: string[]): Promise<Map<
   }
   return new Map(
     rows.map((row) => {
-      const own = <Row extends { tenant_id: string }>(each: Row) => each.tenant_id === row.tenant_id;
+      const own = (each: { tenant_id: string }) => each.tenant_id === row.tenant_id;
       const gapsOfTenant = gaps.rows.filter(own).map((gap) => ({
         after: { sequence: gap.after_sequence, part: gap.after_part },
         before: { sequence: gap.before_sequence, part: gap.before_part },

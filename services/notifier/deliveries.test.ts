@@ -1,0 +1,185 @@
+import { v7 as uuidv7 } from 'uuid';
+import { withClient } from '../../deploy/local/databases.ts';
+import { refusal } from '../../test/identity.ts';
+import {
+  newTenant,
+  settled,
+  startNotifier,
+  startReceiver,
+  type Receiver,
+  type RunningNotifier,
+  type TestTenant,
+} from '../../test/notifier.ts';
+import { newId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import { totalStatement } from './deliveries.ts';
+import { sweep } from './sweep.ts';
+import { eventTypes } from './webhook.ts';
+
+let notifier: RunningNotifier;
+let receiver: Receiver;
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  notifier = await startNotifier();
+});
+
+afterAll(async () => {
+  await notifier.end();
+  await receiver.close();
+});
+
+/** Deliveries as they might have come to be, one an hour from 2024-01-01, the newest `count - 1` hours later. */
+async function history({ tenant }: TestTenant, count: number): Promise<void> {
+  await inTransaction(notifier.work, [tenant], async (client) => {
+    await client.query(
+      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, delivered_at, failed_at)
+       select $1, i, gen_random_uuid(), (array['transaction.posted', 'balance.updated', 'account.created'])[1 + n % 3], false, s, 1, false, at, at,
+         case s when 'delivered' then at end, case s when 'failed' then at end
+       from unnest($2::uuid[]) with ordinality as u (i, n),
+         lateral (select (array['delivered', 'delivered', 'failed', 'delivered'])[1 + n % 4] as s) as x,
+         lateral (select timestamptz '2024-01-01T00:00:00Z' + (n - 1) * interval '1 hour' as at) as y`,
+      [tenant, Array.from({ length: count }, () => uuidv7())],
+    );
+    await client.query('insert into payloads select tenant_id, id, $1 from deliveries', ['{}']);
+    await client.query(`insert into attempts select tenant_id, id, 1, created_at, 5, 200, null, 'ok' from deliveries`);
+    await client.query('insert into due values ($1, null)', [tenant]);
+  });
+}
+
+interface Filter {
+  limit?: number;
+  offset?: number;
+  status?: string;
+  eventType?: string;
+  startMs?: bigint;
+  endMs?: bigint;
+}
+
+const list = ({ tenantId }: TestTenant, filter: Filter = {}) => notifier.client.listDeliveries({ tenantId, limit: 100, ...filter });
+const day = (text: string) => BigInt(Date.parse(text));
+
+describe('the list', () => {
+  const tenant = newTenant();
+  beforeAll(() => history(tenant, 240));
+
+  test('has the newest first, page by page, and counts all', async () => {
+    const seen: bigint[] = [];
+    for (let offset = 0; offset < 240; offset += 37) {
+      const { deliveries, total } = await list(tenant, { limit: 37, offset });
+      expect(total).toBe(240n);
+      expect(deliveries).toHaveLength(Math.min(37, 240 - offset));
+      seen.push(...deliveries.map(({ createdMs }) => createdMs));
+    }
+    expect(seen).toEqual(Array.from({ length: 240 }, (_, n) => day('2024-01-10T23:00:00Z') - BigInt(n) * 3_600_000n));
+    expect(await list(tenant, { offset: 240 })).toMatchObject({ deliveries: [], total: 240n });
+  });
+
+  test('can be filtered by type and status, together and apart', async () => {
+    const failed = await list(tenant, { status: 'failed' });
+    expect(failed.total).toBe(60n);
+    expect(failed.deliveries.every(({ status, failedMs }) => status === 'failed' && failedMs !== undefined)).toBe(true);
+    expect((await list(tenant, { eventType: 'balance.updated' })).total).toBe(80n);
+    const both = await list(tenant, { eventType: 'balance.updated', status: 'failed' });
+    expect(both.total).toBe(20n);
+    expect(both.deliveries).toHaveLength(20);
+    expect((await list(tenant, { status: 'pending' })).total).toBe(0n);
+    expect((await list(tenant, { eventType: 'account.updated' })).total).toBe(0n);
+  });
+
+  test('takes a start that is inclusive and an end that is exclusive', async () => {
+    const span = { startMs: day('2024-01-03'), endMs: day('2024-01-05') };
+    const { deliveries, total } = await list(tenant, span);
+    expect(total).toBe(48n);
+    expect(deliveries[0]!.createdMs).toBe(day('2024-01-04T23:00:00Z'));
+    expect(deliveries.at(-1)!.createdMs).toBe(day('2024-01-03'));
+    expect((await list(tenant, { endMs: day('2024-01-02') })).total).toBe(24n);
+    expect((await list(tenant, { startMs: day('2024-01-10') })).total).toBe(24n);
+    expect((await list(tenant, { ...span, status: 'failed', eventType: 'balance.updated' })).total).toBe(4n);
+    expect((await list(tenant, { startMs: day('2024-01-05'), endMs: day('2024-01-03') })).total).toBe(0n);
+  });
+
+  test('is another tenant’s for nobody, and comes without a webhook', async () => {
+    const stranger = newTenant();
+    expect(await list(stranger)).toMatchObject({ deliveries: [], total: 0n });
+    expect((await list(stranger)).webhook).toBeUndefined();
+    await notifier.client.configureWebhook({ tenantId: stranger.tenantId, url: receiver.url, events: ['test.webhook'] });
+    expect((await list(stranger)).webhook).toMatchObject({ url: receiver.url, enabled: true });
+    const deliveryId = (await list(tenant, { limit: 1 })).deliveries[0]!.id;
+    const read = notifier.client.getDelivery({ tenantId: stranger.tenantId, deliveryId });
+    expect(await refusal(read)).toMatchObject({ reason: 'delivery_not_found', message: 'Webhook delivery not found' });
+  });
+
+  test.each([
+    [{ limit: 0 }, 'limit', 'min'],
+    [{ limit: 101 }, 'limit', 'max'],
+    [{ limit: -1 }, 'limit', 'min'],
+    [{ offset: -1 }, 'offset', 'min'],
+    [{ status: 'sent' }, 'status', 'oneof'],
+    [{ status: '' }, 'status', 'oneof'],
+    [{ eventType: 'account.deleted' }, 'event_type', 'oneof'],
+    [{ startMs: 2n ** 62n }, 'start_date', 'datetime'],
+    [{ endMs: -(2n ** 62n) }, 'end_date', 'datetime'],
+  ] as [Filter, string, string][])('refuses %p by its field', async (filter, field, tag) => {
+    expect(await refusal(list(tenant, filter))).toMatchObject({ reason: 'validation_failed', field, tag });
+  });
+
+  test('is read and counted by its index', async () => {
+    await history(newTenant(), 3_000);
+    await withClient(notifier.database.ownerUrl, (client) => client.query('vacuum analyze deliveries'));
+    const client = await notifier.work.connect();
+    try {
+      await client.query('begin');
+      await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant.tenant}}`]);
+      const values = [tenant.tenant, ['failed'], ['balance.updated'], '2024-01-01', 'infinity'];
+      const { rows } = await client.query(`explain ${totalStatement.text}`, values);
+      const plan = rows.map((row) => row['QUERY PLAN']).join(' ');
+      expect(plan).toMatch(/Index Only Scan using deliveries_list .* Index Cond: .*status.*event_type.*created_at >=.*created_at </);
+      expect(plan).not.toMatch(/Filter/);
+    } finally {
+      await client.query('rollback');
+      client.release();
+    }
+  });
+});
+
+test('a delivery’s id that is none is told from one that is unknown', async () => {
+  const { tenantId } = newTenant();
+  for (const deliveryId of ['', 'x', 'wh_delivery_', newId('evt'), newId('wh_delivery').toUpperCase(), `${newId('wh_delivery')}0`]) {
+    for (const call of [notifier.client.getDelivery, notifier.client.retryDelivery]) {
+      expect(await refusal(call({ tenantId, deliveryId }))).toMatchObject({
+        reason: 'invalid_delivery_id',
+        message: 'Invalid delivery ID',
+      });
+    }
+  }
+  const unknown = notifier.client.getDelivery({ tenantId, deliveryId: newId('wh_delivery') });
+  expect(await refusal(unknown)).toMatchObject({ reason: 'delivery_not_found' });
+});
+
+test('deliveries and their attempts are forgotten after their time, but for what is pending', async () => {
+  const [old, other] = [newTenant(), newTenant()];
+  await history(old, 100);
+  await history(other, 10);
+  const tenantId = other.tenantId;
+  await notifier.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+  await notifier.client.ingest({ events: [other.posting()] });
+  await settled(notifier.client, tenantId, 1);
+  await inTransaction(notifier.work, [old.tenant], (client) =>
+    client.query(`update deliveries set status = 'pending', failed_at = null, run_at = 'infinity'
+      where id in (select id from deliveries where status = 'failed' limit 5)`),
+  );
+  const keptDays = Math.floor((Date.now() - Date.parse('2024-01-02')) / 86_400_000);
+  expect(await sweep(notifier.work, keptDays + 3650, eventTypes)).toBe(0);
+  await sweep(notifier.work, keptDays - 1, eventTypes);
+  expect((await list(old)).deliveries.every(({ status, createdMs }) => status === 'pending' || createdMs >= day('2024-01-02'))).toBe(true);
+  await sweep(notifier.work, 1, eventTypes);
+  expect(await list(old)).toMatchObject({ total: 5n });
+  expect(await list(other)).toMatchObject({ total: 1n });
+  await inTransaction(notifier.work, [old.tenant, other.tenant], async (client) => {
+    const { rows } = await client.query(
+      'select (select count(*)::int from payloads) as payloads, (select count(*)::int from attempts) as attempts',
+    );
+    expect(rows).toEqual([{ payloads: 6, attempts: 6 }]);
+  });
+});
