@@ -54,7 +54,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   [/^deploy\//, under('deploy/', 'services/platform/')],
 ];
 
-const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger)\.ts$/];
+const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger|kafka)\.ts$/];
 const testEntryPoints = [/\.test\.ts$/, /^test\/(setup|teardown|tally|check)\.ts$/, /^test\/bench\/main\.ts$/];
 
 /** Every file that can be reached from these. */

@@ -3,7 +3,7 @@ import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller } from '../platform/caller.ts';
-import { EventRefused, NotTaken, type Exit } from './relay.ts';
+import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
 /** A call to the notifier may take so long, milliseconds. */
 const timeoutMs = 15_000;

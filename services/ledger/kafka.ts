@@ -4,7 +4,7 @@ import { Partitioners, type Kafka, type Message, type Producer } from 'kafkajs';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, openKafka, type KafkaSettings } from '../platform/kafka.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { EventRefused, type Exit } from './relay.ts';
+import { EventRefused, type Exit } from './exit.ts';
 
 /** Bytes of one send; a broker counts those of one partition against the topic's largest batch. */
 const mostBytes = 512 * 1024;

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 import { eventColumns, type EventRow } from './events.ts';
-import { leaseSeconds } from './marks.ts';
+import { leaseSeconds } from './claims.ts';
 
 /** An event that was refused, for the dead letters. */
 export interface DeadLetter {

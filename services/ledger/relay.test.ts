@@ -17,8 +17,9 @@ import { openLog } from '../platform/telemetry.ts';
 import { createAccount } from './accounts.ts';
 import { listEvents } from './events.ts';
 import { kafkaExit } from './kafka.ts';
-import { claim, leftovers, settle } from './marks.ts';
-import { Relay, type Exit } from './relay.ts';
+import { claim, leftovers, settle } from './claims.ts';
+import type { Exit } from './exit.ts';
+import { Relay } from './relay.ts';
 import { derivedId, withUpdates } from './updates.ts';
 import { orderOf } from './wire.ts';
 import { Writer } from './writer.ts';
@@ -280,6 +281,29 @@ test('a claim that has run out raises nothing any more', async () => {
   expect(await settle(relayed, next, [{ tenant, sequence: 1n }], [])).toEqual(new Set([tenant]));
   expect(await settle(relayed, slow, [{ tenant, sequence: 2n }], [])).toEqual(new Set());
   expect((await owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
+});
+
+test('a claim reads one event at least, however large it is and the one before it', async () => {
+  const tenant = await newTenant();
+  const { writer } = openReplica(null);
+  const metadata = JSON.stringify({ text: 'x'.repeat(10_000) });
+  for (let turn = 0; turn < 3; turn++) await post(writer, tenant, { metadata });
+  const sequences: (bigint | null)[][] = [];
+  for (let last = 0n; last < 5n;) {
+    const claimId = randomUUID();
+    const rows = await claim(relayed, [tenant], claimId, 100, 100);
+    sequences.push(rows.map(({ sequence }) => sequence));
+    last = rows.at(-1)?.sequence ?? last;
+    await settle(relayed, claimId, [{ tenant, sequence: last }], []);
+  }
+  expect(sequences).toEqual(
+    [
+      [1n, 2n],
+      [2n, 3n],
+      [3n, 4n],
+      [4n, 5n],
+    ].map((each) => each.map((sequence) => sequence)),
+  );
 });
 
 test('a mark can not go back', async () => {

@@ -3,36 +3,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toUuid } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventOf } from './events.ts';
-import { claimDueLetters, settleLetter, type DeadLetter } from './letters.ts';
+import { claim, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
+import { claimsOf, deliver, EventRefused, type Claimed, type Delivery, type Exit } from './exit.ts';
+import { claimDueLetters, settleLetter } from './letters.ts';
 import { genesis } from './log.ts';
-import { claim, lag, leaseSeconds, leftovers, renew, settle, type ClaimedRow, type Lag } from './marks.ts';
+
 import { withUpdates } from './updates.ts';
-
-/**
- * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
- * anything else where the other side is away; some may have arrived then.
- */
-export type Publish = (events: Event[]) => Promise<void>;
-
-/** Where events go. */
-export interface Exit {
-  name: 'kafka' | 'notifier';
-  publish: Publish;
-  /** Throws where the other side can't be reached. */
-  probe: () => Promise<void>;
-  close: () => Promise<void>;
-}
-
-/** One of the events will never be taken, whatever is done with the others. */
-export class EventRefused extends Error {}
-
-/** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
-export class NotTaken extends Error {}
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -50,22 +29,6 @@ export interface RelayOptions {
 
 /** A round: tenants, events and bytes of payload, shared by its tenants. */
 const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
-
-interface Claimed {
-  tenant: string;
-  mark: bigint;
-  /** The last place that was read, the mark itself where nothing lies beyond. */
-  through: bigint;
-  /** Events of the log; `events` has those that are derived, too. */
-  read: number;
-  events: Event[];
-}
-
-/** What became of a round's claims. */
-interface Delivery {
-  refused: DeadLetter[];
-  postponed: Set<Claimed>;
-}
 
 /** Relays the events of all tenants. */
 export class Relay {
@@ -160,8 +123,9 @@ export class Relay {
     const { pool, logger } = this.options;
     const began = performance.now();
     const claimId = randomUUID();
-    const most = Math.ceil(bounds.events / tenants.length);
-    const delivery: Delivery = { refused: [], postponed: new Set() };
+    // At most so much of each tenant; who has more takes another turn.
+    const share = { events: Math.ceil(bounds.events / tenants.length), bytes: Math.ceil(bounds.bytes / tenants.length) };
+    const delivery: Delivery = { refused: [], postponed: new Map() };
     let claims: Claimed[] = [];
     let failure: unknown;
     // The other side may take its time; whoever stalls, or is killed, lets go.
@@ -169,10 +133,10 @@ export class Relay {
       renew(pool, claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
     }, leaseSeconds * 300);
     try {
-      const rows = await claim(pool, tenants, claimId, most, Math.ceil(bounds.bytes / tenants.length));
+      const rows = await claim(pool, tenants, claimId, share.events, share.bytes);
       claims = claimsOf(rows);
       const full = claims.filter((each) => each.read > 0);
-      await this.deliver(exit, full, delivery);
+      await deliver(exit, full, delivery);
       if (full.length > 0 || this.failures > 0) this.answered();
     } catch (error) {
       failure = error;
@@ -198,60 +162,19 @@ export class Relay {
     this.published.inc(events);
     const claimed = new Set(claims.map((each) => each.tenant));
     for (const each of claims) {
-      if (delivery.postponed.has(each)) this.later(each.tenant, 200, 10_000);
-      else {
+      const why = delivery.postponed.get(each);
+      if (why) {
+        logger.warn({ err: why, tenant: each.tenant }, 'events of a tenant were not taken');
+        this.later(each.tenant, 200, 10_000);
+      } else {
         this.misses.delete(each.tenant);
-        // There may be more; if not, the next look finds nothing.
-        if (each.read >= most / 2) this.due.add(each.tenant);
+        if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
       }
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
     const line = { tenants: claims.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
     if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused }, 'events were refused');
     else if (events > 0) logger.info(line, 'events published');
-  }
-
-  /** Publishes the claims' events; one tenant's trouble is told apart from the others by halving. Throws where nobody takes anything. */
-  private async deliver(exit: Exit, claims: Claimed[], delivery: Delivery): Promise<void> {
-    if (claims.length === 0) return;
-    const events = claims.flatMap((each) => each.events);
-    try {
-      await exit.publish(events);
-    } catch (error) {
-      if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
-      const [only, ...others] = claims as [Claimed, ...Claimed[]];
-      if (others.length > 0) {
-        const half = Math.ceil(claims.length / 2);
-        await this.deliver(exit, claims.slice(0, half), delivery);
-        await this.deliver(exit, claims.slice(half), delivery);
-        return;
-      }
-      try {
-        if (error instanceof NotTaken) throw error;
-        await this.sift(exit, only.events, error.message, delivery);
-      } catch (again) {
-        if (!(again instanceof NotTaken)) throw again;
-        this.options.logger.warn({ err: again, tenant: only.tenant }, 'events of a tenant were not taken');
-        delivery.postponed.add(only);
-      }
-    }
-  }
-
-  /** Events among which one is refused: in their order, each alone if need be. */
-  private async sift(exit: Exit, events: Event[], reason: string, delivery: Delivery): Promise<void> {
-    if (events.length === 1) {
-      delivery.refused.push(letterOf(events[0] as Event, reason));
-      return;
-    }
-    const half = Math.ceil(events.length / 2);
-    for (const part of [events.slice(0, half), events.slice(half)]) {
-      try {
-        await exit.publish(part);
-      } catch (error) {
-        if (!(error instanceof EventRefused)) throw error;
-        await this.sift(exit, part, error.message, delivery);
-      }
-    }
   }
 
   /** A failed round: everything waits a little, longer each time, and nothing is lost. */
@@ -346,21 +269,4 @@ export class Relay {
     this.sleepers = [];
     for (const wake of sleepers) wake();
   }
-}
-
-function claimsOf(rows: ClaimedRow[]): Claimed[] {
-  return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, [...own]]) => {
-    const mark = own[0]?.mark ?? 0n;
-    const stored = own.filter((row) => row.sequence !== null);
-    const beyond = stored.filter((row) => row.sequence > mark);
-    // The row of the mark is read with them for its hash.
-    const before = stored.length > beyond.length ? stored[0] : undefined;
-    const events = beyond.flatMap((row, place) => withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
-    return { tenant, mark, through: beyond.at(-1)?.sequence ?? mark, read: beyond.length, events };
-  });
-}
-
-function letterOf(event: Event, reason: string): DeadLetter {
-  const tenant = toUuid('tenant', event.tenantId) ?? '';
-  return { tenant, sequence: event.sequence, part: event.part, eventId: toUuid('evt', event.id) ?? '', type: event.type, reason };
 }

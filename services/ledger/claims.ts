@@ -1,0 +1,169 @@
+// The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { eventColumns, type EventRow } from './events.ts';
+import type { DeadLetter } from './letters.ts';
+
+/** The names that `eventColumns` gives. */
+const names = 'sequence, event_id, type, created_ms, actor, request_id, payload, hash';
+
+/** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
+export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
+
+/** How long a claim holds unless it is given back or renewed, seconds: so long the events of a replica that was killed wait for another. */
+export const leaseSeconds = 10;
+
+/**
+ * Claims the tenants (UUIDs) whose marks are free and reads what lies beyond them, in one round trip: of each at most `most` events and about
+ * `bytes` of payload, but one event at least. What another replica holds is left out. The transaction is over before anybody is asked to take the events.
+ */
+export async function claim(pool: Pool, tenants: string[], claimId: string, most: number, bytes: number): Promise<ClaimedRow[]> {
+  return inTransaction(pool, tenants, async (client) => {
+    const { rows } = await client.query<ClaimedRow>({
+      name: 'claim_marks',
+      text: `with free as (
+          select tenant_id from relay_marks
+          where tenant_id = any($1::uuid[]) and (claimed_until is null or claimed_until <= clock_timestamp())
+          order by tenant_id for update skip locked),
+        claimed as (
+          update relay_marks m set claim_id = $2, claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+          from free where m.tenant_id = free.tenant_id
+          returning m.tenant_id, m.sequence as mark)
+        select c.tenant_id, c.mark, l.* from claimed c left join lateral (
+          select ${names} from (
+            select ${eventColumns}, sum(case when sequence > c.mark then octet_length(payload) else 0 end)
+                over (order by sequence rows between unbounded preceding and 1 preceding) as before
+            from log where tenant_id = c.tenant_id and sequence >= c.mark order by sequence limit $3) counted
+          where before is null or before <= $4 or sequence = c.mark + 1 offset 0) l on true
+        order by c.tenant_id, l.sequence`,
+      values: [tenants, claimId, most + 1, bytes],
+    });
+    return rows;
+  });
+}
+
+/** Lengthens a claim that is still held. */
+export async function renew(pool: Pool, claimId: string, tenants: string[]): Promise<void> {
+  await pool.query({
+    name: 'renew_marks',
+    text: `with mine as (
+        select tenant_id from relay_marks where tenant_id = any($2::uuid[]) and claim_id = $1 order by tenant_id for update)
+      update relay_marks m set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+      from mine where m.tenant_id = mine.tenant_id`,
+    values: [claimId, tenants],
+  });
+}
+
+/**
+ * Gives claims back, each mark raised to where its tenant's events are published, and keeps what was refused on the way. Only of marks that
+ * the claim still holds: whoever took over after the lease says himself how far he came. Answers the tenants whose marks were raised.
+ */
+export async function settle(
+  pool: Pool,
+  claimId: string,
+  marks: { tenant: string; sequence: bigint }[],
+  refused: DeadLetter[],
+): Promise<Set<string>> {
+  const raise = `mine as (
+      select m.tenant_id, raised.s from unnest($2::uuid[], $3::bigint[]) as raised (t, s) join relay_marks m on m.tenant_id = raised.t
+      where m.claim_id = $1 order by m.tenant_id for update of m),
+    raised as (
+      update relay_marks m set sequence = greatest(m.sequence, mine.s), claim_id = null, claimed_until = null
+      from mine where m.tenant_id = mine.tenant_id
+      returning m.tenant_id)`;
+  const values = [claimId, marks.map(({ tenant }) => tenant), marks.map(({ sequence }) => sequence)];
+  const { rows } = await pool.query<{ tenant_id: string }>(
+    refused.length === 0
+      ? { name: 'settle_marks', text: `with ${raise} select tenant_id from raised`, values }
+      : {
+          text: `with ${raise},
+            kept as (
+              insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
+              select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
+                as refused (t, s, p, e, y, r) join raised on raised.tenant_id = refused.t
+              on conflict (tenant_id, sequence, part) do update
+                set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null)
+            select tenant_id from raised`,
+          values: [
+            ...values,
+            refused.map(({ tenant }) => tenant),
+            refused.map(({ sequence }) => sequence),
+            refused.map(({ part }) => part),
+            refused.map(({ eventId }) => eventId),
+            refused.map(({ type }) => type),
+            refused.map(({ reason }) => reason.slice(0, 1000)),
+          ],
+        },
+  );
+  return new Set(rows.map((row) => row.tenant_id));
+}
+
+/** What the poll has found. */
+export interface Leftovers {
+  /** Tenants whose logs hold more than is published. */
+  behind: string[];
+  /** Where the next poll begins; null: from the first tenant again. */
+  next: string | null;
+}
+
+const pageOfMarks = 1000;
+
+/**
+ * Looks through the next open marks, a bounded number at a time, for tenants with events to publish; closes the marks of those that have
+ * been quiet. Under the head's lock, so that no change that believes the mark to be open is on its way.
+ */
+export async function leftovers(pool: Pool, after: string | null): Promise<Leftovers> {
+  const zero = '00000000-0000-0000-0000-000000000000';
+  const open = await pool.query<{ tenant_id: string; over: boolean }>({
+    name: 'open_marks_page',
+    text: `select tenant_id, open_until <= clock_timestamp() as over from relay_marks
+      where open_until is not null and tenant_id > $1 order by tenant_id limit ${pageOfMarks}`,
+    values: [after ?? zero],
+  });
+  const tenants = open.rows.map((row) => row.tenant_id);
+  if (tenants.length === 0) return { behind: [], next: null };
+  const over = open.rows.filter((row) => row.over).map((row) => row.tenant_id);
+  const behind = await inTransaction(pool, tenants, async (client) => {
+    const { rows } = await client.query<{ tenant_id: string }>({
+      name: 'behind',
+      text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
+        where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
+      values: [tenants],
+    });
+    if (over.length > 0) {
+      await client.query({
+        name: 'close_marks',
+        text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
+          update relay_marks m set open_until = null from quiet
+          where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp()`,
+        values: [over],
+      });
+    }
+    return rows.map((row) => row.tenant_id);
+  });
+  return { behind, next: tenants.length < pageOfMarks ? null : (tenants.at(-1) as string) };
+}
+
+/** How far publication is behind, over all tenants. */
+export interface Lag {
+  events: number;
+  /** Age of the oldest event that is not published. */
+  seconds: number;
+  deadLetters: number;
+}
+
+/** Measures the lag. */
+export async function lag(pool: Pool): Promise<Lag> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(`select set_config('app.tenants', coalesce(
+      (select array_agg(tenant_id)::text from relay_marks where open_until is not null), '{}'), true)`);
+    const { rows } = await client.query<Lag>(
+      `select coalesce(sum(h.sequence - m.sequence), 0)::float8 as events,
+          coalesce(extract(epoch from clock_timestamp() - min(l.created_at)), 0)::float8 as seconds,
+          (select count(*) from relay_dead_letters where published_at is null)::float8 as "deadLetters"
+        from relay_marks m join heads h on h.tenant_id = m.tenant_id and h.sequence > m.sequence
+          left join lateral (select created_at from log where tenant_id = m.tenant_id and sequence = m.sequence + 1 offset 0) l on true
+        where m.open_until is not null`,
+    );
+    return rows[0] as Lag;
+  });
+}

@@ -1,0 +1,111 @@
+// Where events go: Kafka or the notifier, behind one function type; and how a round's events are handed over where some are refused.
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { toUuid } from '../platform/ids.ts';
+import type { ClaimedRow } from './claims.ts';
+import { eventOf } from './events.ts';
+import type { DeadLetter } from './letters.ts';
+import { genesis } from './log.ts';
+import { withUpdates } from './updates.ts';
+
+/**
+ * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
+ * anything else where the other side is away; some may have arrived then.
+ */
+export type Publish = (events: Event[]) => Promise<void>;
+
+/** Where events go. */
+export interface Exit {
+  name: 'kafka' | 'notifier';
+  publish: Publish;
+  /** Throws where the other side can't be reached. */
+  probe: () => Promise<void>;
+  close: () => Promise<void>;
+}
+
+/** One of the events will never be taken, whatever is done with the others. */
+export class EventRefused extends Error {}
+
+/** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
+export class NotTaken extends Error {}
+
+/** A tenant's mark in hand, and what lies beyond it. */
+export interface Claimed {
+  /** UUID. */
+  tenant: string;
+  mark: bigint;
+  /** The last place that was read, the mark itself where nothing lies beyond. */
+  through: bigint;
+  /** Events of the log; `events` has those that are derived, too. */
+  read: number;
+  /** Their payload. */
+  bytes: number;
+  events: Event[];
+}
+
+/** What became of a round's claims. */
+export interface Delivery {
+  refused: DeadLetter[];
+  /** Not taken now, and why. */
+  postponed: Map<Claimed, NotTaken>;
+}
+
+/** Publishes the claims' events; one tenant's trouble is told apart from the others by halving. Throws where nobody takes anything. */
+export async function deliver(exit: Exit, claims: Claimed[], delivery: Delivery): Promise<void> {
+  if (claims.length === 0) return;
+  const events = claims.flatMap((each) => each.events);
+  try {
+    await exit.publish(events);
+  } catch (error) {
+    if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
+    const [only, ...others] = claims as [Claimed, ...Claimed[]];
+    if (others.length > 0) {
+      const half = Math.ceil(claims.length / 2);
+      await deliver(exit, claims.slice(0, half), delivery);
+      await deliver(exit, claims.slice(half), delivery);
+      return;
+    }
+    try {
+      if (error instanceof NotTaken) throw error;
+      await sift(exit, only.events, error.message, delivery);
+    } catch (again) {
+      if (!(again instanceof NotTaken)) throw again;
+      delivery.postponed.set(only, again);
+    }
+  }
+}
+
+/** Events among which one is refused: in their order, each alone if need be. */
+async function sift(exit: Exit, events: Event[], reason: string, delivery: Delivery): Promise<void> {
+  if (events.length === 1) {
+    delivery.refused.push(letterOf(events[0] as Event, reason));
+    return;
+  }
+  const half = Math.ceil(events.length / 2);
+  for (const part of [events.slice(0, half), events.slice(half)]) {
+    try {
+      await exit.publish(part);
+    } catch (error) {
+      if (!(error instanceof EventRefused)) throw error;
+      await sift(exit, part, error.message, delivery);
+    }
+  }
+}
+
+/** What was claimed, with every event that must be published, by tenant. */
+export function claimsOf(rows: ClaimedRow[]): Claimed[] {
+  return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, [...own]]) => {
+    const mark = own[0]?.mark ?? 0n;
+    const stored = own.filter((row) => row.sequence !== null);
+    const beyond = stored.filter((row) => row.sequence > mark);
+    // The row of the mark is read with them for its hash.
+    const before = stored.length > beyond.length ? stored[0] : undefined;
+    const events = beyond.flatMap((row, place) => withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
+    const bytes = beyond.reduce((sum, row) => sum + row.payload.length, 0);
+    return { tenant, mark, through: beyond.at(-1)?.sequence ?? mark, read: beyond.length, bytes, events };
+  });
+}
+
+function letterOf(event: Event, reason: string): DeadLetter {
+  const tenant = toUuid('tenant', event.tenantId) ?? '';
+  return { tenant, sequence: event.sequence, part: event.part, eventId: toUuid('evt', event.id) ?? '', type: event.type, reason };
+}
