@@ -53,7 +53,7 @@ const unsentAtOnce = 500;
 const findWork = {
   name: 'find_work',
   text: `with ready as materialized (select tenant_id from due where next_at <= clock_timestamp() order by next_at limit ${tenantsAtOnce})
-    select tenant_id from ready where pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0))`,
+    select tenant_id, pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0)) as mine from ready`,
 };
 
 const nextWork = {
@@ -143,9 +143,9 @@ export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBou
     const [, , found] = await Promise.all([
       client.query('begin'),
       client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
-      client.query<{ tenant_id: string }>(findWork),
+      client.query<{ tenant_id: string; mine: boolean }>(findWork),
     ]);
-    const tenants = found.rows.map((row) => row.tenant_id);
+    const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));
     if (tenants.length === 0) {
       const [next] = await Promise.all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
       return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
@@ -153,7 +153,7 @@ export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBou
     const [, answer] = await Promise.all([
       client.query(tenantsOf(tenants)),
       client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
-      ...(tenants.length === tenantsAtOnce ? [client.query({ ...rotate, values: [tenants] })] : []),
+      ...(found.rows.length === tenantsAtOnce ? [client.query({ ...rotate, values: [tenants] })] : []),
       client.query('commit'),
     ]);
     const served = new Set(answer.rows.map((row) => row.tenant_id));
@@ -216,7 +216,8 @@ const record = {
         status_code = case when o.handed_back then d.status_code else o.status_code end,
         error_class = case when o.handed_back then d.error_class else o.error_class end,
         next_retry_at = d.started_at + o.delay * interval '1 second',
-        run_at = coalesce(d.started_at + o.delay * interval '1 second', clock_timestamp()),
+        -- Handed back, it keeps its place before what came later.
+        run_at = coalesce(d.started_at + o.delay * interval '1 second', d.created_at),
         delivered_at = case when o.status = 'delivered' then clock_timestamp() end,
         failed_at = case when o.status = 'failed' then clock_timestamp() end
       from (select *, status = 'pending' and delay is null as handed_back from done) as o

@@ -260,7 +260,7 @@ describe('leases', () => {
     const tenant = await subscribe(notifier, url);
     await ingest(notifier, tenant);
     const [claimed] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-    expect(await notifier.courier.attempt(claimed!, performance.now() - 60_000)).toBeNull();
+    expect(await notifier.courier.attempt(claimed!, { claimedAt: performance.now() - 60_000 })).toBeNull();
     expect(received).toEqual([]);
     expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
   });
@@ -327,6 +327,61 @@ describe('fairness', () => {
     await ingest(notifier, other, 20);
     await settled(notifier.client, other.tenantId, 20);
     expect(await hanging.count(24)).toHaveLength(24);
+  });
+
+  test('what was claimed in advance for a receiver that begins to hang goes back, in its place', async () => {
+    const notifier = await start({ config: { endpointConcurrency: 2, timeoutMs: 30_000 } });
+    const moody = await receiver((_, response, place) => (place < 20 ? response.end() : undefined));
+    const tenant = await subscribe(notifier, moody.url);
+    const posted = Array.from({ length: 60 }, () => tenant.posting());
+    await notifier.client.ingest({ events: posted });
+    await moody.count(22);
+    const waiting = await until(async () => {
+      const { rows } = await inTransaction(notifier.work, [tenant.tenant], (client) =>
+        client.query<{ event_id: string; claimed: boolean }>(
+          `select event_id, claim_id is not null as claimed from deliveries where status = 'pending' order by run_at, id`,
+        ),
+      );
+      return rows.length === 40 && rows.filter(({ claimed }) => claimed).length === 2 && rows;
+    });
+    const ids = waiting.filter(({ claimed }) => !claimed).map(({ event_id }) => event_id);
+    const order = posted.map(({ id }) => toUuid('evt', id));
+    expect(ids).toEqual(order.filter((id) => ids.includes(id!)));
+  });
+
+  test('a test is sent though the endpoint has its share already', async () => {
+    const notifier = await start({ config: { endpointConcurrency: 2 } });
+    const moody = await receiver((request, response) =>
+      request.headers['x-webhook-event'] === 'test.webhook' ? response.end() : undefined,
+    );
+    const tenant = await subscribe(notifier, moody.url);
+    await ingest(notifier, tenant, 4);
+    await moody.count(2);
+    expect((await notifier.client.testWebhook({ tenantId: tenant.tenantId })).delivery).toMatchObject({ status: 'delivered' });
+  });
+
+  test('a test that a stop cuts has failed, and is sent by nobody else', async () => {
+    const hanging = await receiver(() => undefined);
+    const notifier = await start();
+    const tenant = await subscribe(notifier, hanging.url);
+    const refused = notifier.client.testWebhook({ tenantId: tenant.tenantId }).catch((error: unknown) => error);
+    await hanging.count(1);
+    await notifier.courier.stop(0);
+    expect(await refused).toBeInstanceOf(Error);
+    await start({ database: notifier.database });
+    expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'timeout', attempts: 1 });
+    expect(hanging.received).toHaveLength(1);
+  });
+
+  test('with more tenants than a round takes, all are served', async () => {
+    const notifier = await start({ claims: false });
+    const tenants = await Promise.all(Array.from({ length: 130 }, () => subscribe(notifier, 'http://127.0.0.1:1/')));
+    await notifier.client.ingest({ events: tenants.flatMap(({ posting }) => [posting(), posting(), posting()]) });
+    const served = new Set<string>();
+    for (let round = 0; round < 2; round++) {
+      for (const { tenant } of (await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 })).claimed) served.add(tenant);
+    }
+    expect(served.size).toBe(130);
   });
 
   test('the share holds over replicas', async () => {

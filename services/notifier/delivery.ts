@@ -3,10 +3,11 @@
 import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { toId } from '../platform/ids.ts';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { claimDue, recordOutcomes, type Claimed, type Outcome } from './claims.ts';
+import { claimDue, type Claimed } from './claims.ts';
 import type { Answer, Sender } from './http.ts';
+import { Recorder } from './recorder.ts';
 import type { Vault } from './vault.ts';
 import { deliveryHeaders, verdict } from './webhook.ts';
 
@@ -58,7 +59,8 @@ interface Endpoint {
   /** Claimed and not recorded. */
   claimed: number;
   open: number;
-  waiting: (() => void)[];
+  /** Told true when it is their turn, false when they had better go. */
+  waiting: ((turn: boolean) => void)[];
   /** The last answer came soon. */
   quick: boolean;
 }
@@ -126,19 +128,30 @@ export class Courier {
     clearTimeout(timer);
   }
 
-  /** Sends a delivery that is claimed, and records what came of it; null where it was handed back. */
-  async attempt(claimed: Claimed, claimedAt = performance.now()): Promise<Delivered | null> {
+  /**
+   * Sends a delivery that is claimed, and records what came of it; null where it was not sent, or not to its end. That one is handed back,
+   * unless somebody waits for it (`awaited`): then it takes no turns, and has failed.
+   */
+  async attempt(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
     const flight: Flight = { open: false, slow: false };
     const endpoint = this.endpointOf(claimed.tenant);
     endpoint.claimed++;
     this.flights.add(flight);
     const slow = setTimeout(() => {
       flight.slow = true;
-      endpoint.quick = false;
+      if (flight.open) this.slowDown(endpoint);
       this.wake();
     }, slowMs);
     try {
-      return await this.send(claimed, claimedAt, endpoint, flight);
+      const turn = awaited || (await this.turnAt(endpoint));
+      flight.open = turn;
+      const left = () => {
+        flight.open = false;
+        if (!awaited) this.leave(endpoint);
+      };
+      const answer = turn ? await this.request(claimed, claimedAt).finally(left) : null;
+      if (answer) endpoint.quick = answer.durationMs < slowMs;
+      return await this.record(claimed, answer, awaited);
     } finally {
       clearTimeout(slow);
       this.flights.delete(flight);
@@ -154,35 +167,38 @@ export class Courier {
     return endpoint;
   }
 
-  private async turnAt(endpoint: Endpoint): Promise<void> {
-    if (endpoint.open < this.options.perTenant) endpoint.open++;
-    // Who leaves hands over its place.
-    else await new Promise<void>((done) => endpoint.waiting.push(done));
+  private async turnAt(endpoint: Endpoint): Promise<boolean> {
+    if (endpoint.open < this.options.perTenant) {
+      endpoint.open++;
+      return true;
+    }
+    return new Promise((done) => endpoint.waiting.push(done));
   }
 
   private leave(endpoint: Endpoint): void {
+    // Who leaves hands over his place.
     const next = endpoint.waiting.shift();
-    if (next) next();
+    if (next) next(true);
     else endpoint.open--;
   }
 
-  private async send(claimed: Claimed, claimedAt: number, endpoint: Endpoint, flight: Flight): Promise<Delivered | null> {
+  // What was claimed in advance goes back, rather than wait for a receiver that may hang.
+  private slowDown(endpoint: Endpoint): void {
+    endpoint.quick = false;
+    for (const each of endpoint.waiting.splice(0)) each(false);
+  }
+
+  private async record(claimed: Claimed, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
     const { retryDelays } = this.options;
     const { tenant, id, claim, attempt, byHand } = claimed;
-    await this.turnAt(endpoint);
-    flight.open = true;
-    const answer = await this.request(claimed, claimedAt).finally(() => {
-      flight.open = false;
-      this.leave(endpoint);
-    });
     const place = { tenant, id, claim };
     if (answer === null) {
-      const unmade = { statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null };
-      const recorded = await this.recorder.record({ ...place, status: 'pending', ...unmade });
-      this.log(claimed, null, 'handed back', recorded);
+      const unmade = { statusCode: null, responseBody: null, durationMs: 0, delay: null };
+      const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : ({ status: 'pending', errorClass: null } as const);
+      const recorded = await this.recorder.record({ ...place, ...end, ...unmade });
+      this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
       return null;
     }
-    endpoint.quick = answer.durationMs < slowMs;
     const { statusCode, errorClass, body: responseBody, durationMs } = answer;
     const end = verdict(errorClass, attempt, byHand, retryDelays);
     const delay = end.status === 'pending' ? end.delay : null;
@@ -206,6 +222,8 @@ export class Courier {
   }
 
   private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
+    const { logger } = this.options;
+    if (!logger.isLevelEnabled('info')) return;
     const line = {
       tenant_id: toId('tenant', tenant),
       delivery_id: toId('wh_delivery', id),
@@ -217,7 +235,7 @@ export class Courier {
       ...(answer?.detail !== undefined && { detail: answer.detail }),
       ...(!recorded && { fenced: true }),
     };
-    this.options.logger.info(line, 'delivery');
+    logger.info(line, 'delivery');
   }
 
   private async run(): Promise<void> {
@@ -235,7 +253,7 @@ export class Courier {
         const ofTenant = (tenant: string) => perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
         const { claimed, failed, nextMs } = await claimDue(pool, { free, ofTenant, leaseMs: timeoutMs + marginMs });
         for (const each of claimed) {
-          this.attempt(each, asked).catch((error: unknown) => {
+          this.attempt(each, { claimedAt: asked }).catch((error: unknown) => {
             // The lease runs out, and it is tried again.
             logger.error({ err: error, delivery_id: toId('wh_delivery', each.id) }, 'delivery could not be attempted');
           });
@@ -266,65 +284,5 @@ export class Courier {
       };
     });
     this.wakeUp = () => undefined;
-  }
-}
-
-interface Waiting {
-  outcome: Outcome;
-  done: (recorded: boolean) => void;
-}
-
-/** Records outcomes together: what waits while the previous batch is committed goes with the next. */
-class Recorder {
-  private readonly pool: Pool;
-  private readonly logger: Logger;
-  private readonly recorded: () => void;
-  private waiting: Waiting[] = [];
-  private busy = false;
-
-  constructor(pool: Pool, logger: Logger, recorded: () => void) {
-    this.pool = pool;
-    this.logger = logger;
-    this.recorded = recorded;
-  }
-
-  /** Resolves after the commit: false where the claim held no longer. */
-  record(outcome: Outcome): Promise<boolean> {
-    return new Promise((done) => {
-      this.waiting.push({ outcome, done });
-      if (!this.busy) void this.flush();
-    });
-  }
-
-  private async flush(): Promise<void> {
-    this.busy = true;
-    while (this.waiting.length > 0) {
-      const batch = this.waiting.splice(0, 256);
-      const settled = await this.write(batch.map(({ outcome }) => outcome));
-      for (const { outcome, done } of batch) done(settled.has(outcome.id));
-      this.recorded();
-    }
-    this.busy = false;
-  }
-
-  // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
-  private async write(outcomes: Outcome[]): Promise<Set<string>> {
-    for (let pause = 50; ; pause = Math.min(1_000, pause * 2)) {
-      try {
-        return await recordOutcomes(this.pool, outcomes);
-      } catch (error) {
-        this.logger.warn({ err: error, deliveries: outcomes.length }, 'recording failed');
-        if (!isAway(error) && outcomes.length > 1) return this.writeEach(outcomes);
-        // One that PostgreSQL does not take is left to its lease.
-        if (!isAway(error)) return new Set();
-        await new Promise((done) => setTimeout(done, pause));
-      }
-    }
-  }
-
-  private async writeEach(outcomes: Outcome[]): Promise<Set<string>> {
-    const settled = new Set<string>();
-    for (const outcome of outcomes) for (const id of await this.write([outcome])) settled.add(id);
-    return settled;
   }
 }

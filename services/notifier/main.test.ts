@@ -123,6 +123,9 @@ test('a process delivers, says what it does, and ends with 0 when asked, with it
   secrets.push(own);
   const metrics = await (await fetch(`${notifier.ops}/metrics`)).text();
   expect(metrics).toMatch(/notifier_attempts_total\{status="delivered",process="notifier"\} 3/);
+  for (const name of ['notifier_due_seconds', 'notifier_due_tenants', 'notifier_dead_letters', 'notifier_in_flight']) {
+    expect(metrics).toMatch(new RegExp(`^${name}\\{process="notifier"\\} 0$`, 'm'));
+  }
   expect(await (await fetch(`${notifier.ops}/readyz`)).json()).toEqual({ status: 'ok', dependencies: { postgresql: 'ok' } });
   notifier.close();
   notifier.child.signal('SIGTERM');

@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
+import { registerBacklog } from './backlog.ts';
 import type { NotifierConfig } from './config.ts';
 import { Consumer } from './consumer.ts';
 import { Courier } from './delivery.ts';
@@ -73,5 +74,6 @@ export function assemble(
     pollMs,
   });
   const consumer = new Consumer({ pool: work, logger, metrics, wake: () => courier.wake() });
+  registerBacklog(calls, metrics);
   return { pool: calls, vault, targets, quotas, courier, consumer, sender };
 }

@@ -49,7 +49,7 @@ export async function sendTest(
     );
     return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, ...webhook, body };
   });
-  const sent = await courier.attempt(claimed);
+  const sent = await courier.attempt(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};
   if (!sent || errorClass !== null) {
     const metadata = {

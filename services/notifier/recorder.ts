@@ -1,0 +1,64 @@
+// Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
+import { isAway, type Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { recordOutcomes, type Outcome } from './claims.ts';
+
+interface Waiting {
+  outcome: Outcome;
+  done: (recorded: boolean) => void;
+}
+
+/** A queue of outcomes. */
+export class Recorder {
+  private readonly pool: Pool;
+  private readonly logger: Logger;
+  private readonly recorded: () => void;
+  private waiting: Waiting[] = [];
+  private busy = false;
+
+  constructor(pool: Pool, logger: Logger, recorded: () => void) {
+    this.pool = pool;
+    this.logger = logger;
+    this.recorded = recorded;
+  }
+
+  /** Resolves after the commit: false where the claim held no longer. */
+  record(outcome: Outcome): Promise<boolean> {
+    return new Promise((done) => {
+      this.waiting.push({ outcome, done });
+      if (!this.busy) void this.flush();
+    });
+  }
+
+  private async flush(): Promise<void> {
+    this.busy = true;
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0, 256);
+      const settled = await this.write(batch.map(({ outcome }) => outcome));
+      for (const { outcome, done } of batch) done(settled.has(outcome.id));
+      this.recorded();
+    }
+    this.busy = false;
+  }
+
+  // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
+  private async write(outcomes: Outcome[]): Promise<Set<string>> {
+    for (let pause = 50; ; pause = Math.min(1_000, pause * 2)) {
+      try {
+        return await recordOutcomes(this.pool, outcomes);
+      } catch (error) {
+        this.logger.warn({ err: error, deliveries: outcomes.length }, 'recording failed');
+        if (!isAway(error) && outcomes.length > 1) return this.writeEach(outcomes);
+        // One that PostgreSQL does not take is left to its lease.
+        if (!isAway(error)) return new Set();
+        await new Promise((done) => setTimeout(done, pause));
+      }
+    }
+  }
+
+  private async writeEach(outcomes: Outcome[]): Promise<Set<string>> {
+    const settled = new Set<string>();
+    for (const outcome of outcomes) for (const id of await this.write([outcome])) settled.add(id);
+    return settled;
+  }
+}
