@@ -258,6 +258,21 @@ describe('what is not HTTP', () => {
     expect(answer.head).toContain('x-request-id: ');
   });
 
+  test('also after sound requests on the same connection', async () => {
+    const received = await new Promise<string>((resolve, reject) => {
+      let text = '';
+      const socket = connect(alone.port, '127.0.0.1', () => socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'));
+      socket.on('data', (chunk) => {
+        text += chunk.toString('latin1');
+        if (text.endsWith('{"status":"ok"}')) socket.write('GARBAGE\r\n\r\n');
+      });
+      socket.on('close', () => resolve(text));
+      socket.on('error', reject);
+    });
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+    expect(lastAnswer(received).body.code).toBe('malformed_request');
+  });
+
   test('a request without Host, and one that expects something, are answered like any other', async () => {
     expect(lastAnswer(await raw('GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
     const expects = 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: a-miracle\r\nConnection: close\r\n\r\n';

@@ -1,6 +1,6 @@
 // Answers to what is not HTTP: the parser's errors never reach a route, and still are answered in the envelope.
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Problem, type ProblemCode } from './problem.ts';
 
@@ -12,8 +12,11 @@ const codes: Record<string, ProblemCode> = {
 /** Answers a broken request and closes the connection. */
 export function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  // Something may have been answered on this connection already, and half an answer can't be mended.
-  if (socket.writable && socket.bytesWritten === 0) {
+  // Half an answer can't be mended. (Node's own handler looks there, too.)
+  const begun = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;
+  // Who was answered before his body had come, and then hangs up, has his answer.
+  const hangsUp = error.code === 'HPE_INVALID_EOF_STATE' && socket.bytesWritten > 0;
+  if (socket.writable && !begun && !hangsUp) {
     const problem = new Problem(codes[error.code ?? ''] ?? 'malformed_request');
     const id = randomUUID();
     const body = JSON.stringify(problem.body(id));

@@ -118,8 +118,10 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
       for (const error of thorough.errors ?? []) {
         const path = error.instancePath.split('/').slice(1).map(unescape);
         const missing = error.keyword === 'required' ? String(error.params['missingProperty']) : undefined;
-        if (missing === undefined) add(path, tagOf(error), at(data, path), error.parentSchema ?? {});
-        else add([...path, missing], 'required', undefined, property(error.parentSchema, missing));
+        // A keyword of ours comes without its schema.
+        const of = path.reduce((here, step) => (here['items'] as Schema | undefined) ?? property(here, step), schema);
+        if (missing === undefined) add(path, tagOf(error, of), at(data, path), of);
+        else add([...path, missing], 'required', undefined, property(of, missing));
       }
     }
     found.sort((one, other) => comparePlaces(one.place, other.place));
@@ -128,8 +130,8 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
   };
 }
 
-function property(schema: Schema | undefined, name: string): Schema {
-  return (schema?.['properties'] as Record<string, Schema> | undefined)?.[name] ?? {};
+function property(schema: Schema, name: string): Schema {
+  return (schema['properties'] as Record<string, Schema> | undefined)?.[name] ?? {};
 }
 
 const tags: Record<string, string> = {
@@ -144,9 +146,8 @@ const tags: Record<string, string> = {
   'x-future': 'gt',
 };
 
-function tagOf(error: ErrorObject): string {
+function tagOf(error: ErrorObject, schema: Schema): string {
   const { keyword, data } = error;
-  const schema = error.parentSchema ?? {};
   const types = [schema['type']].flat();
   if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
   if (keyword === 'type' && numberText(data) !== null && types.includes('integer')) return 'number';
@@ -161,14 +162,14 @@ function tagOf(error: ErrorObject): string {
 /** Where a path stands in the schema's order, and its name: `entries[1].amount`. */
 function locate(schema: Schema, path: string[]): { field: string; place: number[] } {
   let field = '';
-  let here: Schema | undefined = schema;
+  let here = schema;
   const place = path.map((step): number => {
-    if (here?.['items'] !== undefined) {
+    if (here['items'] !== undefined) {
       here = here['items'] as Schema;
       field += `[${step}]`;
       return Number(step);
     }
-    const names = Object.keys((here?.['properties'] as object | undefined) ?? {});
+    const names = Object.keys((here['properties'] as object | undefined) ?? {});
     here = property(here, step);
     field += field === '' ? step : `.${step}`;
     return names.indexOf(step);

@@ -9,18 +9,39 @@ export function shown(value: unknown): unknown {
   if (value === undefined) return '';
   if (typeof value === 'string') return cut(value);
   if (typeof value !== 'object' || value === null) return value;
-  try {
-    const text = JSON.stringify(value, (_key, item: unknown) => withNumber(item));
-    return text.length > maxShown ? cut(text) : withNumbers(value);
-  } catch {
-    // Nested beyond what can be written again.
-    return '';
+  const text = written(value, maxShown);
+  return text.length > maxShown ? cut(text) : withNumbers(value);
+}
+
+/** A value as JSON, given up where there is no more room: neither a million items nor a million levels are walked. */
+function written(value: unknown, room: number): string {
+  const number = numberText(value);
+  if (number !== null) return number;
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, room + 1));
+  if (typeof value !== 'object' || value === null) return String(value);
+  const isList = Array.isArray(value);
+  let text = isList ? '[' : '{';
+  for (const item of isList ? (value as unknown[]) : Object.keys(value)) {
+    if (text.length > room) return text;
+    if (text.length > 1) text += ',';
+    text += isList ? '' : `${JSON.stringify(item)}:`;
+    text += written(isList ? item : (value as Record<string, unknown>)[item as string], room - text.length);
   }
+  return `${text}${isList ? ']' : '}'}`;
 }
 
 function withNumber(value: unknown): unknown {
   const text = numberText(value);
-  return text === null ? value : JSON.rawJSON(text);
+  return text === null ? value : numberOf(text);
+}
+
+/** The number as it was written; a text that is none came from somebody who plays with the mark. */
+function numberOf(text: string): unknown {
+  try {
+    return JSON.rawJSON(text);
+  } catch {
+    return '';
+  }
 }
 
 /** The value with its numbers as they were sent. */
@@ -79,7 +100,11 @@ function bound(tag: 'min' | 'max', schema: Record<string, unknown>): string {
   if (schema['x-metadata'] === true) return 'must be at most 16 KiB as JSON and at most 10 deep';
   const words = tag === 'min' ? 'at least' : 'at most';
   const of = (name: string) => schema[`${tag}${name}`] as number | undefined;
-  if (of('Length') !== undefined) return `must have ${words} ${of('Length')} characters`;
-  if (of('Items') !== undefined) return `must have ${words} ${of('Items')} items`;
+  if (of('Length') !== undefined) return `must have ${words} ${counted(of('Length'), 'character')}`;
+  if (of('Items') !== undefined) return `must have ${words} ${counted(of('Items'), 'item')}`;
   return `must be ${words} ${of('imum')}`;
+}
+
+function counted(count: number | undefined, what: string): string {
+  return `${count ?? 0} ${what}${count === 1 ? '' : 's'}`;
 }

@@ -1,6 +1,7 @@
-// What this process remembers of the tenants' books between batches: accounts and balances, valid exactly while the tenant's locked head is
-// the very row that this process wrote or read last. Whoever changes the books writes a new one, a rebuild too.
+// What this process remembers of the tenants' books between batches: accounts and balances, valid exactly while the tenant's head stands
+// where this process left it.
 import type { Account, Balance } from './accounting.ts';
+import type { Head } from './log.ts';
 
 /** An account as the writer knows it. */
 export interface BookedAccount extends Account {
@@ -16,8 +17,8 @@ export interface OpenAccount {
 
 /** A tenant's books as of one place in its log. */
 export interface TenantBooks {
-  /** The transaction that wrote the head's row as it stood when this was true. */
-  xmin: string;
+  /** The end of the log that the rest belongs to. */
+  head: Head;
   /** By account code; null where there was no such account. */
   accounts: Map<string, OpenAccount | null>;
 }
@@ -30,6 +31,11 @@ export class Shelf {
 
   constructor(mostAccounts: number) {
     this.mostAccounts = mostAccounts;
+  }
+
+  /** Whether the tenant's books are on the shelf. */
+  has(tenant: string): boolean {
+    return this.books.has(tenant);
   }
 
   /** Takes the tenant's books off the shelf; whoever holds them puts them back when what they say has been committed. */

@@ -108,20 +108,20 @@ export interface Leftovers {
 const pageOfMarks = 1000;
 
 /**
- * Looks through the next open marks, a bounded number at a time, for tenants with events to publish; closes the marks of those that have
+ * Looks through the next open marks (or all, with `everything`), a bounded number at a time, for tenants with events to publish; closes the marks of those that have
  * been quiet. Under the head's lock, so that no change that believes the mark to be open is on its way.
  */
-export async function leftovers(pool: Pool, after: string | null): Promise<Leftovers> {
+export async function leftovers(pool: Pool, after: string | null, everything = false): Promise<Leftovers> {
   const zero = '00000000-0000-0000-0000-000000000000';
-  const open = await pool.query<{ tenant_id: string; over: boolean }>({
-    name: 'open_marks_page',
+  const open = await pool.query<{ tenant_id: string; over: boolean | null }>({
+    name: everything ? 'marks_page' : 'open_marks_page',
     text: `select tenant_id, open_until <= clock_timestamp() as over from relay_marks
-      where open_until is not null and tenant_id > $1 order by tenant_id limit ${pageOfMarks}`,
+      where ${everything ? '' : 'open_until is not null and '}tenant_id > $1 order by tenant_id limit ${pageOfMarks}`,
     values: [after ?? zero],
   });
   const tenants = open.rows.map((row) => row.tenant_id);
   if (tenants.length === 0) return { behind: [], next: null };
-  const over = open.rows.filter((row) => row.over).map((row) => row.tenant_id);
+  const over = open.rows.filter((row) => row.over === true).map((row) => row.tenant_id);
   const behind = await inTransaction(pool, tenants, async (client) => {
     const { rows } = await client.query<{ tenant_id: string }>({
       name: 'behind',

@@ -74,7 +74,7 @@ const event = (message: TransactionPosted): NewEvent => ({
 
 /** What the derivation says of a log of the accounts and then these events, chained as the ledger chains them. */
 function findings(events: NewEvent[], tamper: (rows: LogRow[]) => void = () => undefined): string[] {
-  const head: Head = { tenant, sequence: 0n, hash: genesis, lastMs: 0, chart: null };
+  const head: Head = { tenant, sequence: 0n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
   const rows = [...accounts.map((each) => createdEvent(each, null, by)), ...events].map((each) => append(head, each, nowMs));
   tamper(rows);
   const found: string[] = [];

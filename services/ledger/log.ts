@@ -16,6 +16,8 @@ export interface Head {
   lastMs: number;
   /** The template that was set up, null where none was. */
   chart: string | null;
+  /** How often an operator has replaced the projections. */
+  rebuilt: bigint;
 }
 
 /** An event before it has a place. */
@@ -78,10 +80,10 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
   return row;
 }
 
-/** Reads the database's clock, milliseconds since the Unix epoch, and the transaction's number; to be called after the head is locked. */
+/** Reads the database's clock, milliseconds since the Unix epoch. */
 export const clock = {
   name: 'clock',
-  text: `select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms, pg_current_xact_id()::xid::text as xid`,
+  text: 'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms',
 };
 
 /**
@@ -92,7 +94,7 @@ export async function lockHead(client: Client, tenant: string, make: boolean): P
   if (make) {
     await client.query({
       name: 'make_head',
-      text: `insert into heads (tenant_id, sequence, hash, last_at) values ($1, 0, $2, to_timestamp(0)) on conflict do nothing`,
+      text: `insert into heads (tenant_id, sequence, hash, last_at, rebuilt) values ($1, 0, $2, to_timestamp(0), 0) on conflict do nothing`,
       values: [tenant, genesis],
     });
   }
@@ -111,17 +113,16 @@ export interface HeadRow {
   hash: Buffer;
   last_ms: number;
   chart: string | null;
-  /** The transaction that wrote this version of the row. */
-  xmin: string;
+  rebuilt: bigint;
 }
 
 /** The columns of a head. */
 export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch from last_at) * 1000)::float8 as last_ms, chart,
-  xmin::text from heads`;
+  rebuilt from heads`;
 
 /** A head from its row. */
 export function headOf(row: HeadRow): Head {
-  return { tenant: row.tenant_id, sequence: row.sequence, hash: row.hash, lastMs: row.last_ms, chart: row.chart };
+  return { tenant: row.tenant_id, sequence: row.sequence, hash: row.hash, lastMs: row.last_ms, chart: row.chart, rebuilt: row.rebuilt };
 }
 
 /**
@@ -154,8 +155,8 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
       client.query({
         name: 'move_heads',
         text: `with moved as (
-            insert into heads (tenant_id, sequence, hash, last_at, chart)
-            select t, s, h, to_timestamp(l / 1000.0), c
+            insert into heads (tenant_id, sequence, hash, last_at, chart, rebuilt)
+            select t, s, h, to_timestamp(l / 1000.0), c, 0
             from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::float8[], $5::text[]) as new (t, s, h, l, c)
             on conflict (tenant_id) do update
               set sequence = excluded.sequence, hash = excluded.hash, last_at = excluded.last_at, chart = excluded.chart

@@ -24,6 +24,9 @@ const pinnedPlans = {
   enable_bitmapscan: 'off',
   plan_cache_mode: 'force_generic_plan',
   jit: 'off',
+  // Two indexes over the same few pages are told apart by the rows they touch.
+  random_page_cost: '0',
+  seq_page_cost: '0',
 };
 
 await run(async (lifetime) => {
@@ -40,7 +43,8 @@ await run(async (lifetime) => {
 
   const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: pinnedPlans });
   lifetime.add('reads', () => reads.end());
-  const connections = config.writerLanes + config.writerWaiters;
+  // A lane writes on one connection and reads ahead on another; batches under locks take the place of those.
+  const connections = 2 * config.writerLanes + config.writerWaiters;
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: pinnedPlans });
   lifetime.add('writes', () => writes.end());
   await waitForDatabase(reads);

@@ -17,6 +17,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
 /** A table that is derived from the log. */
 export interface Projection {
   name: string;
+  /** All columns but `heads.rebuilt`, which counts what operators did and not what happened. */
   columns: string[];
   /** Columns of the primary key. */
   key: string[];
@@ -34,7 +35,7 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
     `select c.relname as name,
         array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-          order by a.attnum) as columns,
+          and (c.relname, a.attname) <> ('heads', 'rebuilt') order by a.attnum) as columns,
         array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
           where i.indrelid = c.oid and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)) as key
       from pg_class c

@@ -25,40 +25,61 @@ function filled(...items: [tenant: string, name: string, more?: Parameters<typeo
 
 test('a batch takes an item of each tenant in turn, and keeps the order within a tenant', () => {
   const queues = filled(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['a', 'a4'], ['b', 'b1'], ['c', 'c1'], ['c', 'c2'], ['c', 'c3']);
-  expect(names(queues.takeMixed())).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
 });
 
-test('a tenant is in one batch at a time', () => {
+test('a tenant is in one lane at a time, which may take more of it', () => {
   const queues = filled(['a', 'a1']);
-  queues.takeMixed();
+  queues.takeMixed(0, 1, 1);
   queues.add(item('a', 'a2').made);
   queues.add(item('b', 'b1').made);
-  expect(names(queues.takeMixed())).toEqual(['b1']);
-  expect(queues.takeMixed()).toBeNull();
+  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['b1']);
+  expect(queues.takeMixed(1, 1, 1)).toBeNull();
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a2']);
+  queues.add(item('a', 'a3').made);
   queues.release(['a']);
-  expect(names(queues.takeMixed())).toEqual(['a2']);
+  expect(queues.takeMixed(1, 1, 1)).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a3']);
+});
+
+test('a tenant that is held alone is in no lane until it is released', () => {
+  const queues = filled(['a', 'a1']);
+  queues.takeMixed(0, 1, 1);
+  queues.holdAlone(['a']);
+  queues.add(item('a', 'a2').made);
+  expect(queues.takeMixed(0, 1, 1)).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a2']);
+});
+
+test('of several lanes each takes its share of the tenants, and only where enough waits', () => {
+  const queues = filled(['a', 'a1'], ['b', 'b1'], ['c', 'c1']);
+  expect(queues.takeMixed(0, 2, 3)).toBeNull();
+  expect(names(queues.takeMixed(0, 2, 1))).toEqual(['a1', 'b1']);
+  expect(names(queues.takeMixed(1, 2, 1))).toEqual(['c1']);
 });
 
 test('a batch is bounded by bytes and entries, and one larger item travels alone', () => {
   const queues = filled(['a', 'large', { bytes: 2_000 }], ['a', 'next', { entries: 99 }], ['a', 'last', { entries: 2 }]);
   for (const expected of ['large', 'next', 'last']) {
-    expect(names(queues.takeMixed())).toEqual([expected]);
+    expect(names(queues.takeMixed(0, 1, 1))).toEqual([expected]);
     queues.release(['a']);
   }
 });
 
 test('an item too large for the batch does not let a later one of its tenant overtake it', () => {
   const queues = filled(['a', 'a1', { bytes: 600 }], ['a', 'a2', { bytes: 600 }], ['a', 'a3', { bytes: 10 }], ['b', 'b1']);
-  expect(names(queues.takeMixed())).toEqual(['a1', 'b1']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'b1']);
 });
 
 test('items put back stand first again, in their order', () => {
   const queues = filled(['a', 'a1'], ['a', 'a2']);
-  const batch = queues.takeMixed() as Item[];
+  const batch = queues.takeMixed(0, 1, 1) as Item[];
   queues.add(item('a', 'a3').made);
   queues.putBack(batch);
   queues.release(['a']);
-  expect(names(queues.takeMixed())).toEqual(['a1', 'a2', 'a3']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3']);
 });
 
 test('a tenant may hold half of the queue; beyond it is told so at once', () => {
@@ -85,7 +106,7 @@ test('what waited too long is settled and not taken, but what may have been post
   const [late, open] = [item('a', 'late', { expires: 0 }), item('a', 'open', { expires: 0, uncertain: true })];
   queues.add(late.made);
   queues.add(open.made);
-  expect(names(queues.takeMixed())).toEqual(['open']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['open']);
   expect(late.outcomes).toHaveLength(1);
   expect(queues.size).toBe(0);
 });
@@ -93,7 +114,7 @@ test('what waited too long is settled and not taken, but what may have been post
 test('a contended tenant is taken alone and not with others', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1']);
   queues.contend('a', true);
-  expect(names(queues.takeMixed())).toEqual(['b1']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
   expect(names(queues.takeContended())).toEqual(['a1']);
   expect(queues.takeContended()).toBeNull();
 });

@@ -33,15 +33,23 @@ export interface Bounds {
 interface TenantQueue {
   items: Item[];
   bytes: number;
-  /** A lane holds some of its items: the tenant is in one lane at a time. */
-  busy: boolean;
+  /** Who holds some of its items (a lane's number, or `alone`), and how many batches of it: a tenant is in one place at a time. */
+  holder: number;
+  batches: number;
   /** Another process was holding the head: it goes alone, waiting for the lock. */
   contended: boolean;
 }
 
+/** Holds a tenant that no lane may take until it is released. */
+export const alone = -1;
+
 /** What the queue says when it sheds. */
 export function overloaded(): Refusal {
   return new Refusal('overloaded', 'too many postings are waiting');
+}
+
+function newQueue(): TenantQueue {
+  return { items: [], bytes: 0, holder: alone, batches: 0, contended: false };
 }
 
 /** Queues by tenant. */
@@ -66,7 +74,7 @@ export class Queues {
    */
   add(item: Item): void {
     const { tenant } = item.order;
-    const queue = this.tenants.get(tenant) ?? { items: [], bytes: 0, busy: false, contended: false };
+    const queue = this.tenants.get(tenant) ?? newQueue();
     if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
       item.settle({ refusal: overloaded() });
       return;
@@ -87,29 +95,46 @@ export class Queues {
   }
 
   /**
-   * Takes a batch of mixed tenants, an item of each in turn, or null where nothing is free. Its tenants are busy until `release`.
-   * Items that nobody waits for any more are settled, not taken.
+   * Takes a batch of mixed tenants for a lane, an item of each in turn, or null where fewer than `atLeast` are free; of the tenants no more
+   * than its share among `lanes`, so that there is something left for the others. A tenant stays with the lane until all its batches are
+   * released. Items that nobody waits for any more are settled, not taken.
    */
-  takeMixed(): Item[] | null {
-    const free = [...this.tenants.values()].filter((queue) => !queue.busy && !queue.contended && queue.items.length > 0);
-    return this.take(free);
+  takeMixed(lane: number, lanes: number, atLeast: number): Item[] | null {
+    const share = Math.ceil(this.tenants.size / lanes);
+    const free: TenantQueue[] = [];
+    let waiting = 0;
+    for (const queue of this.tenants.values()) {
+      if (free.length >= share) break;
+      if (queue.items.length === 0 || queue.contended || (queue.batches > 0 && queue.holder !== lane)) continue;
+      free.push(queue);
+      waiting += queue.items.length;
+    }
+    return waiting >= atLeast ? this.take(free, lane) : null;
   }
 
   /** Takes a batch of one tenant whose head another process holds, or null. */
   takeContended(): Item[] | null {
     for (const queue of this.tenants.values()) {
-      if (!queue.busy && queue.contended && queue.items.length > 0) {
-        const batch = this.take([queue]);
+      if (queue.batches === 0 && queue.contended && queue.items.length > 0) {
+        const batch = this.take([queue], alone);
         if (batch) return batch;
       }
     }
     return null;
   }
 
+  /** Lets no lane take more of these tenants, one batch of each of which is held, until it is released. */
+  holdAlone(tenants: Iterable<string>): void {
+    for (const tenant of tenants) {
+      const queue = this.tenants.get(tenant);
+      if (queue) queue.holder = alone;
+    }
+  }
+
   /** Puts items back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.tenants.get(item.order.tenant) ?? { items: [], bytes: 0, busy: false, contended: false };
+      const queue = this.tenants.get(item.order.tenant) ?? newQueue();
       this.tenants.set(item.order.tenant, queue);
       queue.items.unshift(item);
       this.count(queue, item, 1);
@@ -122,14 +147,14 @@ export class Queues {
     if (queue) queue.contended = contended;
   }
 
-  /** Lets go of the tenants of a batch; the next turn begins behind them. */
+  /** Lets go of a batch's tenants; the next turn begins behind them. */
   release(tenants: Iterable<string>): void {
     for (const tenant of tenants) {
       const queue = this.tenants.get(tenant);
       if (!queue) continue;
       this.tenants.delete(tenant);
-      queue.busy = false;
-      if (queue.items.length > 0) this.tenants.set(tenant, queue);
+      queue.batches--;
+      if (queue.items.length > 0 || queue.batches > 0) this.tenants.set(tenant, queue);
     }
   }
 
@@ -142,7 +167,7 @@ export class Queues {
     return all;
   }
 
-  private take(free: TenantQueue[]): Item[] | null {
+  private take(free: TenantQueue[], holder: number): Item[] | null {
     const batch: Item[] = [];
     const now = performance.now();
     let entries = 0;
@@ -168,7 +193,8 @@ export class Queues {
     }
     for (const { queue, taken } of places) {
       if (taken === 0) continue;
-      queue.busy = true;
+      queue.holder = holder;
+      queue.batches++;
       for (const item of queue.items.splice(0, taken)) this.count(queue, item, -1);
     }
     return batch.length > 0 ? batch : null;

@@ -29,7 +29,7 @@ export interface Rebuilt {
  * Takes no lock and writes nothing but temporary tables; the running system does not notice.
  *
  * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault is left as
- * it is. The head's row is written anew, by which running ledgers know that what they remember is no longer so.
+ * it is. The head counts it, by which running ledgers know that what they remember is no longer so.
  */
 export async function rebuild(
   client: pg.Client,
@@ -60,8 +60,8 @@ export async function rebuild(
 // As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold.
 async function lockHead(client: pg.Client, tenant: string): Promise<void> {
   await client.query(
-    `insert into heads (tenant_id, sequence, hash, last_at)
-      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0) where exists (select from log where tenant_id = $1)
+    `insert into heads (tenant_id, sequence, hash, last_at, rebuilt)
+      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), 0 where exists (select from log where tenant_id = $1)
       on conflict do nothing`,
     [tenant],
   );
@@ -114,6 +114,9 @@ async function replace(client: pg.Client, tenant: string, tables: Projection[]):
   const heads = tables.find((table) => table.name === 'heads');
   // The row is held, not replaced.
   const columns = heads?.columns.join(', ') ?? '';
-  await client.query(`update heads set (${columns}) = (select ${columns} from derived_heads) where tenant_id = $1`, [tenant]);
+  await client.query(
+    `update heads set (${columns}, rebuilt) = (select ${columns}, heads.rebuilt + 1 from derived_heads) where tenant_id = $1`,
+    [tenant],
+  );
   for (const { name } of rest) await client.query(`insert into ${name} select * from derived_${name}`);
 }

@@ -210,11 +210,16 @@ export class Relay {
 
   private async poll(exit: Exit): Promise<void> {
     let after: string | null = null;
+    // A replica that was killed may have left anything.
+    let everything = true;
     while (!this.closed.signal.aborted) {
+      let more = false;
       try {
-        const found = await leftovers(this.options.pool, after);
+        const found = await leftovers(this.options.pool, after, everything);
         for (const tenant of found.behind) if (!this.misses.has(tenant)) this.wake(tenant);
         after = found.next;
+        everything &&= after !== null;
+        more = everything;
         if (this.failures === 0) await this.redrive(exit);
         if (performance.now() - this.answeredAt > 5_000) {
           await exit.probe();
@@ -226,7 +231,7 @@ export class Relay {
         this.options.logger.debug({ err: error as Error }, 'a look for leftovers failed');
         if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }
-      await this.pause(this.options.pollMs ?? 1_000);
+      if (!more) await this.pause(this.options.pollMs ?? 1_000);
     }
   }
 

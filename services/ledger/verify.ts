@@ -87,10 +87,12 @@ async function verifyTenant(client: pg.Client, tenant: string, tables: Projectio
 // Rows that should be there, each looked up by its key: a whole row of the table is compared with a whole row that was derived, so that no
 // column can be forgotten.
 async function compareRows(client: pg.Client, table: Projection, rows: Row[], findings: Findings): Promise<void> {
+  const columns = table.columns.join(', ');
   const { rows: different } = await client.query<Difference>(
     `select ${bothSides}
-      from json_populate_recordset(null::${table.name}, $1::json) as derived
-      left join ${table.name} as stored on ${table.key.map((column) => `stored.${column} = derived.${column}`).join(' and ')}
+      from (select ${columns} from json_populate_recordset(null::${table.name}, $1::json)) as derived
+      left join (select ${columns} from ${table.name}) as stored
+        on ${table.key.map((column) => `stored.${column} = derived.${column}`).join(' and ')}
       where stored is distinct from derived`,
     [asJson(rows)],
   );

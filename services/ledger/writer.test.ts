@@ -48,7 +48,7 @@ afterAll(async () => {
 function openWriter({ proxied = false, lanes = 2, waiting = 8_000 } = {}): Writer {
   const url = new URL(database.serviceUrl);
   if (proxied) url.port = String(proxy.port);
-  const connections = openPool(url.href, { name: 'writer', max: lanes + 4, logger });
+  const connections = openPool(url.href, { name: 'writer', max: 2 * lanes + 4, logger });
   const bounds = { waiting, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const metrics = new Registry();
   const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts: 1000, logger, metrics });
@@ -276,7 +276,7 @@ test('books that were mended under the head are read anew, not written over by w
   posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
   await owner.query(
     `with mended as (update balances set debits = debits + 500, credits = credits + 500 where tenant_id = $1)
-     update heads set last_at = last_at where tenant_id = $1`,
+     update heads set rebuilt = rebuilt + 1 where tenant_id = $1`,
     [toUuid('tenant', tenant)],
   );
   const { transaction } = posted(await writer.post(transfer(tenant, 'purse', 'a', '1.00')));

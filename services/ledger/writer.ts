@@ -3,8 +3,10 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
-import { runBatch, type Surroundings } from './batch.ts';
+import type { Batch } from './batch.ts';
 import { Shelf } from './books.ts';
+import { Lane } from './lane.ts';
+import { runLocked } from './locked.ts';
 import { OpenMarks } from './marks.ts';
 import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
 import type { Order } from './wire.ts';
@@ -13,7 +15,7 @@ import type { Order } from './wire.ts';
 export interface WriterOptions {
   /** Connections for lanes and waiters. */
   pool: Pool;
-  /** Batches of mixed tenants at a time. */
+  /** Lanes, each with a connection of its own. */
   lanes: number;
   /** Batches at a time that wait for one tenant's head. */
   waiters: number;
@@ -26,28 +28,42 @@ export interface WriterOptions {
   metrics: Registry;
 }
 
+// A second batch is begun while one is being committed only if so many wait: two half-empty batches cost more than one.
+const aheadItems = 16;
+
 /** Posts orders. */
 export class Writer {
   private readonly options: WriterOptions;
   private readonly queues: Queues;
-  private readonly surroundings: Surroundings;
+  private readonly shelf: Shelf;
+  private readonly marks = new OpenMarks();
   private readonly running = new Set<Promise<void>>();
-  private lanes = 0;
+  private readonly lanes: Lane[];
+  private cold = 0;
   private waiters = 0;
   private woken = false;
   private closing = false;
   /** Until then the database is left alone after it was away, `performance.now()`. */
   private pausedUntil = 0;
   private readonly batchItems: Histogram;
-  private readonly batchSeconds: Histogram;
+  private readonly lockedSeconds: Histogram;
   private readonly outcomes: Counter;
   private readonly failures: Counter;
 
   constructor(options: WriterOptions) {
     this.options = options;
     this.queues = new Queues(options.bounds);
-    const committed = options.committed ?? (() => undefined);
-    this.surroundings = { shelf: new Shelf(options.rememberedAccounts), marks: new OpenMarks(), committed };
+    this.shelf = new Shelf(options.rememberedAccounts);
+    const { pool } = options;
+    const lane: ConstructorParameters<typeof Lane>[0] = {
+      pool,
+      shelf: this.shelf,
+      marks: this.marks,
+      freed: () => this.wake(),
+      posted: (batch) => this.settle(batch),
+      failed: (items, error) => this.runAgain(items, error),
+    };
+    this.lanes = Array.from({ length: options.lanes }, () => new Lane(lane));
     const registers = [options.metrics];
     const waiting: Gauge = new Gauge({
       name: 'ledger_postings_waiting',
@@ -61,9 +77,9 @@ export class Writer {
       buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
       registers,
     });
-    this.batchSeconds = new Histogram({
-      name: 'ledger_batch_seconds',
-      help: 'Duration of a batch from taking the locks to the commit',
+    this.lockedSeconds = new Histogram({
+      name: 'ledger_locked_batch_seconds',
+      help: 'Duration of a batch that locks first, to its commit',
       buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
       registers,
     });
@@ -109,6 +125,7 @@ export class Writer {
       await Promise.all(this.running);
       await new Promise((done) => setImmediate(done));
     }
+    for (const lane of this.lanes) lane.close();
     for (const item of this.queues.drain()) item.settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
   }
 
@@ -126,60 +143,80 @@ export class Writer {
   }
 
   private fillLanes(): void {
-    while (this.lanes < this.options.lanes) {
-      const items = this.queues.takeMixed();
-      if (!items) break;
-      this.lanes++;
-      this.track(this.lane(items).finally(() => this.lanes--));
+    for (const [number, lane] of this.lanes.entries()) {
+      while (lane.free) {
+        const items = this.queues.takeMixed(number, this.lanes.length, lane.busy ? aheadItems : 1);
+        if (!items || !this.begin(lane, items)) break;
+      }
     }
     while (this.waiters < this.options.waiters) {
       const items = this.queues.takeContended();
       if (!items) break;
       this.waiters++;
-      this.track(this.waiter(items).finally(() => this.waiters--));
+      this.track(
+        items,
+        this.run(items, true).finally(() => this.waiters--),
+      );
     }
   }
 
-  private track(work: Promise<void>): void {
+  // Tenants whose books are not remembered go under locks, beside the lane; false where there is no room for them yet.
+  private begin(lane: Lane, items: Item[]): boolean {
+    const warm = items.filter(({ order }) => lane.remembers(order.tenant));
+    const cold = items.filter(({ order }) => !lane.remembers(order.tenant));
+    if (warm.length > 0) this.track(warm, lane.start(warm));
+    if (cold.length === 0) return true;
+    if (this.cold >= this.options.lanes) {
+      this.queues.putBack(cold);
+      this.queues.release(tenantsOf(cold));
+      return false;
+    }
+    this.cold++;
+    this.queues.holdAlone(tenantsOf(cold));
+    this.track(
+      cold,
+      this.run(cold, false).finally(() => this.cold--),
+    );
+    return true;
+  }
+
+  private track(items: Item[], work: Promise<void>): void {
     const tracked = work
       .catch((error: unknown) => this.options.logger.error({ err: error }, 'a lane failed'))
       .finally(() => {
         this.running.delete(tracked);
+        this.queues.release(tenantsOf(items));
         this.wake();
       });
     this.running.add(tracked);
   }
 
-  private async lane(items: Item[]): Promise<void> {
-    const tenants = new Set(items.map(({ order }) => order.tenant));
-    try {
-      await this.run(items, false);
-    } finally {
-      this.queues.release(tenants);
-    }
+  private settle(batch: Batch): void {
+    this.batchItems.observe(batch.items.length);
+    batch.committed();
+    if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
+    for (const { item, outcome } of batch.settled) item.settle(outcome);
   }
 
-  private async waiter(items: Item[]): Promise<void> {
-    const tenant = (items[0] as Item).order.tenant;
-    try {
-      await this.run(items, true);
-    } finally {
-      this.queues.release([tenant]);
-    }
+  // A lane's batch failed as a whole: mostly because another process has written to one of its tenants. What it was is found out under locks.
+  private async runAgain(items: Item[], error: unknown): Promise<void> {
+    const code = (error as { code?: unknown }).code;
+    this.failures.inc({ sqlstate: typeof code === 'string' ? code : 'none' });
+    this.options.logger[code === '40001' ? 'debug' : 'warn']({ err: error, items: items.length }, 'a batch was not committed ahead');
+    await this.run(items, false);
   }
 
-  /** Runs items to their end: settled, or back in their queues. */
+  /** Runs items under locks to their end: settled, or back in their queues. */
   private async run(items: Item[], wait: boolean): Promise<void> {
     const started = performance.now();
     try {
-      const end = await runBatch(this.options.pool, this.surroundings, items, wait);
-      this.batchItems.observe(items.length);
-      this.batchSeconds.observe((performance.now() - started) / 1000);
+      const { batch, held, current } = await runLocked(this.options.pool, this.shelf, this.marks, items, wait);
+      this.lockedSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.
-      if (wait) for (const tenant of end.current) this.queues.contend(tenant, false);
-      for (const { order } of end.held) this.queues.contend(order.tenant, true);
-      this.queues.putBack(end.held);
-      for (const { item, outcome } of end.settled) item.settle(outcome);
+      if (wait) for (const tenant of current) this.queues.contend(tenant, false);
+      for (const { order } of held) this.queues.contend(order.tenant, true);
+      this.queues.putBack(held);
+      this.settle(batch);
     } catch (error) {
       await this.failed(items, wait, error);
     }
@@ -233,6 +270,10 @@ export class Writer {
     this.pausedUntil = now + 100;
     this.queues.putBack(hopeful);
   }
+}
+
+function tenantsOf(items: Item[]): Set<string> {
+  return new Set(items.map(({ order }) => order.tenant));
 }
 
 function nameOf(outcome: Outcome): string {

@@ -145,7 +145,9 @@ export async function inTransaction<Result>(pool: Pool, tenants: string[], work:
 export function tenantPolicy(table: string): string[] {
   // The sub-select is evaluated once a statement: without it the text is parsed again for each row (100 tenants: 630 postings/s, with it
   // 4,200). nullif: a setting that was local to an earlier transaction of the session is left as an empty text, not as null.
-  const own = `tenant_id = any ((select nullif(current_setting('app.tenants', true), '')::uuid[])::uuid[])`;
+  // `is true` keeps it out of index conditions: as one, the unknown array made every index look ten times as dear, and the planner took the
+  // smallest one instead of the one with the whole key (50 ms for 64 keys; so, 0.2 ms).
+  const own = `(tenant_id = any ((select nullif(current_setting('app.tenants', true), '')::uuid[])::uuid[])) is true`;
   return [
     `alter table ${table} enable row level security`,
     `alter table ${table} force row level security`,

@@ -5,13 +5,15 @@ import { tenantPolicy } from '../../platform/postgres.ts';
 export class Books extends Migration {
   override up(): void {
     // One row a tenant: the only lock of a change. It hands out the gapless sequence and carries the chain. Updated once a batch, so its
-    // pages keep room for the next version (fillfactor) and are vacuumed early.
+    // pages keep room for the next version (fillfactor) and are vacuumed early. `rebuilt` counts how often an operator has replaced the
+    // projections: what a process remembers of the books is valid for one sequence and one count.
     this.addSql(`create table heads (
       tenant_id uuid primary key,
       sequence bigint not null check (sequence >= 0),
       hash bytea not null check (octet_length(hash) = 32),
       last_at timestamptz not null,
-      chart text check (chart in ('wallet', 'exchange', 'lending', 'payment_processor', 'other'))
+      chart text check (chart in ('wallet', 'exchange', 'lending', 'payment_processor', 'other')),
+      rebuilt bigint not null check (rebuilt >= 0)
     ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0)`);
 
     // The truth: append-only, gapless, chained by hash. No foreign key to heads: it would share-lock and dirty the row that every writer
@@ -118,6 +120,13 @@ export class Books extends Migration {
       begin
         if changed <> expected then
           raise exception '% of % % were as they had been read', changed, expected, what using errcode = 'serialization_failure';
+        end if;
+      end $$`);
+
+    this.addSql(`create function must_be(expected text, actual text, what text) returns void language plpgsql as $$
+      begin
+        if actual is distinct from expected then
+          raise exception '% are not as they are remembered', what using errcode = 'serialization_failure';
         end if;
       end $$`);
 

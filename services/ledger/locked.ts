@@ -1,0 +1,94 @@
+// A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
+// process writes to the same tenants, or something has gone wrong.
+import { together, type Client, type Pool } from '../platform/postgres.ts';
+import { Batch, withoutBooks } from './batch.ts';
+import type { Shelf } from './books.ts';
+import { headOf, selectHead, type HeadRow } from './log.ts';
+import type { OpenMarks } from './marks.ts';
+import type { Item } from './queue.ts';
+import { all, begin, commit } from './store.ts';
+
+/** What became of a batch. Whatever is settled in it has been committed, or changed nothing. */
+export interface LockedEnd {
+  batch: Batch;
+  /** Items of tenants whose head another process holds; only without waiting. */
+  held: Item[];
+  /** Tenants whose head stood where this process left it. */
+  current: string[];
+}
+
+/**
+ * Posts a batch in one SQL transaction. With `wait` false a tenant whose head another process holds is left out; with true the lock is
+ * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
+ * Throws what PostgreSQL answers. Nothing is known to be posted then, and what the shelf said of these tenants is forgotten.
+ */
+export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, items: Item[], wait: boolean): Promise<LockedEnd> {
+  const client = await pool.connect();
+  let usable = false;
+  try {
+    const end = await lockAndPost(client, shelf, new Batch(items, marks), wait);
+    usable = true;
+    return end;
+  } catch (error) {
+    // A refused statement leaves a good connection behind, a lost connection does not.
+    if (typeof (error as { severity?: unknown }).severity === 'string') usable = await cleared(client);
+    throw error;
+  } finally {
+    client.release(!usable);
+  }
+}
+
+async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boolean): Promise<LockedEnd> {
+  const { tenants } = batch;
+  const lock = wait
+    ? { name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenants[0]] }
+    : {
+        name: 'lock_heads',
+        text: `${selectHead} where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked`,
+        values: [tenants],
+      };
+  const [begun, heads, read] = together(client, () => [begin(client, tenants), client.query<HeadRow>(lock), batch.read(client)] as const);
+  const [{ rows }] = await all([heads, ...begun, read] as const);
+  const current: string[] = [];
+  const locked = new Set<string>();
+  for (const row of rows) {
+    const head = headOf(row);
+    const books = shelf.take(head.tenant);
+    const known = books?.head.sequence === head.sequence && books.head.rebuilt === head.rebuilt;
+    if (known) current.push(head.tenant);
+    locked.add(head.tenant);
+    batch.open(known ? books : { head, accounts: new Map() });
+  }
+  const held = await settleHeadless(client, batch, locked);
+  await batch.readOn(client);
+  batch.decide();
+  await all(together(client, () => [...batch.write(client), commit(client)]));
+  for (const books of batch.books) shelf.put(books.head.tenant, books);
+  return { batch, held, current };
+}
+
+// A head that was not locked is another process's at the moment, or was never made: then no account exists either.
+async function settleHeadless(client: Client, batch: Batch, locked: Set<string>): Promise<Item[]> {
+  const rest = batch.tenants.filter((tenant) => !locked.has(tenant));
+  if (rest.length === 0) return [];
+  const { rows } = await client.query<{ tenant_id: string }>({
+    name: 'existing_heads',
+    text: 'select tenant_id from heads where tenant_id = any($1::uuid[])',
+    values: [rest],
+  });
+  const existing = new Set(rows.map((row) => row.tenant_id));
+  const held: Item[] = [];
+  for (const item of batch.items) {
+    if (locked.has(item.order.tenant)) continue;
+    if (existing.has(item.order.tenant)) held.push(item);
+    else batch.settled.push({ item, outcome: { refusal: withoutBooks(item.order) } });
+  }
+  return held;
+}
+
+async function cleared(client: Client): Promise<boolean> {
+  return client.query('rollback').then(
+    () => true,
+    () => false,
+  );
+}
