@@ -29,6 +29,12 @@ export function describeWithKafka(name: string, tests: () => void): void {
   }
 }
 
+/** As `test` within {@link describeWithKafka}, for what needs Kafka's own programs also where a broker is given. */
+export function testWithJava(name: string, body: () => Promise<void>): void {
+  if (kafkaProblem() === null) test(name, body);
+  else test.skip(name, body);
+}
+
 /** Once a run. */
 function tell(line: string): void {
   try {

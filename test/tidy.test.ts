@@ -149,7 +149,7 @@ describe('the tree', () => {
   test('the README lists exactly the environment variables that the code reads', () => {
     const read = product
       .filter((file) => !file.startsWith('deploy/') || file === 'deploy/local/start.ts')
-      .flatMap((file) => [...(source.get(file) ?? '').matchAll(/\b[sS]ettings\.[a-zA-Z]+\(\s*'([A-Z][A-Z0-9_]*)'/g)])
+      .flatMap((file) => [...(source.get(file) ?? '').matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g)])
       .map((match) => match[1] ?? '');
     const readme = readFileSync(join(root, 'README.md'), 'utf8');
     // A table whose first column is headed "Variable"; a cell may name several.

@@ -9,7 +9,7 @@ import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { freshDatabase, newChildren, type FreshDatabase } from '../../test/house.ts';
-import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient } from '../../test/kafka.ts';
+import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import type { KafkaSettings } from '../platform/kafka.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
@@ -122,7 +122,7 @@ function firstOf(messages: { event: Event }[], tenant: string): string[] {
 }
 
 describeWithKafka('the relay over Kafka', () => {
-  test("every event is on the topic under its tenant's key, as Kafka's own console consumer reads it", async () => {
+  testWithJava("every event is on the topic under its tenant's key, as Kafka's own console consumer reads it", async () => {
     const { exit, brokers, topic } = await openExit();
     const { writer } = openReplica(exit);
     const tenant = await newTenant();
@@ -250,7 +250,7 @@ describeWithKafka('the relay over Kafka', () => {
     expect(firstOf(await messagesOf(brokers, topic), large)).toEqual([...others, place(refused)]);
   });
 
-  test('while Kafka is away postings go on, the lag shows, and everything is published when it is back', async () => {
+  testWithJava('while Kafka is away postings go on, the lag shows, and everything is published when it is back', async () => {
     const kafka = await ownKafka();
     ends.push(() => kafka.stop());
     const topic = newTopic();
