@@ -31,18 +31,18 @@ interface Known {
 
 const insertDeliveries = {
   name: 'insert_deliveries',
-  // The clock is read row by row: the order of the rows is the order of their times.
-  text: `with new as (
-      select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) with ordinality as n (tenant_id, id, event_id, event_type, body, place)
+  // The clock is read row by row: the order of the rows is the order of their times. An event that is known is left out; who else could add
+  // it meanwhile waits for the tenant's mark.
+  text: `with fresh as materialized (
+      select n.*, clock_timestamp() as at
+      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) as n (tenant_id, id, event_id, event_type, body)
+      where not exists (select from payloads p where p.tenant_id = n.tenant_id and p.event_id = n.event_id)
+    ), bodies as (
+      insert into payloads (tenant_id, event_id, body) select tenant_id, event_id, body from fresh
     ), made as (
       insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-      select tenant_id, id, event_id, event_type, false, 'pending', 1, false, at, at
-      from (select *, clock_timestamp() as at from new order by place) as timed
-      on conflict (tenant_id, event_id) do nothing
-      returning tenant_id, id
-    ), bodies as (
-      insert into payloads (tenant_id, delivery_id, body) select tenant_id, id, body from new join made using (tenant_id, id)
-    ) select count(*)::int as made from made`,
+      select tenant_id, id, event_id, event_type, false, 'pending', 1, false, at, at from fresh
+    ) select count(*)::int as made from fresh`,
 };
 
 const noteWork = {

@@ -14,7 +14,7 @@ const rows: Record<(typeof tables)[number], string> = {
   late: 'tenant_id, sequence, part) values ($1, 2, 0',
   deliveries: `tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
     values ($1, gen_random_uuid(), gen_random_uuid(), 'test.webhook', true, 'pending', 1, false, now(), now()`,
-  payloads: `tenant_id, delivery_id, body) values ($1, gen_random_uuid(), '{}'`,
+  payloads: `tenant_id, event_id, body) values ($1, gen_random_uuid(), '{}'`,
   attempts: 'tenant_id, delivery_id, number, started_at, duration_ms) values ($1, gen_random_uuid(), 1, now(), 1',
   due: 'tenant_id, next_at) values ($1, now()',
   limits: `tenant_id, policy, taken) values ($1, 'tests', '{}'`,

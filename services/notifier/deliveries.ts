@@ -84,7 +84,7 @@ export async function readDelivery(pool: Pool, tenant: string, id: string): Prom
     {
       name: 'delivery',
       text: `select ${deliveryColumns}, p.body from deliveries d
-        join payloads p on p.tenant_id = d.tenant_id and p.delivery_id = d.id where d.tenant_id = $1 and d.id = $2`,
+        join payloads p on p.tenant_id = d.tenant_id and p.event_id = d.event_id where d.tenant_id = $1 and d.id = $2`,
       values,
     },
     {

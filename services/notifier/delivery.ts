@@ -48,6 +48,10 @@ const slowFactor = 16;
 // ones are recorded and new ones claimed. (One tenant, 32 at a time, busy machine: 510 deliveries/s without, 1,100 with.)
 const supply = 8;
 
+const rememberedEndpoints = 10_000;
+
+const gatherMs = 5;
+
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
   open: boolean;
@@ -155,8 +159,8 @@ export class Courier {
     } finally {
       clearTimeout(slow);
       this.flights.delete(flight);
-      // Forgotten when idle: an endpoint proves itself quick each time.
-      if (--endpoint.claimed === 0) this.endpoints.delete(claimed.tenant);
+      endpoint.claimed--;
+      this.forgetIdle();
       this.wake();
     }
   }
@@ -165,6 +169,12 @@ export class Courier {
     let endpoint = this.endpoints.get(tenant);
     if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false }));
     return endpoint;
+  }
+
+  // That an endpoint was quick is worth remembering, but not for ever.
+  private forgetIdle(): void {
+    if (this.endpoints.size < rememberedEndpoints) return;
+    for (const [tenant, { claimed }] of this.endpoints) if (claimed === 0) this.endpoints.delete(tenant);
   }
 
   private async turnAt(endpoint: Endpoint): Promise<boolean> {
@@ -258,8 +268,10 @@ export class Courier {
             logger.error({ err: error, delivery_id: toId('wh_delivery', each.id) }, 'delivery could not be attempted');
           });
         }
+        // A pause after a claim lets the next one be worth its statements; what comes to an idle house is claimed at once.
+        if (claimed.length + failed > 0) await new Promise((done) => setTimeout(done, gatherMs));
         // What is due and was not claimed is locked by somebody for a moment.
-        if (claimed.length + failed === 0) await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
+        else await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
       } catch (error) {
         logger.warn({ err: error }, 'claim failed');
         await this.sleep(pollMs);

@@ -14,9 +14,9 @@ const statement = {
           and created_at < now() - $2::float8 * interval '1 day' limit ${rowsAtOnce}
       ) as d
     ), gone as (
-      delete from deliveries d using old o where d.tenant_id = o.tenant_id and d.id = o.id and d.status <> 'pending' returning d.tenant_id, d.id
+      delete from deliveries d using old o where d.tenant_id = o.tenant_id and d.id = o.id and d.status <> 'pending' returning d.tenant_id, d.id, d.event_id
     ), payloads_gone as (
-      delete from payloads p using gone g where p.tenant_id = g.tenant_id and p.delivery_id = g.id
+      delete from payloads p using gone g where p.tenant_id = g.tenant_id and p.event_id = g.event_id
     ), attempts_gone as (
       delete from attempts a using gone g where a.tenant_id = g.tenant_id and a.delivery_id = g.id
     ) select count(*)::int as swept from gone`,

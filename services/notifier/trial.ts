@@ -42,7 +42,7 @@ export async function sendTest(
          values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000),
            to_timestamp($5::float8 / 1000), $7)
          returning run_at
-       ), body as (insert into payloads (tenant_id, delivery_id, body) values ($1, $2, $8))
+       ), body as (insert into payloads (tenant_id, event_id, body) values ($1, $3, $8))
        insert into due (tenant_id, next_at) select $1, run_at from made
        on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],

@@ -71,27 +71,28 @@ export class Webhooks extends Migration {
       started_at timestamptz,
       claim_id uuid,
       primary key (tenant_id, id),
-      unique (tenant_id, event_id),
       check ((status = 'delivered') = (delivered_at is not null)),
       check ((status = 'failed') = (failed_at is not null)),
       check (status = 'pending' or (claim_id is null and next_retry_at is null))
     ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
       autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0)`);
+    // No other whole index leads with tenant_id than the primary key: before a table is analysed, the planner takes a tenant to have one row,
+    // and any such index to be as good as the key for finding a delivery (a claim read 30,000 pages instead of 800).
     // The list: for each status and type asked for, its newest, merged; and its total, counted in the index alone. With status and type
     // in front, a filter that fits one row in a million reads one entry. Also the sweep.
-    this.addSql('create index deliveries_list on deliveries (tenant_id, status, event_type, created_at, id)');
+    this.addSql('create index deliveries_list on deliveries (status, event_type, tenant_id, created_at, id)');
     // Claims: what is due next of a tenant, and when the next will be.
     this.addSql(`create index deliveries_due on deliveries (tenant_id, run_at, id) where status = 'pending'`);
     // Claims: how many of a tenant are in flight.
     this.addSql('create index deliveries_in_flight on deliveries (tenant_id, run_at) where claim_id is not null');
 
-    // The bytes that are signed and sent, apart from the row that changes. No foreign key: it would lock and look up the delivery for
-    // every payload, and both are written, and swept, by the same statement. So are attempts.
+    // The bytes that are signed and sent, apart from the row that changes; the key makes an event one delivery at most. No foreign key: it
+    // would lock and look up the delivery for every payload, and both are written, and swept, by the same statement. So are attempts.
     this.addSql(`create table payloads (
       tenant_id uuid not null,
-      delivery_id uuid not null,
+      event_id uuid not null,
       body text not null,
-      primary key (tenant_id, delivery_id)
+      primary key (tenant_id, event_id)
     )`);
 
     this.addSql(`create table attempts (
