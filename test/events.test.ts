@@ -33,10 +33,13 @@ async function close(): Promise<void> {
   await receiver.close();
 }
 
+/** The test's own channels need a moment to find a process that was started again. */
+const steadily = <Answer>(call: () => Promise<Answer>) => until(() => call().catch(() => null));
+
 /** A tenant whose events all go to the receiver. */
 async function newTenant(): Promise<string> {
   const tenantId = newId('tenant');
-  await notifier.configureWebhook({ tenantId, url: receiver.url, events: types });
+  await steadily(() => notifier.configureWebhook({ tenantId, url: receiver.url, events: types }));
   for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
   return tenantId;
 }
@@ -50,7 +53,7 @@ async function post(tenantId: string): Promise<void> {
     currency: 'NGN',
   }));
   const posting = { tenantId, entries, idempotencyKey: newId('txn') };
-  await until(() => ledger.postTransaction({ posting }).catch(() => null));
+  await steadily(() => ledger.postTransaction({ posting }));
 }
 
 /** Every event of a tenant, those that are derived as well, in order. */
@@ -72,11 +75,10 @@ const known = new Map<string, Set<string>>();
 
 /** Resolves when everything that the tenant's log tells has arrived; each once unless its delivery was in flight when something died. */
 async function everythingArrived(tenantId: string): Promise<void> {
-  // The channel needs a moment to find a process that was started again.
-  const ids = (await until(() => eventsOf(tenantId).catch(() => null))).map(({ id }) => id);
+  const ids = (await steadily(() => eventsOf(tenantId))).map(({ id }) => id);
   known.set(tenantId, new Set(ids));
   await until(async () => new Set(idsReceived(tenantId)).size === ids.length);
-  const { total } = await notifier.listDeliveries({ tenantId, limit: 1 });
+  const { total } = await steadily(() => notifier.listDeliveries({ tenantId, limit: 1 }));
   expect(Number(total)).toBe(ids.length);
 }
 
@@ -155,7 +157,8 @@ describeWithKafka('over Kafka', () => {
     brokers = await kafkaBrokers();
     const environment = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '4' };
     await open({ ledger: environment, notifier: environment });
-  });
+    // Kafka's own start comes first.
+  }, 120_000);
   afterAll(close);
   faults();
 

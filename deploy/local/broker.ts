@@ -32,7 +32,7 @@ function onPath(command: string): boolean {
 }
 
 function jarDirectory(): string {
-  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger', `kafka-${version}`);
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger', `kafka-${version}-logging`);
 }
 
 /** The directory of Kafka's jars, its console clients among them; Maven fetches them the first time. Throws {@link StartFailure}. */
@@ -43,8 +43,14 @@ export function kafkaJars(say: (line: string) => void): string {
   const draft = `${directory}.${process.pid}-${randomBytes(4).toString('hex')}`;
   mkdirSync(draft, { recursive: true });
   try {
-    const artifacts = ['kafka_2.13', 'kafka-tools'].map(
-      (name) => `<dependency><groupId>org.apache.kafka</groupId><artifactId>${name}</artifactId><version>${version}</version></dependency>`,
+    // The last one lets Kafka say what is wrong: its own jars bring no way to print a log line.
+    const artifacts = [
+      ['org.apache.kafka', 'kafka_2.13', version],
+      ['org.apache.kafka', 'kafka-tools', version],
+      ['org.apache.logging.log4j', 'log4j-slf4j-impl', '2.24.3'],
+    ].map(
+      ([group = '', name = '', its = '']) =>
+        `<dependency><groupId>${group}</groupId><artifactId>${name}</artifactId><version>${its}</version></dependency>`,
     );
     writeFileSync(
       join(draft, 'pom.xml'),
@@ -161,7 +167,7 @@ function properties(data: string, port: number, controllerPort: number): string 
 async function answering(address: string, child: Child): Promise<void> {
   const topic = { topic: '', partitions: 1, replication: undefined, maxMessageBytes: 0 };
   const kafka = openKafka({ brokers: [address], ssl: false, sasl: undefined, ...topic }, 'start', pino({ level: 'silent' }));
-  for (const until = Date.now() + 60_000; child.running(); await pause(100)) {
+  for (const until = Date.now() + 45_000; child.running(); await pause(100)) {
     const admin = kafka.admin({ retry: { retries: 0 } });
     try {
       await admin.connect();
