@@ -32,12 +32,13 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{tenant_id}', tenant.id)
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
     .replace('{key_id}', id === 'sound' ? newId('key') : newId('txn'))
+    .replace('{delivery_id}', id === 'sound' ? newId('wh_delivery') : 'wh_delivery_1')
     .replace('{account_code}', id === 'sound' ? 'NO-SUCH-ACCOUNT' : '-x-');
 
 const credentialOf = ({ security }: Operation) => (security === 'apiKey' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
-const takesId = ({ path }: Operation) => /\{(transaction_id|key_id)\}/.test(path);
+const takesId = ({ path }: Operation) => /\{(transaction_id|key_id|delivery_id)\}/.test(path);
 
 /** A body that fails every later check: too large, of the wrong type, no JSON. */
 const hopeless = ({ method }: Operation): RestOptions =>
@@ -128,6 +129,17 @@ describe('who may call', () => {
       getBalance: 'balances:read',
       listBalanceHistory: 'balances:read',
       listEvents: 'transactions:read',
+      configureWebhook: 'webhooks:manage',
+      getWebhook: 'webhooks:manage',
+      updateWebhook: 'webhooks:manage',
+      updateWebhooks: 'webhooks:manage',
+      deleteWebhook: 'webhooks:manage',
+      deleteWebhooks: 'webhooks:manage',
+      rotateWebhookSecret: 'webhooks:manage',
+      testWebhook: 'webhooks:manage',
+      listDeliveries: 'webhooks:manage',
+      getDelivery: 'webhooks:manage',
+      retryDelivery: 'webhooks:manage',
     });
   });
 
@@ -158,7 +170,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(takesId);
-    expect(operations.length).toBe(4);
+    expect(operations.length).toBe(6);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
@@ -167,11 +179,13 @@ describe('after the credential', () => {
         const { body } = await rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
-      const name = operation.path.includes('key_id') ? 'key_id' : 'transaction_id';
+      const [, name = ''] = /\{(key_id|transaction_id|delivery_id)\}/.exec(operation.path) ?? [];
       const { status, body } = await rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
-      expect([operation.id, status, body.details]).toEqual([operation.id, 400, { field: name, tag: 'id', value: expect.any(String) }]);
+      // A malformed delivery has a code and a message of its own.
+      const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };
+      expect([operation.id, status, body.details]).toEqual([operation.id, 400, details]);
       const unknown = await ask(operation, pathOf(operation), given);
-      expect(unknown).toEqual([operation.id, 404, name === 'key_id' ? 'key_not_found' : 'transaction_not_found']);
+      expect(unknown).toEqual([operation.id, 404, name.replace('_id', '_not_found')]);
     }
   });
 

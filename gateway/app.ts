@@ -249,7 +249,7 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
   });
 }
 
-// Longer than any request that has been read takes to be answered.
+// Longer than any request that has been read takes to be answered, but for a test delivery to a slow receiver.
 const drainMs = 15_000;
 
 /** Ends connections while the server closes: those that idle, and when everything has been answered, or takes too long, all of them. */

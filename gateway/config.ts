@@ -6,6 +6,7 @@ import { BadSetting, commonSettings, type CommonSettings, type Settings } from '
 export interface Config extends CommonSettings {
   identityAddresses: string[];
   ledgerAddresses: string[];
+  notifierAddresses: string[];
   /** Addresses of proxies whose `X-Forwarded-For` is believed. */
   trustProxy: string[];
   /** Origins whose browsers may call; `*` is any. */
@@ -22,6 +23,7 @@ export function readConfig(settings: Settings): Config {
     ...commonSettings(settings, 8080),
     identityAddresses: settings.addresses('IDENTITY_ADDR', '127.0.0.1:50051'),
     ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
+    notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
     trustProxy: settings.list('TRUST_PROXY').map(proxy),
     corsOrigins: settings.list('CORS_ORIGINS').map(origin),
     maxInFlight: settings.integer('MAX_IN_FLIGHT', { min: 1, max: 100_000, fallback: 4096 }),

@@ -129,7 +129,7 @@ describe('while identity is away', () => {
       () => rest('GET', '/readyz'),
       ({ status }) => status === 503,
     );
-    expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok' } });
+    expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok', notifier: 'ok' } });
     await house.restart('identity');
     await until(
       () => balance(),

@@ -6,6 +6,10 @@ import { amountPattern, currencies } from '../services/platform/money.ts';
 export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'] as const;
 /** Kinds of accounts. */
 export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
+/** What a webhook may subscribe to. */
+export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
+/** Where a delivery stands. */
+export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** The two sides. */
 export const sides = ['debit', 'credit'] as const;
 

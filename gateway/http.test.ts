@@ -285,7 +285,8 @@ describe('without its services', () => {
     expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
     const ready = await fetch(`${alone.url}/readyz`);
     expect(ready.status).toBe(503);
-    expect(await ready.json()).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'unavailable' } });
+    const dependencies = { identity: 'unavailable', ledger: 'unavailable', notifier: 'unavailable' };
+    expect(await ready.json()).toEqual({ status: 'unavailable', dependencies });
   });
 
   test('nobody is told yes or no on a credential that cannot be checked, and garbage is still garbage', async () => {

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
 import { run } from '../services/platform/lifetime.ts';
 import { serveOps, type Readiness } from '../services/platform/serve.ts';
@@ -57,20 +58,32 @@ await run(async (lifetime) => {
     ],
   });
   lifetime.add('channel to ledger', () => toLedger.close());
+  const toNotifier = openCaller({
+    addresses: config.notifierAddresses,
+    token,
+    maxMessageBytes,
+    retried: [{ service: NotifierService.typeName, methods: ['GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
+  });
+  lifetime.add('channel to notifier', () => toNotifier.close());
 
   const identity = createClient(IdentityService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
+  const notifier = createClient(NotifierService, toNotifier);
   const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const keys = new Keys(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
   const batcher = new Batcher({ ledger, logger, metrics, mostPostings: config.maxInFlight, timeoutMs: 10_000 });
 
   let draining = false;
-  const health = { identity: healthOf(toIdentity, IdentityService.typeName), ledger: healthOf(toLedger, LedgerService.typeName) };
+  const askIdentity = healthOf(toIdentity, IdentityService.typeName);
+  const askLedger = healthOf(toLedger, LedgerService.typeName);
+  const askNotifier = healthOf(toNotifier, NotifierService.typeName);
   const readiness = async (): Promise<Readiness> => {
-    const [identitySays, ledgerSays] = await Promise.all([health.identity(), health.ledger()]);
+    const [identitySays, ledgerSays, notifierSays] = await Promise.all([askIdentity(), askLedger(), askNotifier()]);
+    // Postings are answered without the notifier; their events wait in the log.
     const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
-    return { ready, dependencies: { identity: identitySays, ledger: ledgerSays, ...(draining && { gateway: 'draining' }) } };
+    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays };
+    return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
   };
 
   if (config.opsPort !== undefined) {
@@ -90,6 +103,7 @@ await run(async (lifetime) => {
       registerRoutes(registered, {
         identity,
         ledger,
+        notifier,
         tokens,
         metrics,
         readiness,

@@ -99,11 +99,14 @@ const blamed: Partial<Record<ProblemCode, { field: string; tag: string; value: u
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
 };
 
+const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
+
 /** An error body of a code, as an example. */
 function errorExample(code: ProblemCode, status: number): object {
   const shown = status === 422 || code === 'validation_failed' ? blamed[code] : undefined;
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
-  return new Problem(code, { details: shown, errors }).body('req-7f3a');
+  const beside = code === 'test_failed' ? failedTest : undefined;
+  return new Problem(code, { details: shown, errors, beside }).body('req-7f3a');
 }
 
 function errorAnswers(route: DocumentedRoute): Record<number, object> {
@@ -185,6 +188,7 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
+  delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 
 /** The header parameters of a route. */
@@ -231,6 +235,14 @@ export const documentInfo = {
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Balances', description: 'What accounts hold, now and before.' },
     { name: 'Events', description: 'The audit trail.' },
+    {
+      name: 'Webhooks',
+      description: [
+        'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
+        'keyed with the secret, and the headers of Standard Webhooks. It has arrived with an answer of 200 to 299 within 30 seconds; else it is',
+        'tried again after 1 and 2 more minutes, then it has failed.',
+      ].join(' '),
+    },
     { name: 'Operations', description: 'Health, figures, keys and this document.' },
   ],
   components: {

@@ -1,6 +1,6 @@
 // Pages of lists, and the parts of paths that name records.
 import { toUuid } from '../services/platform/ids.ts';
-import { invalid } from './problem.ts';
+import { Problem, invalid } from './problem.ts';
 import { sentence, shown } from './wording.ts';
 
 /** `data.pagination`. */
@@ -15,6 +15,13 @@ export function pathId(prefix: 'txn' | 'key', field: 'transaction_id' | 'key_id'
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefix, id) !== null) return id;
   throw invalid([{ field, tag: 'id', value: shown(id), message: sentence(field, 'id', {}) }]);
+}
+
+/** The delivery's id of a path. Throws `invalid_delivery_id` where it is none. */
+export function pathDelivery(params: unknown): string {
+  const { delivery_id: id = '' } = params as Record<string, string>;
+  if (toUuid('wh_delivery', id) === null) throw new Problem('invalid_delivery_id');
+  return id;
 }
 
 /** The first millisecond of a day in UTC, from `YYYY-MM-DD`. */

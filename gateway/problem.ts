@@ -6,6 +6,7 @@ import { refusalOf } from '../services/platform/caller.ts';
 const table = {
   invalid_json: [400, 'invalid JSON payload'],
   validation_failed: [400, 'Request validation failed'],
+  invalid_delivery_id: [400, 'Invalid delivery ID'],
   malformed_request: [400, 'malformed HTTP request'],
   unauthenticated: [401, 'missing or invalid credential'],
   forbidden: [403, 'the credential does not allow this'],
@@ -14,6 +15,8 @@ const table = {
   account_not_found: [404, 'account not found'],
   transaction_not_found: [404, 'transaction not found'],
   key_not_found: [404, 'API key not found'],
+  webhook_not_configured: [404, 'webhook not configured'],
+  delivery_not_found: [404, 'Webhook delivery not found'],
   method_not_allowed: [405, 'method not allowed'],
   request_timeout: [408, 'the request took too long to arrive'],
   email_taken: [409, 'email already registered'],
@@ -24,6 +27,8 @@ const table = {
   account_not_empty: [409, 'the account has a balance'],
   account_is_system: [409, 'a system account cannot be used so'],
   already_reversed: [409, 'the transaction is reversed already'],
+  delivery_not_failed: [409, 'the delivery has not failed'],
+  webhook_disabled: [409, 'the webhook is disabled or not configured'],
   payload_too_large: [413, 'the body is larger than 1 MiB'],
   unsupported_media_type: [415, 'the body must be application/json in UTF-8'],
   parent_invalid: [422, 'the parent must be a group of the same type', 'parent_code'],
@@ -37,6 +42,7 @@ const table = {
   rate_limited: [429, 'too many requests, try again later'],
   headers_too_large: [431, 'the headers are larger than 16 KiB'],
   internal: [500, 'internal error'],
+  test_failed: [502, 'Test webhook failed'],
   overloaded: [503, 'overloaded, try again'],
   unavailable: [503, 'temporarily unavailable, try again'],
 } as const satisfies Record<string, readonly [status: number, message: string, field?: string]>;
@@ -78,6 +84,8 @@ interface ProblemDetails {
   details?: FieldProblem | undefined;
   errors?: FieldError[] | undefined;
   headers?: Record<string, string> | undefined;
+  /** Said beside the envelope. */
+  beside?: object | undefined;
 }
 
 /** The `WWW-Authenticate` of a request without a credential (RFC 6750, section 3). */
@@ -90,6 +98,7 @@ export class Problem extends Error {
   readonly details: FieldProblem | undefined;
   readonly errors: FieldError[] | undefined;
   readonly headers: Record<string, string> | undefined;
+  readonly beside: object | undefined;
 
   constructor(code: ProblemCode, given: ProblemDetails = {}) {
     super(given.message ?? messageOf(code));
@@ -97,6 +106,7 @@ export class Problem extends Error {
     this.status = statusOf(code, given.details?.field);
     this.details = given.details;
     this.errors = given.errors;
+    this.beside = given.beside;
     // RFC 9110: a 401 says how to authenticate.
     const usual = this.status === 503 ? { 'retry-after': '1' } : this.status === 401 ? { 'www-authenticate': challenge } : undefined;
     this.headers = given.headers ? { ...usual, ...given.headers } : usual;
@@ -110,6 +120,7 @@ export class Problem extends Error {
       error: this.message,
       code: this.code,
       request_id: requestId,
+      ...this.beside,
       ...(details && { details: { field: details.field, tag: details.tag, value: details.value } }),
       ...(errors && { errors }),
     };
@@ -139,10 +150,17 @@ function isCode(reason: string): reason is ProblemCode {
   return Object.hasOwn(table, reason);
 }
 
-/** The value of a refusal, which is text, as a number where a number was sent. */
+/** The value of a refusal, which is text and may be cut, as it was sent. */
 function asSent(field: string, value: string, body: unknown): unknown {
   const sent = (body as Record<string, unknown> | null | undefined)?.[field];
+  if (typeof sent === 'string' && value !== '' && sent.startsWith(value)) return sent;
   return typeof sent === 'number' && String(sent) === value ? sent : value;
+}
+
+/** What became of a test delivery that failed. */
+function testOutcome(metadata: Record<string, string>): object {
+  const { delivery_id = '', status_code = '', error_class = '' } = metadata;
+  return { delivery_id, status_code: status_code === '' ? null : Number(status_code), error_class };
 }
 
 /**
@@ -167,5 +185,6 @@ export function problemOf(error: ConnectError, body: unknown): Problem | null {
     ...(refusal.retryAfter !== undefined && { 'retry-after': String(refusal.retryAfter) }),
     ...(policy !== undefined && limitHeaders({ policy, ...standing })),
   };
-  return new Problem(code, { message: said === '' ? undefined : said, details, errors, headers });
+  const beside = code === 'test_failed' ? testOutcome(metadata) : undefined;
+  return new Problem(code, { message: said === '' ? undefined : said, details, errors, headers, beside });
 }

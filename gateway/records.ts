@@ -1,7 +1,7 @@
 // The records of the answers as the document describes them, one schema each.
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
-import { accountTypes, businessTypes, sides } from './fields.ts';
+import { accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
 import { problemCodes } from './problem.ts';
 
 type Schema = Record<string, unknown>;
@@ -47,6 +47,37 @@ const account = {
   updated_at: time,
 };
 
+const webhook = {
+  url: string,
+  events: list(word(webhookEvents)),
+  enabled: { ...flag, description: 'false: nothing is delivered.' },
+  created_at: time,
+  updated_at: time,
+};
+
+const errorClasses = ['timeout', 'connection_failed', 'tls_error', 'blocked_address', 'redirect', 'http_status', 'webhook_disabled'];
+const errorClass = word(errorClasses);
+const answered = {
+  status_code: { ...maybe(integer), description: 'What the receiver answered; null: nothing.' },
+  error_class: { ...maybeWord(errorClasses), description: 'Why the attempt failed; null: it has not.' },
+};
+
+const delivery = {
+  id: id('wh_delivery'),
+  event_id: id('evt'),
+  event_type: word(webhookEvents),
+  status: word(deliveryStatuses),
+  ...answered,
+  attempts: { ...integer, description: 'Attempts made so far, one that is queued at once included.' },
+  max_attempts: { ...integer, description: 'Attempts that are made by themselves.' },
+  next_retry_at: { ...maybe(time), description: 'null: no further attempt is due.' },
+  created_at: time,
+};
+const ended = {
+  delivered_at: { ...time, description: 'Only where it is delivered.' },
+  failed_at: { ...time, description: 'Only where it has failed.' },
+};
+
 /** `data.pagination` of a list. */
 export const pagination = record({ limit: integer, next_cursor: maybe(string), has_more: flag });
 
@@ -67,6 +98,9 @@ export const schemas: Record<string, Schema> = {
         items: { allOf: [ref('FieldProblem'), record({ message: string })] },
         description: 'All fields to blame, at most 20.',
       },
+      delivery_id: { ...id('wh_delivery'), description: 'Of a test delivery that failed.' },
+      status_code: { ...maybe(integer), description: 'What its receiver answered; null: nothing.' },
+      error_class: { ...errorClass, description: 'Why it failed.' },
     },
   },
   FieldProblem: record({
@@ -163,5 +197,27 @@ export const schemas: Record<string, Schema> = {
     data: { type: 'object', additionalProperties: true },
     hash: { ...string, pattern: '^[0-9a-f]{64}$' },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
+  }),
+  WebhookConfig: record(webhook),
+  WebhookConfigWithSecret: record({ ...webhook, secret: { ...maybe(string), description: 'Shown this once; null: unchanged.' } }),
+  WebhookDelivery: { type: 'object', required: Object.keys(delivery), properties: { ...delivery, ...ended } },
+  WebhookDeliveryDetail: {
+    type: 'object',
+    required: [...Object.keys(delivery), 'payload', 'response_body', 'attempt_history'],
+    properties: {
+      ...delivery,
+      ...ended,
+      payload: ref('WebhookEvent'),
+      response_body: { ...maybe(string), description: 'The receiver’s last answer, up to 64 KiB; null: none.' },
+      attempt_history: list(record({ number: integer, started_at: time, duration_ms: integer, ...answered })),
+    },
+  },
+  WebhookEvent: record({
+    id: { ...id('evt'), description: 'The same on every attempt: receivers know a repetition by it.' },
+    type: word(webhookEvents),
+    created: { ...integer, description: 'Unix time in seconds.' },
+    data: { type: 'object', additionalProperties: true },
+    tenant_id: id('tenant'),
+    livemode: { ...flag, description: 'false: a test.' },
   }),
 };

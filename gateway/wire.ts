@@ -3,7 +3,9 @@
 import type { ApiKey, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
+import { limitHeaders } from './problem.ts';
 
 let lastMs = 0n;
 let lastTime = new Date(0).toISOString();
@@ -39,6 +41,44 @@ export function keyRecord(key: ApiKey): Record<string, unknown> {
   const { id, name, scopes, description = null, last4 } = key;
   const times = { created_at: timeOf(key.createdMs), expires_at: maybeTime(key.expiresMs), revoked_at: maybeTime(key.revokedMs) };
   return { id, name, scopes, description, last4, ...times };
+}
+
+/** `data.webhook_config` without its secret. */
+export function webhookRecord(webhook: Webhook): Record<string, unknown> {
+  const { url, events, enabled, createdMs, updatedMs } = webhook;
+  return { url, events, enabled, created_at: timeOf(createdMs), updated_at: timeOf(updatedMs) };
+}
+
+/** `data.delivery` without its texts; when it arrived or failed is said only where it has. */
+export function deliveryRecord(delivery: Delivery): Record<string, unknown> {
+  const { id, eventId, eventType, status, statusCode = null, attempts, maxAttempts, deliveredMs, failedMs, errorClass = null } = delivery;
+  return {
+    id,
+    event_id: eventId,
+    event_type: eventType,
+    status,
+    status_code: statusCode,
+    error_class: errorClass,
+    attempts,
+    max_attempts: maxAttempts,
+    next_retry_at: maybeTime(delivery.nextRetryMs),
+    ...(deliveredMs !== undefined && { delivered_at: timeOf(deliveredMs) }),
+    ...(failedMs !== undefined && { failed_at: timeOf(failedMs) }),
+    created_at: timeOf(delivery.createdMs),
+  };
+}
+
+/** One of `attempt_history`. */
+export function attemptRecord(attempt: Attempt): Record<string, unknown> {
+  const { number, startedMs, durationMs, statusCode = null, errorClass = null } = attempt;
+  return { number, started_at: timeOf(startedMs), duration_ms: durationMs, status_code: statusCode, error_class: errorClass };
+}
+
+/** The headers of a limit of the notifier's. */
+export function limitFields(limit: Limit | undefined): ReturnType<typeof limitHeaders> {
+  if (!limit) throw new Error('the notifier answered without where the caller stands');
+  const { policy, quota, windowSeconds, remaining, resetSeconds } = limit;
+  return limitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
 }
 
 /** The fields of a record without metadata, and its metadata: the text of an object without its closing brace. */

@@ -26,6 +26,7 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<A
       INTERNAL_TOKEN: 'token',
       IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
       LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+      NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
       ...environment,
     },
   });

@@ -4,6 +4,7 @@ import type { Services } from '../services.ts';
 import { accountRoutes } from './accounts.ts';
 import { balanceRoutes } from './balances.ts';
 import { chartRoutes } from './chart.ts';
+import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { keyRoutes } from './keys.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -11,6 +12,7 @@ import { postingRoutes } from './postings.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
+import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
@@ -23,5 +25,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   transactionRoutes(app, parts);
   balanceRoutes(app, parts);
   eventRoutes(app, parts);
+  webhookRoutes(app, parts);
+  deliveryRoutes(app, parts);
   operationRoutes(app, parts);
 }

@@ -15,7 +15,7 @@ const readiness = record({
 const unready: Answer = {
   description: 'Postings cannot be answered',
   schema: readiness,
-  example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving' } },
+  example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving', notifier: 'ok' } },
   bare: 'application/json',
 };
 
@@ -62,7 +62,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
             200: {
               description: 'They can; `degraded`: something else cannot',
               schema: readiness,
-              example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok' } },
+              example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } },
               bare: 'application/json',
             },
             503: unready,

@@ -1,0 +1,284 @@
+// What became of a tenant's events on their way to its webhook; the retry by hand and the test.
+import { Type } from 'typebox';
+import { within, type App } from '../app.ts';
+import type { Access } from '../auth.ts';
+import { deliveryStatuses, oneOf, optional, paging, period, webhookEvents, whole } from '../fields.ts';
+import { dayStart, pathDelivery } from '../pages.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { attemptRecord, deliveryRecord, limitFields, timeOf, webhookRecord } from '../wire.ts';
+import { exampleWebhook } from './webhooks.ts';
+
+const access: Access = { by: 'key', scope: 'webhooks:manage' };
+const tag = 'Webhooks';
+const json = 'application/json; charset=utf-8';
+const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
+
+// A receiver may take all of the time that it has, and the connection that waits for it is closed when nothing happens for 90 s.
+const testTimeoutMs = 85_000;
+
+const filters = Type.Object({
+  limit: paging.limit,
+  offset: Type.Optional(whole(0, 2_147_483_647, { default: 0, description: 'Deliveries to skip.' })),
+  event_type: Type.Optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
+  status: Type.Optional(oneOf(deliveryStatuses, { example: 'failed' })),
+  ...period,
+});
+
+const exampleDelivery = {
+  id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  event_id: 'evt_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  event_type: 'transaction.posted',
+  status: 'delivered',
+  status_code: 200,
+  error_class: null,
+  attempts: 1,
+  max_attempts: 3,
+  next_retry_at: null,
+  delivered_at: '2030-01-31T12:00:00.120Z',
+  created_at: '2030-01-31T12:00:00.000Z',
+};
+const examplePayload = {
+  id: exampleDelivery.event_id,
+  type: 'transaction.posted',
+  created: 1_896_091_200,
+  data: {
+    transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
+    kind: 'double',
+    idempotency_key: 'deposit-42',
+    description: 'Deposit by card',
+    reference: 'INV-1001',
+    currency: 'USD',
+    amount: '100.00',
+    lines: [
+      {
+        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
+        account_code: 'SETTLEMENT-USD',
+        amount: '100.00',
+        side: 'debit',
+        currency: 'USD',
+      },
+      {
+        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t9',
+        account_code: 'CUSTOMER-WALLETS-USD',
+        amount: '100.00',
+        side: 'credit',
+        currency: 'USD',
+      },
+    ],
+    reverses: null,
+    metadata: { order: 42 },
+    sequence: 31,
+  },
+  tenant_id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
+  livemode: true,
+};
+const exampleTest = {
+  ...examplePayload,
+  type: 'test.webhook',
+  data: { message: 'This is a test of test.webhook: nothing has happened.' },
+  livemode: false,
+};
+
+/** `/webhooks` where it is about deliveries. */
+export function deliveryRoutes(app: App, { notifier }: Services): void {
+  app.get(
+    '/v1/tenants/:slug/webhooks',
+    {
+      schema: { querystring: filters },
+      config: {
+        access,
+        doc: {
+          id: 'listDeliveries',
+          tag,
+          summary: 'List deliveries',
+          description: 'Newest first, with the configuration: null where there is none.',
+          answers: {
+            200: {
+              description: 'A page of deliveries, and how many there are in all',
+              schema: record({
+                webhook_config: { anyOf: [ref('WebhookConfig'), { type: 'null' }] },
+                deliveries: { type: 'array', items: ref('WebhookDelivery') },
+                pagination: record({
+                  total: { type: 'integer' },
+                  limit: { type: 'integer' },
+                  offset: { type: 'integer' },
+                  has_more: { type: 'boolean' },
+                }),
+              }),
+              example: {
+                webhook_config: exampleWebhook,
+                deliveries: [exampleDelivery],
+                pagination: { total: 1, limit: 50, offset: 0, has_more: false },
+              },
+            },
+          },
+        },
+      },
+    },
+    async (request) => {
+      const { caller, query } = request;
+      const { event_type, status, start_date, end_date, limit = 50, offset = 0 } = query;
+      const found = await notifier.listDeliveries(
+        {
+          tenantId: caller.tenantId,
+          ...(event_type !== undefined && { eventType: event_type }),
+          ...(status !== undefined && { status }),
+          ...(start_date !== undefined && { startMs: dayStart(start_date) }),
+          ...(end_date !== undefined && { endMs: dayStart(end_date) }),
+          limit,
+          offset,
+        },
+        within(request, 5_000),
+      );
+      const total = Number(found.total);
+      const data = {
+        webhook_config: found.webhook ? webhookRecord(found.webhook) : null,
+        deliveries: found.deliveries.map(deliveryRecord),
+        pagination: { total, limit, offset, has_more: offset + found.deliveries.length < total },
+      };
+      return { success: true, data };
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/webhooks/test',
+    {
+      schema: { body: Type.Object({ event_type: optional(oneOf(webhookEvents, { default: 'test.webhook', example: 'test.webhook' })) }) },
+      config: {
+        access,
+        doc: {
+          id: 'testWebhook',
+          tag,
+          summary: 'Send a test delivery',
+          description:
+            'Sent at once, whether the webhook is enabled and subscribed or not, recorded, and not tried again by itself. ' +
+            'At most 20 requests an hour.',
+          bodies: { usual: { event_type: 'test.webhook' }, nothing: {} },
+          bodyOptional: true,
+          answers: {
+            200: {
+              description: 'The receiver has taken it',
+              schema: record({
+                delivery_id: { type: 'string' },
+                status: { type: 'string', const: 'delivered' },
+                status_code: { type: 'integer' },
+                response_time_ms: { type: 'integer' },
+                test_payload: ref('WebhookEvent'),
+              }),
+              example: {
+                delivery_id: exampleDelivery.id,
+                status: 'delivered',
+                status_code: 200,
+                response_time_ms: 120,
+                test_payload: exampleTest,
+              },
+              headers: limited,
+            },
+          },
+          refusals: ['rate_limited', 'webhook_not_configured', 'test_failed'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const given = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '' };
+      const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(given, within(request, testTimeoutMs));
+      if (!delivery) throw new Error('the notifier answered without a delivery');
+      const { id, status, statusCode = null } = delivery;
+      const fields = { delivery_id: id, status, status_code: statusCode, response_time_ms: responseTimeMs };
+      reply.headers(limitFields(limit)).header('content-type', json);
+      return `{"success":true,"data":${JSON.stringify(fields).slice(0, -1)},"test_payload":${payload}}}`;
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/webhooks/:delivery_id',
+    {
+      config: {
+        access,
+        doc: {
+          id: 'getDelivery',
+          tag,
+          summary: 'Read a delivery',
+          description: 'With what was sent, what the receiver last answered, and every attempt.',
+          answers: {
+            200: {
+              description: 'The delivery',
+              schema: record({ delivery: ref('WebhookDeliveryDetail') }),
+              example: {
+                delivery: {
+                  ...exampleDelivery,
+                  payload: examplePayload,
+                  response_body: 'ok',
+                  attempt_history: [
+                    { number: 1, started_at: '2030-01-31T12:00:00.010Z', duration_ms: 110, status_code: 200, error_class: null },
+                  ],
+                },
+              },
+            },
+          },
+          refusals: ['invalid_delivery_id', 'delivery_not_found'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
+      const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, within(request, 5_000));
+      if (!delivery) throw new Error('the notifier answered without a delivery');
+      const fields = { ...deliveryRecord(delivery), response_body: responseBody, attempt_history: attempts.map(attemptRecord) };
+      reply.header('content-type', json);
+      // As it was sent: reading it would lose what a double can't hold.
+      return `{"success":true,"data":{"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}}}`;
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/webhooks/:delivery_id/retry',
+    {
+      config: {
+        access,
+        doc: {
+          id: 'retryDelivery',
+          tag,
+          summary: 'Try a failed delivery again',
+          description: 'One attempt, at once; where it fails, the delivery has failed again. At most 5 requests an hour.',
+          answers: {
+            202: {
+              description: 'Queued',
+              schema: record({
+                message: { type: 'string' },
+                delivery_id: { type: 'string' },
+                attempts: { type: 'integer' },
+                next_retry_at: { type: 'string', format: 'date-time', description: 'When the attempt is due.' },
+              }),
+              example: {
+                message: 'Webhook delivery queued for retry',
+                delivery_id: exampleDelivery.id,
+                attempts: 4,
+                next_retry_at: '2030-01-31T12:10:00.000Z',
+              },
+              headers: limited,
+            },
+          },
+          refusals: [
+            'payload_too_large',
+            'invalid_delivery_id',
+            'rate_limited',
+            'delivery_not_found',
+            'delivery_not_failed',
+            'webhook_disabled',
+          ],
+        },
+      },
+    },
+    async (request, reply) => {
+      const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
+      const { delivery, limit } = await notifier.retryDelivery(given, within(request, 5_000));
+      if (delivery?.nextRetryMs === undefined) throw new Error('the notifier answered without a time');
+      const { id, attempts, nextRetryMs } = delivery;
+      reply.code(202).headers(limitFields(limit));
+      const message = 'Webhook delivery queued for retry';
+      return { success: true, data: { message, delivery_id: id, attempts, next_retry_at: timeOf(nextRetryMs) } };
+    },
+  );
+}

@@ -1,0 +1,251 @@
+// The webhook of a tenant: made, replaced, read, changed, deleted; its secret made anew.
+import { Type } from 'typebox';
+import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { within, type App } from '../app.ts';
+import type { Access } from '../auth.ts';
+import { flag, oneOf, optional, patterned, secret, webhookEvents, whole } from '../fields.ts';
+import { record, ref } from '../records.ts';
+import type { Services } from '../services.ts';
+import { limitFields, webhookRecord } from '../wire.ts';
+
+const access: Access = { by: 'key', scope: 'webhooks:manage' };
+const tag = 'Webhooks';
+
+const url = patterned('url', '^[A-Za-z][A-Za-z0-9+.-]*://[^/\\s\\\\\\p{C}][^\\s\\\\\\p{C}]*$', {
+  maxLength: 2048,
+  description: 'An https address that is not private, loopback, link-local or otherwise special, nor a name that leads to one.',
+  example: 'https://example.com/hooks/ledger',
+});
+const events = Type.Unsafe<string[]>({
+  type: 'array',
+  minItems: 1,
+  maxItems: 100,
+  items: oneOf(webhookEvents),
+  description: 'What is delivered; repeated types are folded.',
+  example: ['transaction.posted', 'balance.updated'],
+});
+const ownSecret = secret(16, 255, {
+  description: '16 to 255 printable characters. It takes over at once, without an overlap.',
+  example: 'an-own-secret-of-32-characters-x',
+});
+const enabled = optional(flag);
+
+const configuration = Type.Object({ url, events, secret: optional(ownSecret), enabled });
+const change = Type.Object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
+const rotation = Type.Object({
+  overlap_seconds: optional(
+    whole(0, 2_592_000, { default: 86_400, description: 'How long deliveries are signed with the old secret, too.', example: 3600 }),
+  ),
+});
+
+/** A webhook as examples show it. */
+export const exampleWebhook = {
+  url: 'https://example.com/hooks/ledger',
+  events: ['transaction.posted', 'balance.updated'],
+  enabled: true,
+  created_at: '2030-01-31T12:00:00.000Z',
+  updated_at: '2030-01-31T12:00:00.000Z',
+};
+const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const withSecret = record({ webhook_config: ref('WebhookConfigWithSecret') });
+const exampleShown = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
+const exampleKept = { webhook_config: { ...exampleWebhook, secret: null } };
+const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
+
+function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
+  if (!webhook) throw new Error('the notifier answered without a webhook');
+  return webhookRecord(webhook);
+}
+
+/** `/webhooks` where it is about the configuration. */
+export function webhookRoutes(app: App, { notifier }: Services): void {
+  app.post(
+    '/v1/tenants/:slug/webhooks',
+    {
+      schema: { body: configuration },
+      config: {
+        access,
+        doc: {
+          id: 'configureWebhook',
+          tag,
+          summary: 'Configure the webhook',
+          description:
+            'A tenant has one. Configuring again replaces `url`, `events` and `enabled`; the secret stays unless a new one is sent. ' +
+            'At most 10 requests a minute.',
+          bodies: {
+            usual: { url: exampleWebhook.url, events: exampleWebhook.events },
+            complete: { url: exampleWebhook.url, events: ['account.created'], secret: 'an-own-secret-of-32-characters-x', enabled: false },
+          },
+          answers: {
+            201: {
+              description: 'Configured for the first time; the secret is shown only now',
+              schema: withSecret,
+              example: exampleShown,
+              message: 'Webhook configured; its secret is shown only now',
+              headers: limited,
+            },
+            200: {
+              description: 'Replaced; the secret is null unless a new one was sent',
+              schema: withSecret,
+              example: exampleKept,
+              message: 'Webhook replaced',
+              headers: limited,
+            },
+          },
+          refusals: ['rate_limited'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { caller, body } = request;
+      const given = {
+        tenantId: caller.tenantId,
+        url: body.url,
+        events: body.events,
+        ...(body.secret != null && { secret: body.secret }),
+        ...(body.enabled != null && { enabled: body.enabled }),
+      };
+      const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, within(request, 15_000));
+      reply
+        .code(created ? 201 : 200)
+        .header('cache-control', 'no-store')
+        .headers(limitFields(limit));
+      const message = created ? 'Webhook configured; its secret is shown only now' : 'Webhook replaced';
+      return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message };
+    },
+  );
+
+  app.get(
+    '/v1/tenants/:slug/webhooks/config',
+    {
+      config: {
+        access,
+        doc: {
+          id: 'getWebhook',
+          tag,
+          summary: 'Read the configuration',
+          answers: {
+            200: {
+              description: 'The configuration without its secret',
+              schema: record({ webhook_config: ref('WebhookConfig') }),
+              example: { webhook_config: exampleWebhook },
+            },
+          },
+          refusals: ['webhook_not_configured'],
+        },
+      },
+    },
+    async (request) => {
+      const { webhook } = await notifier.getWebhook({ tenantId: request.caller.tenantId }, within(request, 5_000));
+      return { success: true, data: { webhook_config: configRecord(webhook) } };
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/webhooks/secret/rotate',
+    {
+      schema: { body: rotation },
+      config: {
+        access,
+        doc: {
+          id: 'rotateWebhookSecret',
+          tag,
+          summary: 'Make a new secret',
+          description: 'In the overlap `webhook-signature` carries signatures of both secrets, `X-Webhook-Signature` that of the new one.',
+          bodies: { hour: { overlap_seconds: 3600 }, day: {} },
+          bodyOptional: true,
+          answers: {
+            200: {
+              description: 'The new secret, shown only now',
+              schema: withSecret,
+              example: exampleShown,
+              message: 'Secret replaced; it is shown only now',
+            },
+          },
+          refusals: ['webhook_not_configured'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const overlap = request.body.overlap_seconds;
+      const given = { tenantId: request.caller.tenantId, ...(overlap != null && { overlapSeconds: overlap }) };
+      const { webhook, secret: shown } = await notifier.rotateSecret(given, within(request, 5_000));
+      reply.header('cache-control', 'no-store');
+      const data = { webhook_config: { ...configRecord(webhook), secret: shown } };
+      return { success: true, data, message: 'Secret replaced; it is shown only now' };
+    },
+  );
+
+  // The configuration is changed and deleted where it is made, and where it is read.
+  changeRoutes(app, notifier, '/v1/tenants/:slug/webhooks/config', { update: 'updateWebhook', remove: 'deleteWebhook' });
+  changeRoutes(app, notifier, '/v1/tenants/:slug/webhooks', { update: 'updateWebhooks', remove: 'deleteWebhooks' });
+}
+
+function changeRoutes(app: App, notifier: Services['notifier'], path: string, ids: { update: string; remove: string }): void {
+  app.patch(
+    path,
+    {
+      schema: { body: change },
+      config: {
+        access,
+        doc: {
+          id: ids.update,
+          tag,
+          summary: 'Change the configuration',
+          description: 'Fields that are left out stay. `/webhooks` and `/webhooks/config` take the same.',
+          bodies: { off: { enabled: false }, moved: { url: 'https://example.com/hooks/new' } },
+          bodyOptional: true,
+          answers: {
+            200: {
+              description: 'Changed; the secret is null unless a new one was sent',
+              schema: withSecret,
+              example: exampleKept,
+              message: 'Webhook changed',
+            },
+          },
+          refusals: ['webhook_not_configured'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { caller, body } = request;
+      const given = {
+        tenantId: caller.tenantId,
+        ...(body.url != null && { url: body.url }),
+        ...(body.events != null && { events: body.events, changeEvents: true }),
+        ...(body.secret != null && { secret: body.secret }),
+        ...(body.enabled != null && { enabled: body.enabled }),
+      };
+      const { webhook, secret: shown = null } = await notifier.updateWebhook(given, within(request, 15_000));
+      reply.header('cache-control', 'no-store');
+      return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };
+    },
+  );
+
+  app.delete(
+    path,
+    {
+      config: {
+        access,
+        doc: {
+          id: ids.remove,
+          tag,
+          summary: 'Delete the configuration',
+          description: 'What is pending fails without being sent. `/webhooks` and `/webhooks/config` take the same.',
+          answers: {
+            200: {
+              description: 'Deleted',
+              schema: record({ deleted: { type: 'boolean', const: true } }),
+              example: { deleted: true },
+            },
+          },
+          refusals: ['webhook_not_configured', 'payload_too_large'],
+        },
+      },
+    },
+    async (request) => {
+      await notifier.deleteWebhook({ tenantId: request.caller.tenantId }, within(request, 5_000));
+      return { success: true, data: { deleted: true } };
+    },
+  );
+}
