@@ -7,6 +7,7 @@ import { Children, type Child, type ChildOptions } from '../../deploy/local/chil
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { freePort } from '../../deploy/local/ports.ts';
+import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
 
@@ -86,6 +87,20 @@ export class House {
     };
   }
 
+  /** Starts Kafka, for events to travel over it, after {@link openServer}; resolves to its address. */
+  async openKafka(): Promise<string> {
+    const { address, child } = await startBroker({
+      directory: join(this.directory, 'kafka'),
+      port: await freePort(),
+      controllerPort: await freePort(),
+      children: this.children,
+      say: this.options.say,
+    });
+    this.running.set('kafka', child);
+    this.known.environment['KAFKA_BROKERS'] = address;
+    return address;
+  }
+
   /** Starts the services and the gateway, after {@link openServer}; resolves when the gateway is ready. */
   async openProcesses(): Promise<void> {
     for (const service of services) await this.finish(migrateChild(service, this.known));
@@ -109,7 +124,7 @@ export class House {
     return this.plan;
   }
 
-  /** Process ids of the services and the gateway, by name. */
+  /** Process ids of the services, the gateway and Kafka, by name. */
   get processes(): Record<string, number> {
     const entries = [...this.running].filter(([name]) => name !== 'postgres').map(([name, { pid }]) => [name, pid] as const);
     return Object.fromEntries(entries);

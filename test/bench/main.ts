@@ -1,6 +1,7 @@
 // `npm run bench`: starts the whole house on a PostgreSQL of its own, measures it against what PostgreSQL itself can do, checks the books and
 // leaves nothing behind. The windows take turns, so that a machine that is slow for a while is slow for all of them.
 import { setTimeout as pause } from 'node:timers/promises';
+import { kafkaProblem } from '../../deploy/local/broker.ts';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { prepareBooks, type AllBooks } from './books.ts';
 import { callPostTransactions } from './calls.ts';
@@ -10,8 +11,9 @@ import { endLoad, load, type Loaded } from './load.ts';
 import { readOptions, usage, type Options } from './options.ts';
 import { printProfile } from './profile.ts';
 import { registerUsers } from './reads.ts';
-import { describe, report, type Sample, type Samples } from './report.ts';
+import { describe, describeMachine, report, type Sample, type Samples } from './report.ts';
 import { Usage, between } from './usage.ts';
+import { measureWebhooks } from './webhooks.ts';
 import { Yardstick } from './yardstick.ts';
 
 function say(line: string): void {
@@ -30,7 +32,8 @@ function options(): Options {
 const asked = options();
 const { seconds, rounds, only } = asked;
 const profiling = asked.profiles === undefined ? undefined : { directory: asked.profiles, processes: asked.profiled };
-const house = new House({ parent: asked.data, ledgers: asked.ledgers, profiling, say });
+const newHouse = () => new House({ parent: asked.data, ledgers: asked.ledgers, profiling, say });
+let house = newHouse();
 const state = { stopped: false };
 
 async function measureAll(): Promise<boolean> {
@@ -57,6 +60,27 @@ async function measureAll(): Promise<boolean> {
   const check = await checkBooks(house, books.postings, meter.all);
   say(`\n${check.lines.map((line) => `- ${line}`).join('\n')}`);
   return check.right;
+}
+
+/** The same over gRPC and, where there can be one, over Kafka. */
+async function measureBothWays(): Promise<boolean> {
+  const problem = kafkaProblem();
+  const tables: string[] = [];
+  for (const way of problem === null ? ['gRPC', 'Kafka'] : ['gRPC']) {
+    if (way !== 'gRPC') {
+      await house.end();
+      house = newHouse();
+    }
+    say(`starting the house, events over ${way}`);
+    await house.openServer();
+    const brokers = way === 'Kafka' ? await house.openKafka() : null;
+    await house.openProcesses();
+    const table = await measureWebhooks(house, { brokers, seconds, rounds, say });
+    tables.push(`${await describeMachine(house, 'load by one process')}\nEvents over ${way}; ${seconds} s a window.\n\n${table}`);
+  }
+  if (problem !== null) tables.push(`Not measured over Kafka: ${problem}.`);
+  say(`\n${tables.join('\n\n')}`);
+  return true;
 }
 
 /** Measures windows one by one and remembers them. */
@@ -174,7 +198,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 
 let right = false;
 try {
-  right = await measureAll();
+  right = await (asked.webhooks ? measureBothWays() : measureAll());
 } catch (error) {
   // What fails while everything is being stopped fails because of that.
   const told = error instanceof StartFailure ? error.message : ((error as Error).stack ?? String(error));

@@ -8,6 +8,8 @@ export type Part = (typeof parts)[number];
 
 /** What is measured, and how long. */
 export interface Options {
+  /** Webhooks are measured, and nothing else. */
+  webhooks: boolean;
   /** Length of one window. */
   seconds: number;
   /** How often each window is measured; the windows take turns. */
@@ -23,7 +25,8 @@ export interface Options {
   profiled: string[];
 }
 
-export const usage = `npm run bench -- [options]
+export const usage = `npm run bench -- [webhooks] [options]
+  webhooks        measures webhooks, over gRPC and over Kafka, and nothing else
   --seconds N     length of one window, default 5
   --rounds N      how often each window is measured, in turns; medians are printed, default 3
   --only PART     ceiling, rest, grpc or reads; may be repeated
@@ -35,8 +38,9 @@ export const usage = `npm run bench -- [options]
 
 /** Reads the command line. Throws an error to print where it does not fit. */
 export function readOptions(args: string[]): Options {
-  const { values } = parseArgs({
+  const { values, positionals } = parseArgs({
     args,
+    allowPositionals: true,
     options: {
       seconds: { type: 'string', default: '5' },
       rounds: { type: 'string', default: '3' },
@@ -48,7 +52,10 @@ export function readOptions(args: string[]): Options {
       profile: { type: 'string', multiple: true },
     },
   });
+  const stray = positionals.find((each) => each !== 'webhooks');
+  if (stray !== undefined) throw new Error(`there is webhooks, or none, not ${stray}`);
   return {
+    webhooks: positionals.length > 0,
     seconds: whole('seconds', values.seconds),
     rounds: whole('rounds', values.rounds),
     only: values.only?.map(part) ?? [...parts],

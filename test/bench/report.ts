@@ -16,8 +16,14 @@ export interface Sample extends Loaded {
 /** All windows by name, one sample a round. */
 export type Samples = Map<string, Sample[]>;
 
-/** Versions, machine and the settings that decide about durability. */
+/** Versions, machine, the settings that decide about durability, and how it was measured. */
 export async function describe(house: House, { seconds, rounds, ledgers }: Options): Promise<string> {
+  const medians = `Medians of ${rounds} rounds, ${seconds} s a window, the windows taking turns${ledgers > 1 ? `; ${ledgers} ledgers` : ''}.`;
+  return `${await describeMachine(house, `load by ${loadTool}`)}\n${medians}`;
+}
+
+/** Versions, machine and the settings that decide about durability; `load`: where the load comes from. */
+export async function describeMachine(house: House, load: string): Promise<string> {
   const names = ['server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'shared_buffers', 'max_wal_size'];
   const list = names.map((name) => `'${name}'`).join(', ');
   const rows = await house.query<{ name: string; value: string }>(
@@ -27,10 +33,9 @@ export async function describe(house: House, { seconds, rounds, ledgers }: Optio
   const values = new Map(rows.map(({ name, value }) => [name, value]));
   const settings = names.slice(1).map((name) => `${name} ${values.get(name) ?? '?'}`);
   return [
-    `Node ${process.version}, PostgreSQL ${values.get('server_version') ?? '?'}, load by ${loadTool}; ` +
+    `Node ${process.version}, PostgreSQL ${values.get('server_version') ?? '?'}, ${load}; ` +
       `${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? '?'}) for all of it, ${systemType()} ${release()}.`,
     `Durability, from pg_settings: ${settings.join(', ')}${house.inMemory ? '; THE DATA LIES IN MEMORY, where fsync costs nothing' : ''}.`,
-    `Medians of ${rounds} rounds, ${seconds} s a window, the windows taking turns${ledgers > 1 ? `; ${ledgers} ledgers` : ''}.`,
   ].join('\n');
 }
 

@@ -1,0 +1,380 @@
+// `npm run bench -- webhooks`: from a posting to the tenant's receiver, and how many deliveries a second. Postings go to the ledger by gRPC, one a
+// call; the sustained windows hand events to the notifier as the ledger would, so that the ledger's own work is not in their figures.
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createClient, type Client } from '@connectrpc/connect';
+import { pino } from 'pino';
+import { Agent, request } from 'undici';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { kafkaExit } from '../../services/ledger/kafka.ts';
+import { totalStatement } from '../../services/notifier/deliveries.ts';
+import { eventBody } from '../../services/notifier/envelope.ts';
+import { pinnedPlans } from '../../services/notifier/notifier.ts';
+import { deliveryHeaders } from '../../services/notifier/webhook.ts';
+import type { Caller } from '../../services/platform/caller.ts';
+import { newId, toUuid } from '../../services/platform/ids.ts';
+import { inTransaction, openPool } from '../../services/platform/postgres.ts';
+import { settingsOf } from '../kafka.ts';
+import { newTenant, postingEvent } from '../notifier.ts';
+import { callerOf } from './books.ts';
+import { median, percentile } from './figures.ts';
+import type { House } from './house.ts';
+import { postingOf, wallet } from './posting.ts';
+import { Door, now, secret } from './receiver.ts';
+import { Usage, between } from './usage.ts';
+
+const accounts = 10;
+const listed = 1_000_000;
+
+/** One line of the result: what, its figure, and, where something was promised, whether it was reached. */
+interface Line {
+  what: string;
+  figure: string;
+  reached?: boolean;
+}
+
+interface Postings {
+  /** Of their answers, by transaction. */
+  answered: Map<string, number>;
+  p50: number;
+  p99: number;
+}
+
+/** Measures a house whose processes run. `brokers`: those of its Kafka; null: events go over gRPC. Resolves to a Markdown table. */
+export async function measureWebhooks(
+  house: House,
+  { brokers, seconds, rounds, say }: { brokers: string | null; seconds: number; rounds: number; say: (line: string) => void },
+): Promise<string> {
+  const bench = await Webhooks.open(house, brokers, seconds, say);
+  try {
+    await bench.toTheDoor();
+    await bench.steady(rounds);
+    for (const tenants of [1, 200]) await bench.sustained(tenants);
+    await bench.statements();
+    await bench.oneHangs();
+    if (brokers === null) await bench.list();
+    return bench.table();
+  } finally {
+    await bench.close();
+  }
+}
+
+class Webhooks {
+  private readonly lines: Line[] = [];
+  private readonly callers: Caller[];
+  private readonly ledger: Client<typeof LedgerService>;
+  private readonly notifier: Client<typeof NotifierService>;
+  private readonly publish: (events: Event[]) => Promise<unknown>;
+  private readonly closeExit: () => Promise<unknown>;
+  private series = 0;
+  private readonly house: House;
+  private readonly door: Door;
+  private readonly seconds: number;
+  private readonly say: (line: string) => void;
+  private readonly usage: Usage;
+
+  private constructor(house: House, brokers: string | null, door: Door, seconds: number, say: (line: string) => void) {
+    this.house = house;
+    this.door = door;
+    this.seconds = seconds;
+    this.say = say;
+    this.usage = new Usage(house.processes, house.postmaster);
+    this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
+    this.ledger = createClient(LedgerService, this.callers[0]!);
+    this.notifier = createClient(NotifierService, this.callers[1]!);
+    const exit = brokers === null ? null : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
+    this.publish = exit ? (events) => exit.publish(events) : (events) => this.notifier.ingest({ events });
+    this.closeExit = async () => exit?.close();
+  }
+
+  static async open(house: House, brokers: string | null, seconds: number, say: (line: string) => void): Promise<Webhooks> {
+    const bench = new Webhooks(house, brokers, await Door.open(), seconds, say);
+    // Compiles the hot paths.
+    const tenants = await bench.tenants(4, '/hook');
+    await bench.arrive(await bench.post(tenants, 200, 4));
+    return bench;
+  }
+
+  async close(): Promise<void> {
+    this.usage.end();
+    await this.closeExit();
+    for (const caller of this.callers) caller.close();
+    await this.door.close();
+  }
+
+  table(): string {
+    if (this.door.refused > 0) throw new Error(`${this.door.refused} deliveries had a wrong signature`);
+    const mark = ({ reached }: Line) => (reached === undefined ? '' : reached ? '✓' : '✗');
+    return ['| | | |', '|---|---|---|', ...this.lines.map((line) => `| ${mark(line)} | ${line.what} | ${line.figure} |`)].join('\n');
+  }
+
+  /** 20 postings/s of one tenant. */
+  async toTheDoor(): Promise<void> {
+    const postings = await this.post(await this.tenants(1, '/hook'), 20, Math.max(10, this.seconds));
+    const { p50, p99 } = await this.arrive(postings);
+    this.add('20 postings/s: the posting itself, p50 / p99', `${ms(postings.p50)} / ${ms(postings.p99)} ms`);
+    this.add('20 postings/s: from its answer to the receiver, p50 / p99', `${ms(p50)} / ${ms(p99)} ms`);
+    this.add('its p50 of the posting’s own ≤ 10 ×', `${ms(p50 / postings.p50)} ×`, p50 <= 10 * postings.p50);
+  }
+
+  /** 500 postings/s of ten tenants, without and with webhooks, in turns. */
+  async steady(rounds: number): Promise<void> {
+    const rate = 500;
+    const [without, subscribed] = [await this.tenants(10, null), await this.tenants(10, '/hook')];
+    const taken: Record<'alone' | 'both' | 'ratio' | 'p50' | 'largest', number[]> = {
+      alone: [],
+      both: [],
+      ratio: [],
+      p50: [],
+      largest: [],
+    };
+    for (let round = 0; round < rounds; round++) {
+      // There and back: the machine may get slower meanwhile.
+      const before = round % 2 === 1 ? await this.measured(subscribed, rate) : undefined;
+      const alone = await this.post(without, rate, this.seconds);
+      const { both, p50, largest } = before ?? (await this.measured(subscribed, rate));
+      taken.alone.push(alone.p99);
+      taken.both.push(both.p99);
+      taken.ratio.push(both.p99 / alone.p99);
+      taken.p50.push(p50);
+      taken.largest.push(largest);
+    }
+    const [ratio, lag] = [median(taken.ratio), median(taken.largest)];
+    this.add('500 postings/s: p99 without / with webhooks', `${ms(median(taken.alone))} / ${ms(median(taken.both))} ms`);
+    this.add('with of without ≤ 1.5 ×', `${ms(ratio)} ×`, ratio <= 1.5);
+    this.add('500 postings/s: from the answer to the receiver, p50 / the longest', `${ms(median(taken.p50))} / ${ms(lag)} ms`);
+    this.add('the longest < 1 s', `${ms(lag)} ms`, lag < 1000);
+  }
+
+  /** As many deliveries as go, against as many as undici sends to the same receiver with as many requests at a time. */
+  async sustained(count: number): Promise<void> {
+    const name = count === 1 ? '1 tenant' : `${count} tenants`;
+    const bare = await this.bare(count === 1 ? 32 : 256);
+    const feeding = await this.feed(count);
+    await pause(2000);
+    const [before, cpu, started] = [this.door.verified, this.usage.cpu(), now()];
+    await pause(this.seconds * 1000);
+    const delivered = this.door.verified - before;
+    const rate = (1000 * delivered) / (now() - started);
+    const used = between(cpu, this.usage.cpu());
+    await feeding.end();
+    this.add(`Sustained, ${name}: deliveries/s / bare undici`, `${Math.round(rate)} / ${Math.round(bare)}`);
+    this.add(`${name}, of the bare loop ≥ 20 %`, `${((100 * rate) / bare).toFixed(1)} %`, rate >= 0.2 * bare);
+    const each = (process: string) => `${process} ${((used[process] ?? 0) / delivered).toFixed(0)} µs`;
+    this.add(`${name}: CPU per delivery`, `${each('notifier')}, ${each('postgres')}`);
+  }
+
+  /** Statements that PostgreSQL itself counts in its log, begin and commit among them. */
+  async statements(): Promise<void> {
+    const set = (change: string) => this.house.query('postgres', change);
+    // One statement each: alter system runs in no transaction.
+    for (const [setting, value] of [
+      ['log_statement', 'all'],
+      ['log_line_prefix', '%d '],
+      ['log_parameter_max_length', '0'],
+    ]) {
+      await set(`alter system set ${setting} = '${value}'`);
+    }
+    await set('select pg_reload_conf()');
+    await pause(500);
+    const log = join(this.house.directory, 'logs', 'postgres.log');
+    const [from, before] = [statSync(log).size, this.door.verified];
+    const feeding = await this.feed(1);
+    await pause(2000);
+    await feeding.end();
+    const text = readFileSync(log).subarray(from).toString();
+    await set('alter system reset all');
+    await set('select pg_reload_conf()');
+    const counted = text.match(/^notifier LOG: {2}(execute|statement)/gm)?.length ?? 0;
+    this.add('1 tenant: SQL statements per delivery', (counted / (this.door.verified - before)).toFixed(3));
+  }
+
+  /** 200 postings/s of 20 tenants, without and with one more whose receiver never answers. */
+  async oneHangs(): Promise<void> {
+    const [others, hanging] = [await this.tenants(20, '/hook'), await this.tenants(1, '/hang')];
+    const alone = await this.arrive(await this.post(others, 200, this.seconds));
+    // The first seconds bring it to its bound.
+    const more = this.post(hanging, 50, this.seconds + 2);
+    await pause(2000);
+    const beside = await this.arrive(await this.post(others, 200, this.seconds));
+    await more;
+    this.add('200 postings/s of 20 tenants: to the receiver, p99 / while another’s hangs', `${ms(alone.p99)} / ${ms(beside.p99)} ms`);
+    this.add('while another’s hangs ≤ 1.5 ×', `${ms(beside.p99 / alone.p99)} ×`, beside.p99 <= 1.5 * alone.p99);
+  }
+
+  /** The list of a tenant with a million deliveries. */
+  async list(): Promise<void> {
+    const [tenantId = ''] = await this.tenants(1, '/hook');
+    const tenant = toUuid('tenant', tenantId)!;
+    this.say(`  making ${listed.toLocaleString('en')} deliveries`);
+    await this.house.query(
+      'notifier',
+      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, delivered_at, created_at, run_at)
+       select '${tenant}', uuidv7(), uuidv7(), 'transaction.posted', false, 'delivered', 1, false, now(), now() - n * interval '1 second', now()
+       from generate_series(1, ${listed}) as n`,
+    );
+    await this.house.query('notifier', 'vacuum (analyze) deliveries');
+    const filter = { tenantId, eventType: 'transaction.posted', status: 'delivered', limit: 20 };
+    const timed = async (more: object) => {
+      const taken: number[] = [];
+      for (let turn = 0; turn < 7; turn++) {
+        const begun = performance.now();
+        await this.notifier.listDeliveries({ ...filter, ...more });
+        taken.push(performance.now() - begun);
+      }
+      return median(taken);
+    };
+    const few = await timed({ startMs: BigInt(Date.now() - 60_000) });
+    const all = await timed({});
+    this.add('A page of 20 and its total of a minute’s deliveries, of a million ≤ 50 ms', `${ms(few)} ms`, few <= 50);
+    this.add('A page of 20 and its total of all of the million ≤ 500 ms', `${ms(all)} ms`, all <= 500);
+    // As the service has it: by its role, under row-level security, with the plan that any values get.
+    const pool = openPool(this.house.known.databases.notifier.serviceUrl, {
+      name: 'plan',
+      max: 1,
+      logger: pino({ level: 'silent' }),
+      settings: pinnedPlans,
+    });
+    const plan = await inTransaction(pool, [tenant], async (client) => {
+      await client.query(`prepare total (uuid, text[], text[], timestamptz, timestamptz) as ${totalStatement.text}`);
+      const values = `'${tenant}', '{delivered}', '{transaction.posted}', '-infinity', 'infinity'`;
+      return (await client.query<{ 'QUERY PLAN': string }>(`explain analyze execute total (${values})`)).rows;
+    }).finally(() => pool.end());
+    this.say(plan.map((row) => `    ${row['QUERY PLAN']}`).join('\n'));
+  }
+
+  /** New tenants with accounts; `path`: where their postings are delivered. */
+  private async tenants(count: number, path: string | null): Promise<string[]> {
+    const made = Array.from({ length: count }, () => newId('tenant'));
+    await Promise.all(
+      made.map(async (tenantId) => {
+        if (path !== null) await this.subscribe(tenantId, path);
+        for (let customer = 0; customer <= accounts; customer++) {
+          const code = wallet(customer);
+          await this.ledger.createAccount({ tenantId, accountCode: code, name: code, type: 'asset', allowNegative: true });
+        }
+      }),
+    );
+    return made;
+  }
+
+  private subscribe(tenantId: string, path: string): Promise<unknown> {
+    return this.notifier.configureWebhook({ tenantId, url: this.door.url + path, secret, events: ['transaction.posted'] });
+  }
+
+  /** Posts at a steady rate, whatever the answers do. */
+  private async post(tenants: string[], rate: number, seconds: number): Promise<Postings> {
+    const series = `h${String(++this.series).padStart(5, '0')}`;
+    const answered = new Map<string, number>();
+    const latencies: number[] = [];
+    const one = async (number: number) => {
+      const begun = now();
+      const posting = postingOf(tenants[number % tenants.length]!, series, number, accounts);
+      const { transaction } = await this.ledger.postTransaction({ posting });
+      const ended = now();
+      answered.set(transaction!.transactionId, ended);
+      latencies.push(ended - begun);
+    };
+    const calls: Promise<void>[] = [];
+    const [started, count] = [now(), rate * seconds];
+    while (calls.length < count) {
+      while (calls.length < count && started + (calls.length * 1000) / rate <= now()) calls.push(one(calls.length));
+      await pause(1);
+    }
+    await Promise.all(calls);
+    return { answered, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
+  }
+
+  private async measured(tenants: string[], rate: number): Promise<{ both: Postings; p50: number; largest: number }> {
+    const both = await this.post(tenants, rate, this.seconds);
+    return { both, ...(await this.arrive(both)) };
+  }
+
+  /** Waits until every posting has been delivered. Milliseconds from the answers; a delivery may be faster than the answer. */
+  private async arrive({ answered }: Postings): Promise<{ p50: number; p99: number; largest: number }> {
+    const missing = () => [...answered.keys()].filter((id) => !this.door.times.has(id)).length;
+    await until(
+      () => missing() === 0,
+      () => `${missing()} of ${answered.size} deliveries are missing`,
+    );
+    const delays = [...answered].map(([id, at]) => Math.max(0, this.door.times.get(id)! - at));
+    return { p50: percentile(delays, 50), p99: percentile(delays, 99), largest: percentile(delays, 100) };
+  }
+
+  /** Keeps some thousand events of so many tenants before the notifier; `end` waits until all are delivered. */
+  private async feed(count: number): Promise<{ end: () => Promise<void> }> {
+    const tenants = Array.from({ length: count }, newTenant);
+    await Promise.all(tenants.map(({ tenantId }) => this.subscribe(tenantId, '/hook')));
+    const ending = new AbortController();
+    const before = this.door.verified;
+    let fed = 0;
+    const loop = async () => {
+      while (!ending.signal.aborted) {
+        if (fed - (this.door.verified - before) > 4000) await pause(5);
+        else {
+          await this.publish(Array.from({ length: 400 }, (_, place) => tenants[(fed + place) % count]!.posting()));
+          fed += 400;
+        }
+      }
+    };
+    const looping = loop();
+    // Told by end.
+    looping.catch(() => undefined);
+    const end = async () => {
+      ending.abort();
+      await looping;
+      await until(
+        () => this.door.verified - before >= fed,
+        () => `${this.door.verified - before} of ${fed} were delivered`,
+      );
+    };
+    return { end };
+  }
+
+  /** Requests a second that undici makes with the same headers and bodies, so many at a time. */
+  private async bare(concurrency: number): Promise<number> {
+    const agent = new Agent();
+    const event = postingEvent(newId('tenant'), 1n);
+    const body = eventBody(event);
+    const signed = { id: event.id, timestamp: Math.floor(Date.now() / 1000), body };
+    const headers = deliveryHeaders([secret], signed, { id: newId('wh_delivery'), eventType: event.type, attempt: 1 });
+    const before = this.door.verified;
+    let sent = 0;
+    const perSecond = async (milliseconds: number) => {
+      const [started, already] = [now(), sent];
+      const loop = async () => {
+        while (now() < started + milliseconds) {
+          const answer = await request(`${this.door.url}/hook`, { dispatcher: agent, method: 'POST', headers, body });
+          await answer.body.dump();
+          sent++;
+        }
+      };
+      await Promise.all(Array.from({ length: concurrency }, loop));
+      return (1000 * (sent - already)) / (now() - started);
+    };
+    // Compiles it and opens the connections.
+    await perSecond(1000);
+    const rate = await perSecond(this.seconds * 1000);
+    await agent.close();
+    // What the thread has not told yet would count for the next window.
+    await until(
+      () => this.door.verified - before >= sent,
+      () => 'the bare loop has lost requests',
+    );
+    return rate;
+  }
+
+  private add(what: string, figure: string, reached?: boolean): void {
+    this.lines.push({ what, figure, ...(reached !== undefined && { reached }) });
+    this.say(`  ${what}: ${figure}${reached === false ? ' NOT REACHED' : ''}`);
+  }
+}
+
+const ms = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+
+async function until(found: () => boolean, problem: () => string): Promise<void> {
+  for (const end = now() + 60_000; !found(); await pause(10)) if (now() > end) throw new Error(problem());
+}
