@@ -146,16 +146,16 @@ export class Batcher {
         return;
       } catch (error) {
         const refusal = refusalOf(error);
-        const code = (error as ConnectError).code;
-        const open = code === Code.Unavailable || code === Code.DeadlineExceeded || code === Code.Canceled || code === Code.Aborted;
-        if (!open) {
-          this.options.logger.error({ err: error, items: batch.length }, 'a call of postings failed');
-          const known = refusal?.reason === 'overloaded' ? failure('overloaded', refusal.message) : failure('internal', 'internal error');
-          for (const each of batch) each.reject(known);
+        // What the ledger itself said is an answer, `unavailable` excepted. Everything else (a lost connection, a reset stream, a deadline)
+        // leaves open whether it has posted.
+        if (refusal && refusal.reason !== 'unavailable') {
+          this.options.logger.error({ err: error, items: batch.length }, 'a call of postings was refused');
+          const reason = refusal.reason === 'overloaded' ? 'overloaded' : 'internal';
+          for (const each of batch) each.reject(failure(reason, reason === 'overloaded' ? refusal.message : 'internal error'));
           return;
         }
         this.retries.inc();
-        this.options.logger.warn({ code: Code[code], items: batch.length, attempt }, 'outcome of a call unknown, sending it again');
+        this.options.logger.warn({ err: error, items: batch.length, attempt }, 'outcome of a call unknown, sending it again');
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         for (const each of batch.filter(({ expires }) => expires <= then)) {
           each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));

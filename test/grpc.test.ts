@@ -24,7 +24,10 @@ let tenants: Tenant[];
 beforeAll(async () => {
   house = await startHouse();
   const address = house.addresses.ledger[0] as string;
-  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure());
+  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': 32 << 20,
+    'grpc.max_send_message_length': 32 << 20,
+  });
   health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
   authorized = new Metadata();
   authorized.set('authorization', `Bearer ${house.internalToken}`);
@@ -148,6 +151,24 @@ test('a batch of a thousand posts, and one more item is refused as a whole', asy
     reason: 'validation_failed',
     fields: ['postings'],
   });
+});
+
+test('the largest batch, a thousand postings of two hundred entries, is posted by an idle ledger', async () => {
+  const entries = Array.from({ length: 200 }, (_, place) => ({
+    account_code: place % 2 === 0 ? 'SETTLEMENT-NGN' : 'CUSTOMER-WALLETS-NGN',
+    amount: '1.00',
+    side: place % 2 === 0 ? 'debit' : 'credit',
+    currency: 'NGN',
+  }));
+  const postings = Array.from({ length: 1000 }, () => deposit({ entries }));
+  const { results } = await call('PostTransactions', { postings });
+  expect((results as Message[]).filter((result) => result['outcome'] !== 'transaction')).toEqual([]);
+});
+
+test('an item that can not be read costs its neighbours nothing', async () => {
+  const deep = `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`;
+  const { results } = await call('PostTransactions', { postings: [deposit(), deposit({ metadata: deep }), deposit()] });
+  expect((results as Message[]).map((result) => result['outcome'])).toEqual(['transaction', 'refusal', 'transaction']);
 });
 
 test.each<[string, Message, number, string, string[]]>([

@@ -52,6 +52,16 @@ export function cut<Row>(rows: Row[], limit: number, list: List, place: (row: Ro
   return { page, nextCursor: rows.length > limit && last !== undefined ? cursorAt(list, place(last)) : '' };
 }
 
+// What one answer may weigh: a hundred of the largest transactions are 5 MB, and a few readers of those would hold up everybody else.
+const mostPageBytes = 1024 * 1024;
+
+/** How many of the rows, one at least and `limit` at most, fit into one answer by the size of their payloads. */
+export function fitting(rows: { payload: Uint8Array }[], limit: number): number {
+  let bytes = 0;
+  const beyond = rows.findIndex((row) => (bytes += row.payload.length) > mostPageBytes);
+  return Math.min(limit, beyond < 0 ? limit : Math.max(beyond, 1));
+}
+
 const checkLength = 6;
 
 // Not a secret: it tells a cut or mistyped cursor from a whole one.

@@ -31,6 +31,7 @@ export interface Bounds {
 }
 
 interface TenantQueue {
+  tenant: string;
   items: Item[];
   bytes: number;
   /** Who holds some of its items (a lane's number, or `alone`), and how many batches of it: a tenant is in one place at a time. */
@@ -48,8 +49,8 @@ export function overloaded(): Refusal {
   return new Refusal('overloaded', 'too many postings are waiting');
 }
 
-function newQueue(): TenantQueue {
-  return { items: [], bytes: 0, holder: alone, batches: 0, contended: false };
+function newQueue(tenant: string): TenantQueue {
+  return { tenant, items: [], bytes: 0, holder: alone, batches: 0, contended: false };
 }
 
 /** Queues by tenant. */
@@ -74,7 +75,7 @@ export class Queues {
    */
   add(item: Item): void {
     const { tenant } = item.order;
-    const queue = this.tenants.get(tenant) ?? newQueue();
+    const queue = this.tenants.get(tenant) ?? newQueue(tenant);
     if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
       item.settle({ refusal: overloaded() });
       return;
@@ -134,7 +135,7 @@ export class Queues {
   /** Puts items back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.tenants.get(item.order.tenant) ?? newQueue();
+      const queue = this.tenants.get(item.order.tenant) ?? newQueue(item.order.tenant);
       this.tenants.set(item.order.tenant, queue);
       queue.items.unshift(item);
       this.count(queue, item, 1);
@@ -192,7 +193,11 @@ export class Queues {
       turn = next;
     }
     for (const { queue, taken } of places) {
-      if (taken === 0) continue;
+      if (taken === 0) {
+        // All that waited had expired.
+        if (queue.items.length === 0 && queue.batches === 0) this.tenants.delete(queue.tenant);
+        continue;
+      }
       queue.holder = holder;
       queue.batches++;
       for (const item of queue.items.splice(0, taken)) this.count(queue, item, -1);

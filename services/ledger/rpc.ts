@@ -83,8 +83,8 @@ async function resultOf(writer: Writer, posting: Posting, signal: AbortSignal): 
   try {
     outcome = await writer.post(orderOf(posting), signal);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    outcome = { refusal: error };
+    // Whatever is wrong with one item is told of that item alone.
+    outcome = { refusal: error instanceof Refusal ? error : new Refusal('internal', 'internal error') };
   }
   if ('result' in outcome) return outcome.result;
   const { reason, message, blame } = outcome.refusal;

@@ -125,7 +125,7 @@ export function orderOf(posting: Posting): Order {
     reverses: null,
     timeoutMs: posting.timeoutMs > 0 ? posting.timeoutMs : 10_000,
     retry: posting.retry,
-    bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 300,
+    bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
   };
   return { ...order, fingerprint: fingerprint(order, metadata.canonical) };
 }
@@ -149,7 +149,7 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
     timeoutMs: 10_000,
     retry: false,
     // The mirrored lines are not known yet: as large as a posting of 200 entries may be.
-    bytes: 60_000,
+    bytes: 25_000,
   };
   return { ...order, fingerprint: fingerprint(order, '{}') };
 }
