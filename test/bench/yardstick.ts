@@ -107,7 +107,7 @@ async function openBooks(client: pg.Client): Promise<Books> {
   const accounts = Array.from({ length: accountsPerTenant }, () => v7());
   const hex = (bytes: Uint8Array) => `"\\\\x${Buffer.from(bytes).toString('hex')}"`;
   const many = (make: () => string) => Array.from({ length: 500 }, make);
-  await client.query(`insert into heads values ($1, 0, $2, now())`, [tenant, Buffer.alloc(32)]);
+  await client.query(`insert into heads values ($1, 0, $2, now(), null, 0)`, [tenant, Buffer.alloc(32)]);
   await client.query(
     `insert into accounts select $1, id, 'WALLET-' || lpad(n::text, 4, '0'), 'Wallet', 'liability', 'credit', $3, null, false, null, false,
        'active', false, '{}', 1, now(), now() from unnest($2::uuid[]) with ordinality as new (id, n)`,
