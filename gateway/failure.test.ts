@@ -200,7 +200,7 @@ describe('while the ledger stands still', () => {
 
   test('a client that leaves before its posting was begun has not posted', async () => {
     await house.kill('ledger', 'SIGSTOP');
-    // Two calls of a bucket of tenants are on their way at once; what comes then waits.
+    // Two calls are on their way at once; what comes then waits.
     const first = post('leave-1');
     await until(
       () => figure('gateway_postings_in_flight'),

@@ -37,7 +37,11 @@ export function placeOf(list: List, cursor: string, numbers: number): bigint[] |
   const bytes = Buffer.from(cursor, 'base64url');
   const text = bytes.subarray(checkLength).toString('latin1');
   const whole =
-    cursor.length < 100 && /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) && bytes.subarray(0, checkLength).equals(check(list, text));
+    cursor.length < 100 &&
+    // The decoder passes over what is no base64url.
+    bytes.toString('base64url') === cursor &&
+    /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) &&
+    bytes.subarray(0, checkLength).equals(check(list, text));
   const place = whole ? text.split(' ').map(BigInt) : [];
   if (place.length !== numbers || place.some((number) => number > largest[list])) {
     throw new Refusal('validation_failed', 'cursor is not one of this list', { field: 'cursor', tag: 'id', value: cursor.slice(0, 255) });

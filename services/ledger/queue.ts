@@ -10,13 +10,15 @@ export interface Item {
   expires: number;
   /** An earlier attempt may have been committed. */
   uncertain: boolean;
+  /** The caller wants it back, not posted, where another process holds the tenant's head. */
+  handBack: boolean;
   /** Set when the caller is gone: what is not yet picked up is not started. */
   signal: AbortSignal | undefined;
   settle: (result: Outcome) => void;
 }
 
-/** How an item ended. */
-export type Outcome = { result: PostingResult } | { refusal: Refusal };
+/** How an item ended. `held`: it was handed back, not posted. */
+export type Outcome = { result: PostingResult } | { refusal: Refusal } | { held: true };
 
 /** Bounds of the queue and of one batch. */
 export interface Bounds {
@@ -76,6 +78,10 @@ export class Queues {
   add(item: Item): void {
     const { tenant } = item.order;
     const queue = this.tenants.get(tenant) ?? newQueue(tenant);
+    if (queue.contended && item.handBack) {
+      item.settle({ held: true });
+      return;
+    }
     if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
       item.settle({ refusal: overloaded() });
       return;
