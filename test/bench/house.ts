@@ -148,6 +148,22 @@ export class House {
     });
   }
 
+  /** What the processes warned of, each kind of warning once with how often. */
+  warnings(): string[] {
+    const counts = new Map<string, number>();
+    for (const [name, child] of this.running) {
+      if (name === 'postgres') continue;
+      for (const line of child.output().split('\n')) {
+        const level = /^\{"level":(\d+)/.exec(line)?.[1];
+        if (Number(level) < 40 || level === undefined) continue;
+        const { msg, code, err } = JSON.parse(line) as { msg: string; code?: string; err?: { message: string } };
+        const warning = `${name}: ${[msg, code, err?.message].filter(Boolean).join(', ')}`;
+        counts.set(warning, (counts.get(warning) ?? 0) + 1);
+      }
+    }
+    return [...counts].map(([warning, count]) => `${warning}, ${count} times`);
+  }
+
   /** Ends every process and removes the directory; profiles are written by then. */
   end(): Promise<void> {
     this.ending ??= this.children.end().then(() => rmSync(this.directory, { recursive: true, force: true }));
