@@ -17,7 +17,7 @@ export function pathId(prefix: 'txn' | 'key', field: 'transaction_id' | 'key_id'
   throw invalid([{ field, tag: 'id', value: shown(id), message: sentence(field, 'id', {}) }]);
 }
 
-/** The first millisecond of a day in UTC, from `YYYY-MM-DD`. */
+/** The first millisecond of a day in UTC, from `YYYY-MM-DD`; before 1970, when there was no ledger, that of 1970. */
 export function dayStart(date: string): bigint {
-  return BigInt(Date.parse(`${date}T00:00:00Z`));
+  return BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
 }

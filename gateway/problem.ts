@@ -139,11 +139,14 @@ function isCode(reason: string): reason is ProblemCode {
   return Object.hasOwn(table, reason);
 }
 
-/** The value of a refusal, which is text, as a number where a number was sent. */
+/** The value of a refusal as it was sent: a service got it in its own form, and tells it as text. Where it tells none it is a secret. */
 function asSent(field: string, value: string, body: unknown): unknown {
-  const sent = (body as Record<string, unknown> | null | undefined)?.[field];
-  return typeof sent === 'number' && String(sent) === value ? sent : value;
+  if (value === '') return value;
+  const sent = field.split(/[.[\]]+/).reduce<unknown>((here, step) => (step === '' ? here : (here as Sent)?.[step]), body);
+  return typeof sent === 'string' || typeof sent === 'number' || typeof sent === 'boolean' ? sent : value;
 }
+
+type Sent = Record<string, unknown> | null | undefined;
 
 /**
  * What a service's error means to the caller who sent that body; null where it is a fault of the house, about which callers learn nothing.
