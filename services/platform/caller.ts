@@ -53,7 +53,7 @@ export function openCaller(options: CallerOptions): Caller {
         'grpc.max_receive_message_length': options.maxMessageBytes,
         'grpc.max_send_message_length': options.maxMessageBytes,
         'grpc.initial_reconnect_backoff_ms': 100,
-        'grpc.max_reconnect_backoff_ms': 2_000,
+        'grpc.max_reconnect_backoff_ms': 500,
         'grpc.dns_min_time_between_resolutions_ms': 2_000,
         'grpc-node.flow_control_window': 4 * 1024 * 1024,
         // Two channels to one address would share a connection, and with it its flow-control window.
