@@ -1,13 +1,14 @@
 // The whole house of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
-import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Children, type Child, type ChildOptions } from '../../deploy/local/children.ts';
+import { Children, endRecorded, type Child, type ChildOptions } from '../../deploy/local/children.ts';
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
+import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
 import { newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
 
 /** Which processes are profiled, and where the profiles go. */
@@ -30,6 +31,7 @@ export interface HouseOptions {
 const notPassedOn = /^(HOST|PORT|OPS_PORT|DATA_DIR|INTERNAL_TOKEN|JWT_PRIVATE_KEY|.*_ADDR|.*DATABASE_URL|KAFKA_.*)(_FILE)?$/;
 
 const tmpfs = 0x01021994;
+const directoryPrefix = 'ledger-bench-';
 
 /** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind. */
 export class House {
@@ -48,7 +50,8 @@ export class House {
 
   constructor(options: HouseOptions) {
     this.options = options;
-    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), 'ledger-bench-'));
+    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), directoryPrefix));
+    writeFileSync(join(this.directory, 'bench.json'), JSON.stringify(identify('bench', process.pid)));
     this.inMemory = statfsSync(this.directory).type === tmpfs;
     this.children = new Children(join(this.directory, 'logs'), join(this.directory, 'processes.json'));
     process.once('exit', () => this.children.kill());
@@ -57,6 +60,7 @@ export class House {
   /** Starts PostgreSQL and makes the databases. */
   async openServer(): Promise<void> {
     const { say } = this.options;
+    await endDead(dirname(this.directory));
     const server = await startPostgres({
       directory: join(this.directory, 'postgres'),
       port: await freePort(),
@@ -186,5 +190,19 @@ export class House {
     const { code, signal } = await child.ended;
     if (code !== 0) throw new Error(`${options.name} failed (${signal ?? `status ${String(code)}`}): ${child.lastWords()}`);
     return child.output();
+  }
+}
+
+/** Benchmarks that were killed leave their directories, and where nothing ends orphans their processes too. */
+async function endDead(parent: string): Promise<void> {
+  for (const name of readdirSync(parent).filter((each) => each.startsWith(directoryPrefix))) {
+    const directory = join(parent, name);
+    try {
+      if (isRunning(JSON.parse(readFileSync(join(directory, 'bench.json'), 'utf8')) as Identity)) continue;
+      await endRecorded(join(directory, 'processes.json'));
+      rmSync(directory, { recursive: true, force: true });
+    } catch {
+      // Another user's, or one that is being made this moment.
+    }
   }
 }
