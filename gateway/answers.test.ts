@@ -302,7 +302,7 @@ describe('transactions', () => {
     const long = await post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': 'x'.repeat(256) });
     expect(long.body.details).toMatchObject({ field: 'idempotency_key', tag: 'max' });
     const empty = await post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': '""' });
-    expect(empty.body.details).toMatchObject({ field: 'idempotency_key', tag: 'min' });
+    expect(empty.body.details).toMatchObject({ field: 'idempotency_key', tag: 'required' });
     const both = await post('transactions', { idempotency_key: 'a', amount: 5 }, { 'idempotency-key': 'b' });
     expect(both.body.errors.map(({ field, tag }: any) => `${field} ${tag}`).slice(0, 3)).toEqual([
       'idempotency_key same',

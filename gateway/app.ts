@@ -8,10 +8,11 @@ import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstanc
 import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { admit, nobody, type Authorities } from './auth.ts';
+import { bodyLimit, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
 import { answerBrokenHttp } from './http.ts';
-import { readJson, type Parse } from './json.ts';
-import { Load, bodyLimit } from './load.ts';
+import { readJson } from './json.ts';
+import { Load } from './load.ts';
 import { RequestMetrics, type RouteCount } from './metrics.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
@@ -52,7 +53,6 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const unknownRoute = metrics.route('*', 'unknown');
   const app: App = Fastify({
     logger: false,
-    bodyLimit,
     genReqId: requestIdOf,
     requestIdHeader: false,
     return503OnClosing: false,
@@ -71,6 +71,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
   app.server.maxConnections = options.maxConnections;
+  app.server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    keepWaiting(request, response);
+    app.server.emit('request', request, response);
+  });
   // An Expect that is not understood is ignored, rather than answered with a bare 417.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => app.server.emit('request', request, response));
 
@@ -115,7 +119,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   }
 
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404) done(new Problem('route_not_found'));
+    if (request.is404 || hasEmptyPart(request.params)) done(new Problem('route_not_found'));
     else done();
   });
 
@@ -147,24 +151,14 @@ export async function buildApp(options: AppOptions): Promise<App> {
     if (httpPart === 'body') return bodyValidator(schema);
     return httpPart === 'querystring' ? queryValidator(schema) : () => true;
   });
-  const readBody = app.getDefaultJsonParser('error', 'error') as unknown as (
-    request: null,
-    text: string,
-    done: (error: Error | null, body?: unknown) => void,
-  ) => void;
-  const parse: Parse = (text) => {
-    let read: unknown;
-    readBody(null, text, (error, body) => {
-      if (error) throw error;
-      read = body;
-    });
-    return read;
-  };
   app.removeAllContentTypeParsers();
   // By name too, because only named types are found without parsing the header again.
   for (const type of ['application/json', '*']) {
-    app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, bytes: Buffer, done) => {
-      done(null, readJson(bytes, request.headers, parse));
+    app.addContentTypeParser(type, (request, _payload, done) => {
+      readBytes(request, load, (error, bytes) => {
+        if (error) done(error);
+        else done(null, readJson(bytes, request.headers));
+      });
     });
   }
 
@@ -203,6 +197,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
   return app;
 }
 
+// The router takes `/accounts/code//` for the route of an account whose code is empty.
+function hasEmptyPart(params: unknown): boolean {
+  for (const [name, part] of Object.entries(params as Record<string, string>)) if (part === '' && name !== '*') return true;
+  return false;
+}
+
 function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID();
@@ -220,9 +220,7 @@ export function within(request: FastifyRequest, timeoutMs: number): { timeoutMs:
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed_request',
   FST_ERR_BAD_URL: 'route_not_found',
   FST_ERR_MAX_PARAM_LENGTH: 'route_not_found',
   // The client left in the middle of its body; nobody reads this answer.

@@ -1,5 +1,6 @@
-// Joins postings that wait while calls are in flight into PostTransactions calls: a queue per bucket of tenants, so that a slow tenant delays
-// only its bucket. A call whose outcome is unknown is sent again with the same transaction ids, so that it posts once.
+// Joins postings that wait while calls are in flight into PostTransactions calls, fairly over tenants. A tenant whose books another process
+// holds is handed back and goes in calls of its own until it flows again, so that nobody waits with it. A call whose outcome is unknown is
+// sent again with the same transaction ids, so that it posts once.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, type Client, type ConnectError } from '@connectrpc/connect';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
@@ -41,14 +42,18 @@ interface Waiting {
   reject: (error: ConnectError) => void;
 }
 
-interface Bucket {
-  waiting: Waiting[];
+/** Postings that travel together: of all tenants, or of one whose books were held. */
+interface Stream {
+  /** The tenant of a stream of one. */
+  alone: string | undefined;
+  /** By tenant, in turn. */
+  waiting: Map<string, Waiting[]>;
   calls: number;
+  woken: boolean;
 }
 
-const buckets = 16;
 // Two: while one batch commits the next is on its way, and both fill better than with more.
-const callsPerBucket = 2;
+const callsPerStream = 2;
 const itemsPerCall = 250;
 const bytesPerCall = 1024 * 1024;
 // A stalled replica is left for another one after this.
@@ -57,7 +62,9 @@ const attemptMs = 3_000;
 /** Sends postings to the ledger in groups. */
 export class Batcher {
   private readonly options: BatcherOptions;
-  private readonly buckets: Bucket[] = Array.from({ length: buckets }, () => ({ waiting: [], calls: 0 }));
+  private readonly shared = newStream();
+  /** Tenants that were handed back. */
+  private readonly alone = new Map<string, Stream>();
   private readonly perTenant = new Map<string, number>();
   private postings = 0;
   private readonly calls: Histogram;
@@ -102,10 +109,7 @@ export class Batcher {
     return new Promise<PostedTransaction>((resolve, reject) => {
       const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
       const expires = performance.now() + this.options.timeoutMs;
-      const bucket = this.buckets[bucketOf(tenant)] as Bucket;
-      bucket.waiting.push({ posting, bytes, expires, signal, resolve, reject });
-      // After this turn of the event loop: requests that arrived together travel together.
-      if (bucket.waiting.length === 1) setImmediate(() => this.send(bucket));
+      this.enqueue(this.alone.get(tenant) ?? this.shared, [{ posting, bytes, expires, signal, resolve, reject }]);
     }).finally(() => {
       this.postings--;
       const left = (this.perTenant.get(tenant) ?? 1) - 1;
@@ -119,19 +123,48 @@ export class Batcher {
     return this.postings;
   }
 
-  private send(bucket: Bucket): void {
-    while (bucket.calls < callsPerBucket && bucket.waiting.length > 0) {
-      const batch = take(bucket);
+  private enqueue(stream: Stream, postings: Waiting[]): void {
+    for (const each of postings) {
+      const { tenantId } = each.posting;
+      const queue = stream.waiting.get(tenantId);
+      if (queue) queue.push(each);
+      else stream.waiting.set(tenantId, [each]);
+    }
+    // After this turn of the event loop: requests that arrived together travel together.
+    if (stream.woken) return;
+    stream.woken = true;
+    setImmediate(() => {
+      stream.woken = false;
+      this.send(stream);
+    });
+  }
+
+  private send(stream: Stream): void {
+    const calls = stream.alone === undefined ? callsPerStream : 1;
+    while (stream.calls < calls && stream.waiting.size > 0) {
+      const batch = take(stream);
       if (batch.length === 0) continue;
-      bucket.calls++;
-      void this.call(batch).finally(() => {
-        bucket.calls--;
-        this.send(bucket);
+      stream.calls++;
+      void this.call(batch, stream.alone === undefined).finally(() => {
+        stream.calls--;
+        this.send(stream);
       });
+    }
+    if (stream.alone !== undefined && stream.calls === 0 && stream.waiting.size === 0) this.alone.delete(stream.alone);
+  }
+
+  // The tenant's books are another process's at the moment: what waits for them, waits by itself and in its order.
+  private setApart(heldBack: Waiting[]): void {
+    for (const [tenant, held] of Map.groupBy(heldBack, ({ posting }) => posting.tenantId)) {
+      const behind = this.shared.waiting.get(tenant) ?? [];
+      this.shared.waiting.delete(tenant);
+      const stream = this.alone.get(tenant) ?? newStream(tenant);
+      this.alone.set(tenant, stream);
+      this.enqueue(stream, [...held, ...behind]);
     }
   }
 
-  private async call(batch: Waiting[]): Promise<void> {
+  private async call(batch: Waiting[], handBackHeld: boolean): Promise<void> {
     this.calls.observe(batch.length);
     for (let attempt = 0; batch.length > 0; attempt++) {
       const now = performance.now();
@@ -139,23 +172,24 @@ export class Batcher {
       for (const each of batch) each.posting.timeoutMs = Math.max(1, Math.round(Math.min(each.expires - now, attemptMs)));
       try {
         const { results } = await this.options.ledger.postTransactions(
-          { postings: batch.map((each) => each.posting) },
+          { postings: batch.map((each) => each.posting), handBackHeld },
           { timeoutMs: Math.max(1, Math.min(longest, attemptMs)) },
         );
-        batch.forEach((each, place) => settle(each, results[place]));
+        const heldBack = batch.filter((each, place) => !settle(each, results[place]));
+        if (heldBack.length > 0) this.setApart(heldBack);
         return;
       } catch (error) {
         const refusal = refusalOf(error);
-        const code = (error as ConnectError).code;
-        const open = code === Code.Unavailable || code === Code.DeadlineExceeded || code === Code.Canceled || code === Code.Aborted;
-        if (!open) {
-          this.options.logger.error({ err: error, items: batch.length }, 'a call of postings failed');
-          const known = refusal?.reason === 'overloaded' ? failure('overloaded', refusal.message) : failure('internal', 'internal error');
-          for (const each of batch) each.reject(known);
+        // What the ledger itself said is an answer, `unavailable` excepted. Everything else (a lost connection, a reset stream, a deadline)
+        // leaves open whether it has posted.
+        if (refusal && refusal.reason !== 'unavailable') {
+          this.options.logger.error({ err: error, items: batch.length }, 'a call of postings was refused');
+          const reason = refusal.reason === 'overloaded' ? 'overloaded' : 'internal';
+          for (const each of batch) each.reject(failure(reason, reason === 'overloaded' ? refusal.message : 'internal error'));
           return;
         }
         this.retries.inc();
-        this.options.logger.warn({ code: Code[code], items: batch.length, attempt }, 'outcome of a call unknown, sending it again');
+        this.options.logger.warn({ err: error, items: batch.length, attempt }, 'outcome of a call unknown, sending it again');
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         for (const each of batch.filter(({ expires }) => expires <= then)) {
           each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));
@@ -168,30 +202,50 @@ export class Batcher {
   }
 }
 
-// What nobody waits for any more is dropped here, before it was ever sent.
-function take(bucket: Bucket): Waiting[] {
+function newStream(alone?: string): Stream {
+  return { alone, waiting: new Map(), calls: 0, woken: false };
+}
+
+// A posting of each tenant in turn. What nobody waits for any more is dropped here, before it was ever sent.
+function take(stream: Stream): Waiting[] {
   const batch: Waiting[] = [];
   const now = performance.now();
   let bytes = 0;
-  let taken = 0;
-  for (const each of bucket.waiting) {
-    if (batch.length >= itemsPerCall || (batch.length > 0 && bytes + each.bytes > bytesPerCall)) break;
-    taken++;
-    if (each.signal?.aborted === true || each.expires <= now) {
-      each.reject(failure('unavailable', 'the posting was not begun'));
-      continue;
+  const taken = new Map<string, number>();
+  for (let turn = [...stream.waiting]; turn.length > 0;) {
+    const next: typeof turn = [];
+    for (const entry of turn) {
+      const [tenant, queue] = entry;
+      const place = taken.get(tenant) ?? 0;
+      const each = queue[place];
+      if (!each || batch.length >= itemsPerCall || (batch.length > 0 && bytes + each.bytes > bytesPerCall)) continue;
+      taken.set(tenant, place + 1);
+      next.push(entry);
+      if (each.signal?.aborted === true || each.expires <= now) {
+        each.reject(failure('unavailable', 'the posting was not begun'));
+        continue;
+      }
+      batch.push(each);
+      bytes += each.bytes;
     }
-    batch.push(each);
-    bytes += each.bytes;
+    turn = next;
   }
-  bucket.waiting.splice(0, taken);
+  for (const [tenant, count] of taken) {
+    const queue = stream.waiting.get(tenant) ?? [];
+    // Behind those whose turn has not come.
+    stream.waiting.delete(tenant);
+    if (queue.length > count) stream.waiting.set(tenant, queue.slice(count));
+  }
   return batch;
 }
 
-function settle(waiting: Waiting, result: PostingResult | undefined): void {
+/** False where the posting was handed back. */
+function settle(waiting: Waiting, result: PostingResult | undefined): boolean {
   if (result?.outcome.case === 'transaction') waiting.resolve({ transaction: result.outcome.value, replayed: result.replayed });
   else if (result?.outcome.case === 'refusal') waiting.reject(refused(result.outcome.value));
+  else if (result) return false;
   else waiting.reject(failure('internal', 'internal error'));
+  return true;
 }
 
 const codes: Record<string, Code> = {
@@ -208,10 +262,4 @@ function refused({ reason, message, field, tag, value }: Refusal): ConnectError 
 
 function failure(reason: 'overloaded' | 'unavailable' | 'internal', message: string): ConnectError {
   return refuse(codes[reason] as Code, { reason, message, retryAfter: reason === 'internal' ? undefined : 1 });
-}
-
-// Any spread will do; the end of a TypeID is random.
-function bucketOf(tenant: string): number {
-  const end = tenant.length;
-  return (tenant.charCodeAt(end - 1) + 31 * tenant.charCodeAt(end - 2) + 7 * tenant.charCodeAt(end - 3)) % buckets;
 }

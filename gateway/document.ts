@@ -1,7 +1,6 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
 import swagger from '@fastify/swagger';
-import reference from '@scalar/fastify-api-reference';
-import type { FastifyContextConfig, FastifySchema } from 'fastify';
+import Fastify, { type FastifyContextConfig, type FastifyInstance, type FastifySchema } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 
@@ -56,7 +55,23 @@ export async function documentRoutes(app: App): Promise<void> {
     document ??= JSON.stringify(app.swagger());
     return reply.header('content-type', 'application/json; charset=utf-8').send(document);
   });
-  await app.register(reference, {
+  let page: Promise<FastifyInstance> | undefined;
+  for (const url of ['/docs', '/docs/*']) {
+    app.get(url, async (request, reply) => {
+      const answer = await (page ??= docsPage()).then((docs) => docs.inject({ method: 'GET', url: request.url }));
+      const type = answer.headers['content-type'];
+      if (type !== undefined) reply.header('content-type', type);
+      if (answer.headers.location !== undefined) reply.header('location', answer.headers.location);
+      return reply.code(answer.statusCode).send(answer.rawPayload);
+    });
+  }
+}
+
+// The page's program is 40 MiB once it is loaded: only a gateway that somebody asks for the page loads it.
+async function docsPage(): Promise<FastifyInstance> {
+  const { default: reference } = await import('@scalar/fastify-api-reference');
+  const docs = Fastify({ logger: false });
+  await docs.register(reference, {
     routePrefix: '/docs',
     // The reader's browser talks to this server only.
     configuration: {
@@ -70,6 +85,8 @@ export async function documentRoutes(app: App): Promise<void> {
       mcp: { disabled: true },
     },
   });
+  await docs.ready();
+  return docs;
 }
 
 const openapiDoc = {

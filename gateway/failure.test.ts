@@ -1,3 +1,4 @@
+import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
 import { checkedRest, readContract } from '../test/contract.ts';
@@ -138,6 +139,46 @@ describe('while identity is away', () => {
   });
 });
 
+describe('bodies that never come', () => {
+  /** Connections that begin a login with a large body and send so much of it. */
+  const stall = async (count: number, head: string, bytes: number) => {
+    const sockets: Socket[] = [];
+    for (let number = 0; number < count; number += 1) {
+      const socket = connect(Number(new URL(house.url).port), '127.0.0.1').resume();
+      socket.on('error', () => undefined);
+      sockets.push(socket);
+      const type = 'Host: x\r\nContent-Type: application/json\r\n';
+      await new Promise<void>((sent) => socket.write(`POST /v1/auth/login HTTP/1.1\r\n${type}${head}\r\n\r\n`, () => sent()));
+      if (bytes > 0) socket.write(Buffer.alloc(bytes, ' '));
+    }
+    return () => sockets.forEach((socket) => socket.destroy());
+  };
+
+  test.each([
+    ['were announced', 'Content-Length: 1048576', 0],
+    ['come in chunks of unknown number', 'Transfer-Encoding: chunked', 0],
+    ['come but for the last byte', 'Content-Length: 1048576', 1_048_575],
+  ])('and %s keep nobody from posting or logging in', async (name, head, bytes) => {
+    const before = await figure('http_requests_in_flight');
+    const end = await stall(20, head, bytes);
+    await until(
+      () => figure('http_requests_in_flight'),
+      (count) => count > before,
+    );
+    // Until all of it has come that will.
+    await pause(300);
+    expect([name, (await post(`stalled ${name}`)).status]).toEqual([name, 201]);
+    const large = JSON.stringify({ ...line, idempotency_key: `large ${name}`, padding: 'x'.repeat(1_000_000) });
+    expect([name, (await rest('POST', at('transactions'), { key, body: large })).status]).toEqual([name, 201]);
+    expect((await rest('POST', '/v1/auth/refresh', { body: { refresh_token: 'x' } })).status).toBe(401);
+    end();
+    await until(
+      () => figure('http_requests_in_flight'),
+      (count) => count <= before,
+    );
+  });
+});
+
 describe('while the ledger stands still', () => {
   test('what is beyond the bounds is refused at once, memory stays, and the rest is answered when it goes on', async () => {
     const other = await house.tenant();
@@ -200,7 +241,7 @@ describe('while the ledger stands still', () => {
 
   test('a client that leaves before its posting was begun has not posted', async () => {
     await house.kill('ledger', 'SIGSTOP');
-    // Two calls of a bucket of tenants are on their way at once; what comes then waits.
+    // Two calls are on their way at once; what comes then waits.
     const first = post('leave-1');
     await until(
       () => figure('gateway_postings_in_flight'),
@@ -283,6 +324,11 @@ describe('while the ledger is away', () => {
     await until(
       () => post('away-1'),
       ({ status }) => status === 201 || status === 200,
+    );
+    // Reads have a connection of their own, which may be back a moment later.
+    await until(
+      () => balance(),
+      ({ status }) => status === 200,
     );
     expect(await isPosted('away-1')).toBe(true);
   });

@@ -112,7 +112,8 @@ const cases: [string, string, string, unknown[]][] = [
   ['apiKey', 'scopes[0]', 'oneof', [['everything']]],
   ['apiKey', 'scopes[1]', 'required', [['accounts:read', null]]],
   ['apiKey', 'scopes[1]', 'type', [['accounts:read', 5]]],
-  ['apiKey', 'expires_at', 'datetime', ['x', '2099-01-01', '2099-02-30T00:00:00Z', '2099-01-01T25:00:00Z', '2099-01-01T00:00:00', '']],
+  ['apiKey', 'expires_at', 'datetime', ['x', '2099-01-01', '2099-02-30T00:00:00Z', '2099-01-01T25:00:00Z', '2099-01-01T00:00:00']],
+  ['apiKey', 'expires_at', 'required', ['']],
   ['apiKey', 'expires_at', 'gt', ['2020-01-01T00:00:00Z']],
   ['apiKey', 'expires_at', 'ok', ['2099-01-01T00:00:00Z', '2099-01-01T00:00:00.123+02:00', null]],
   ['setup', 'business_type', 'required', [undefined, null, '']],
@@ -122,16 +123,19 @@ const cases: [string, string, string, unknown[]][] = [
   ['account', 'account_code', 'ok', [`A1._:-${process.pid}`, `${process.pid}${'x'.repeat(64)}`.slice(0, 64)]],
   ['account', 'name', 'required', ['']],
   ['account', 'type', 'oneof', ['income', 'Asset']],
-  ['account', 'normal_balance', 'oneof', ['left', '']],
+  ['account', 'normal_balance', 'oneof', ['left']],
+  ['account', 'normal_balance', 'required', ['']],
   ['account', 'normal_balance', 'ok', ['credit', null]],
-  ['account', 'currency', 'oneof', ['usd', 'JPY', '']],
-  ['account', 'parent_code', 'code', ['-', '']],
+  ['account', 'currency', 'oneof', ['usd', 'JPY']],
+  ['account', 'currency', 'required', ['']],
+  ['account', 'parent_code', 'code', ['-']],
+  ['account', 'parent_code', 'required', ['']],
   ['account', 'is_group', 'type', ['true', 1]],
   ['account', 'allow_negative', 'type', ['no', 0]],
   ['account', 'allow_negative', 'ok', [false, null]],
   ['account', 'metadata', 'type', [[], 'x', 5, false]],
   ['account', 'metadata', 'max', [nested(11), { a: 'x'.repeat(16_377) }]],
-  ['account', 'metadata', 'unicode', [{ a: ['\0'] }, { '\0': 1 }, { a: { b: '\udc00' } }]],
+  ['account', 'metadata', 'unicode', [{ a: ['\0'] }, { '\0': 1 }, { '\0number': '1' }, { a: { '\0number': '1' } }, { a: { b: '\udc00' } }]],
   ['account', 'metadata', 'ok', [nested(10), { a: 'x'.repeat(16_376) }, null, { a: smile }]],
   ['change', 'account_code', 'immutable', ['X', 5]],
   ['change', 'type', 'immutable', ['asset']],
@@ -140,12 +144,13 @@ const cases: [string, string, string, unknown[]][] = [
   ['change', 'parent_code', 'immutable', ['REVENUE']],
   ['change', 'is_group', 'immutable', [true, false]],
   ['change', 'currency', 'ok', [null]],
-  ['change', 'name', 'min', ['']],
+  ['change', 'name', 'required', ['']],
   ['change', 'name', 'ok', [null, 'Marketing']],
   ['change', 'description', 'ok', ['', null, 'Ads']],
-  ['change', 'status', 'oneof', ['open', '']],
+  ['change', 'status', 'oneof', ['open']],
+  ['change', 'status', 'required', ['']],
   ['change', 'version', 'min', [0, -1]],
-  ['change', 'version', 'type', ['1', 1.5, true]],
+  ['change', 'version', 'type', ['1', '', 1.5, true]],
   ['single', 'amount', 'required', [undefined, null, '']],
   ['single', 'amount', 'type', [100, 1.5, true]],
   ['single', 'amount', 'decimal', ['-1', '+1', '1.234', '1e3', ' 1', '1 ', '1.', '.5', '1,00', '12345678901234', '\uff11', '0x10', 'NaN']],
@@ -154,7 +159,7 @@ const cases: [string, string, string, unknown[]][] = [
   ['single', 'side', 'oneof', ['DEBIT', 'left']],
   ['single', 'currency', 'oneof', ['JPY', 'usd']],
   ['single', 'account_code', 'code', ['a b']],
-  ['single', 'idempotency_key', 'min', ['']],
+  ['single', 'idempotency_key', 'required', ['']],
   ['single', 'idempotency_key', 'max', ['x'.repeat(256)]],
   ['single', 'idempotency_key', 'ok', [smile.repeat(255), ' ', null]],
   ['single', 'description', 'max', ['x'.repeat(1001)]],
@@ -270,6 +275,28 @@ describe('the fields of bodies', () => {
     }
   });
 
+  test('so it does where a service refuses, in the form in which it was sent', async () => {
+    const expires_at = '9999-12-31T23:59:59-10:00';
+    const late = await send('apiKey', { expires_at });
+    expect([late.status, late.body.details]).toEqual([400, { field: 'expires_at', tag: expect.any(String), value: expires_at }]);
+    const account_code = unique();
+    await send('account', { account_code, type: 'expense' });
+    await send('double', { entries: [line, { ...line, side: 'credit', account_code }] });
+    const path = `/v1/tenants/${tenant.slug}/accounts/code/${account_code}`;
+    const below = await rest('PATCH', path, { key, body: { allow_negative: false } });
+    expect([below.status, below.body.details]).toEqual([422, { field: 'allow_negative', tag: expect.any(String), value: false }]);
+    const { body } = await send('double', { entries: [line, { ...line, side: 'credit', account_code: 'NOBODY' }] });
+    expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
+  });
+
+  test('an empty header is an empty key', async () => {
+    const path = `/v1/tenants/${tenant.slug}/transactions`;
+    for (const header of ['', '""']) {
+      const { status, body } = await rest('POST', path, { key, body: line, headers: { 'idempotency-key': header } });
+      expect([status, body.details]).toEqual([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
+    }
+  });
+
   test('a million wrong items cost no more than a few', async () => {
     const began = process.hrtime.bigint();
     const { status, body } = await send('double', { entries: Array(300_000).fill(0) });
@@ -289,7 +316,10 @@ describe('the parameters of queries', () => {
     ['transactions?limit=1.5', 'limit', 'type'],
     ['transactions?limit=0x10', 'limit', 'type'],
     ['transactions?limit=1&limit=2', 'limit', 'type'],
-    ['transactions?limit=99999999999999999999', 'limit', 'type'],
+    ['transactions?limit=99999999999999999999', 'limit', 'max'],
+    [`transactions?limit=-${'9'.repeat(400)}`, 'limit', 'min'],
+    ['events?after_sequence=99999999999999999999', 'after_sequence', 'max'],
+    [`events?after_sequence=${'9'.repeat(400)}`, 'after_sequence', 'max'],
     ['transactions?currency=JPY', 'currency', 'oneof'],
     ['transactions?account_code=-', 'account_code', 'code'],
     ['transactions?reference=a%00b', 'reference', 'unicode'],
@@ -314,6 +344,35 @@ describe('the parameters of queries', () => {
   ])('%s: %s %s', async (query, field, tag) => {
     const { status, body } = await rest('GET', path(query), { key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
+  });
+
+  test('a number beyond all bounds is told as it was sent', async () => {
+    const { body } = await rest('GET', path('events?after_sequence=99999999999999999999'), { key });
+    expect(body.details.value).toBe('99999999999999999999');
+  });
+
+  test('days before there was a ledger are days like any other', async () => {
+    expect((await send('single', {})).status).toBe(201);
+    for (const list of ['transactions?', 'accounts/code/TECHNOLOGY/balance/history?currency=USD&']) {
+      for (const day of ['1969-12-31', '0000-01-01', '1970-01-01']) {
+        const items = async (query: string) => {
+          const { status, body } = await rest('GET', path(`${list}${query}=${day}`), { key });
+          return [status, (body.data?.transactions ?? body.data?.history)?.length > 0];
+        };
+        expect([day, await items('start_date'), await items('end_date')]).toEqual([day, [200, true], [200, false]]);
+      }
+    }
+  });
+
+  test('a cursor with anything in it that is none is no cursor', async () => {
+    for (let count = 0; count < 2; count += 1) await send('single', {});
+    const { body } = await rest('GET', path('transactions?limit=1'), { key });
+    const cursor = body.data.pagination.next_cursor;
+    expect((await rest('GET', path(`transactions?limit=1&cursor=${cursor}`), { key })).status).toBe(200);
+    for (const bad of [`${cursor}=`, `${cursor} `, `!${cursor}`, `${cursor.slice(0, 4)}*${cursor.slice(4)}`]) {
+      const answer = await rest('GET', path(`transactions?cursor=${encodeURIComponent(bad)}`), { key });
+      expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'id']);
+    }
   });
 
   test('those of users are checked, too', async () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { startAlone, type Alone } from '../test/alone.ts';
 
@@ -59,6 +60,12 @@ describe('paths and methods', () => {
   test('one trailing slash is accepted, two are not, and case matters', async () => {
     expect(await statusOf('/v1/user/')).toBe(401);
     expect(await statusOf('/v1/user//')).toBe(404);
+    for (const path of ['accounts/code', 'transactions', 'accounts']) {
+      expect([path, await statusOf(`/v1/tenants/acme/${path}//`)]).toEqual([path, 404]);
+      expect([path, await statusOf(`/v1/tenants//${path}`)]).toEqual([path, 404]);
+    }
+    expect(await statusOf('/v1/tenants//api-keys', 'POST')).toBe(404);
+    expect(await statusOf('/v1/tenants/acme/accounts/code//balance')).toBe(404);
     expect(await statusOf('/V1/user')).toBe(404);
     expect(await statusOf('/v1/User')).toBe(404);
   });
@@ -174,6 +181,33 @@ describe('bodies', () => {
     expect((await post(twice('ada@example.com', 'bad'))).body.details).toEqual({ field: 'email', tag: 'email', value: 'bad' });
   });
 
+  test('a mark that is known from elsewhere marks nothing, and a byte order mark is no fault', async () => {
+    const metadata = await post(JSON.stringify({ ...user, email: { '\0number': '1' } }));
+    expect(metadata.body.details).toEqual({ field: 'email', tag: 'type', value: { '\0number': '1' } });
+    expect((await post(`\ufeff${JSON.stringify(user)}`)).status).toBe(503);
+  });
+
+  test('a megabyte of odd numbers takes little more of the processor than one of others', async () => {
+    // User and system time of the gateway, milliseconds: the clock of a busy machine tells nothing.
+    const spent = () => {
+      const [, rest = ''] = readFileSync(`/proc/${alone.pid}/stat`, 'utf8').split(') ');
+      const fields = rest.split(' ');
+      return 10 * (Number(fields[11]) + Number(fields[12]));
+    };
+    for (const number of ['1e1', '1e308', '1.1e-320', '1234567890123456e0', '0.30000000000000004', '"\\"1e1"']) {
+      const body = JSON.stringify(user).replace('}', `,"x":[${`${number},`.repeat(Math.floor(1_000_000 / (number.length + 1)))}1]}`);
+      const before = spent();
+      for (let count = 0; count < 5; count += 1) expect((await post(body)).status).toBe(503);
+      expect((spent() - before) / 5).toBeLessThan(100);
+    }
+  });
+
+  test('odd numbers without end are refused, a few are passed over where nobody reads them', async () => {
+    const odd = (count: number) => JSON.stringify(user).replace('}', `,"x":[${'1e999,'.repeat(count)}1]}`);
+    expect((await post(odd(9_000))).status).toBe(503);
+    expect((await post(odd(170_000))).body.details).toEqual({ field: 'body', tag: 'number', value: '' });
+  });
+
   test('nesting as deep as a body can be harms nobody', async () => {
     const deep = `{"email":${'['.repeat(300_000)}${']'.repeat(300_000)},"x":1e400}`;
     expect((await post(deep)).status).toBe(400);
@@ -238,6 +272,38 @@ describe('bodies', () => {
   });
 });
 
+describe('a client that asks before it sends its body', () => {
+  const asks = (path: string, more = '') =>
+    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}`;
+
+  test.each([
+    ['/v1/tenants', 'Content-Length: 2', 401],
+    ['/v1/tenants/acme/transactions', 'Content-Length: 2', 401],
+    ['/v1/nothing', 'Content-Length: 2', 404],
+    ['/v1/user', 'Content-Length: 2', 405],
+    ['/v1/auth/login', 'Content-Length: 1048577', 413],
+  ])('hears of no 100 where %s, %s is refused for anything else, and the connection ends', async (path, length, status) => {
+    const received = await raw(`${asks(path)}${length}\r\n\r\n`);
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`]);
+    expect(lastAnswer(received).head).toContain('connection: close');
+  });
+
+  test('sends it when it is wanted, and goes on with the connection', async () => {
+    const received = await new Promise<string>((resolve, reject) => {
+      let text = '';
+      const socket = connect(alone.port, '127.0.0.1', () => socket.write(`${asks('/v1/auth/login')}Content-Length: 2\r\n\r\n`));
+      socket.on('data', (chunk) => {
+        text += chunk.toString('latin1');
+        if (text.endsWith('100 Continue\r\n\r\n')) socket.write('{}');
+        else if (text.endsWith('}')) socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+      });
+      socket.on('close', () => resolve(text));
+      socket.on('error', reject);
+    });
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 400', 'HTTP/1.1 200']);
+  });
+});
+
 describe('what is not HTTP', () => {
   test.each([
     ['no request line', 'GARBAGE\r\n\r\n', 400, 'malformed_request'],
@@ -258,18 +324,22 @@ describe('what is not HTTP', () => {
     expect(answer.head).toContain('x-request-id: ');
   });
 
-  test('also after sound requests on the same connection', async () => {
+  test.each([
+    ['GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n', 200],
+    ['POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', 400],
+    ['POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', 401],
+  ])('also after sound requests on the same connection: %s', async (sound, status) => {
     const received = await new Promise<string>((resolve, reject) => {
       let text = '';
-      const socket = connect(alone.port, '127.0.0.1', () => socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'));
+      const socket = connect(alone.port, '127.0.0.1', () => socket.write(sound));
       socket.on('data', (chunk) => {
         text += chunk.toString('latin1');
-        if (text.endsWith('{"status":"ok"}')) socket.write('GARBAGE\r\n\r\n');
+        if (text.endsWith('}') && text.split('HTTP/1.1 ').length === 2) socket.write('GARBAGE\r\n\r\n');
       });
       socket.on('close', () => resolve(text));
       socket.on('error', reject);
     });
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`, 'HTTP/1.1 400']);
     expect(lastAnswer(received).body.code).toBe('malformed_request');
   });
 

@@ -6,25 +6,40 @@ import { Problem } from './problem.ts';
 declare module 'fastify' {
   interface FastifyRequest {
     /** What the request holds until it ends. */
-    held: { tenantId: string; bytes: number } | null;
+    held: Held | null;
   }
 }
 
-/** The largest body, bytes. */
-export const bodyLimit = 1 << 20;
-
 // A body is some ten times as large once it is read: this many bytes are what the process can bear.
 const mostBytes = 16 << 20;
+// Where nobody has said who he is yet, nothing large is to be read.
+const mostOfNobody = 2 << 20;
+// The number of requests bounds these: with the largest that is usual, they are as many bytes again.
+const smallBody = 4 << 10;
+
+/** What a request holds of the bounds. */
+interface Held {
+  share: Share;
+  /** Of its body, as they have come. */
+  bytes: number;
+}
+
+/** What one tenant holds, or all callers together who name none. */
+interface Share {
+  tenantId: string;
+  requests: number;
+  bytes: number;
+}
 
 /** What is being worked on. */
 export class Load {
   /** Requests that have begun and not ended. */
   requests = 0;
   private bytes = 0;
-  private readonly perTenant = new Map<string, number>();
+  private readonly shares = new Map<string, Share>();
   private readonly most: number;
 
-  /** `most`: requests at once; one tenant may have half of them. */
+  /** `most`: requests at once; one tenant may have half of them, and half of the bytes. */
   constructor(most: number) {
     this.most = most;
   }
@@ -42,26 +57,42 @@ export class Load {
   /** Takes the request's share, once it is known whose it is; refuses what is beyond it, before the body is read. */
   take(request: FastifyRequest): Problem | undefined {
     const { tenantId } = request.caller;
-    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-    // A larger body is refused for its size, and not read.
-    const bytes = encoding === undefined ? Math.min(Number(length ?? 0), bodyLimit) : bodyLimit;
     // Users and those who log in share one half, too, so that they can't keep postings out.
-    const ofTenant = (this.perTenant.get(tenantId) ?? 0) + 1;
-    if (this.bytes + bytes > mostBytes || ofTenant > Math.max(1, this.most / 2)) return new Problem('overloaded');
-    this.bytes += bytes;
-    this.perTenant.set(tenantId, ofTenant);
-    request.held = { tenantId, bytes };
+    const share = this.shares.get(tenantId) ?? { tenantId, requests: 0, bytes: 0 };
+    if (share.requests + 1 > Math.max(1, this.most / 2)) return new Problem('overloaded');
+    share.requests++;
+    this.shares.set(tenantId, share);
+    request.held = { share, bytes: 0 };
     return undefined;
+  }
+
+  /**
+   * Counts bytes of a body as they come: what was only announced takes no room from others. Where a large body does not fit, it is refused
+   * and lets go of all it held.
+   */
+  arrive(request: FastifyRequest, bytes: number): Problem | undefined {
+    const { held } = request;
+    if (!held) return undefined;
+    this.grow(held, bytes);
+    const most = held.share.tenantId === '' ? mostOfNobody : mostBytes / 2;
+    if (held.bytes <= smallBody || (held.share.bytes <= most && this.bytes <= mostBytes)) return undefined;
+    this.grow(held, -held.bytes);
+    return new Problem('overloaded');
   }
 
   /** Takes a request back. */
   end(request: FastifyRequest): void {
     this.requests--;
-    if (!request.held) return;
-    const { tenantId, bytes } = request.held;
-    this.bytes -= bytes;
-    const left = (this.perTenant.get(tenantId) ?? 1) - 1;
-    if (left > 0) this.perTenant.set(tenantId, left);
-    else this.perTenant.delete(tenantId);
+    const { held } = request;
+    if (!held) return;
+    request.held = null;
+    this.grow(held, -held.bytes);
+    if (--held.share.requests === 0) this.shares.delete(held.share.tenantId);
+  }
+
+  private grow(held: Held, bytes: number): void {
+    this.bytes += bytes;
+    held.share.bytes += bytes;
+    held.bytes += bytes;
   }
 }

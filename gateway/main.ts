@@ -65,6 +65,9 @@ await run(async (lifetime) => {
     retried: [{ service: NotifierService.typeName, methods: ['GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
+  // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.
+  const toWriter = openCaller({ addresses: config.ledgerAddresses, token, maxMessageBytes, retried: [] });
+  lifetime.add('channel of postings', () => toWriter.close());
 
   const identity = createClient(IdentityService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
@@ -72,7 +75,13 @@ await run(async (lifetime) => {
   const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const keys = new Keys(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
-  const batcher = new Batcher({ ledger, logger, metrics, mostPostings: config.maxInFlight, timeoutMs: 10_000 });
+  const batcher = new Batcher({
+    ledger: createClient(LedgerService, toWriter),
+    logger,
+    metrics,
+    mostPostings: config.maxInFlight,
+    timeoutMs: 10_000,
+  });
 
   let draining = false;
   const askIdentity = healthOf(toIdentity, IdentityService.typeName);

@@ -24,7 +24,7 @@ export function pathDelivery(params: unknown): string {
   return id;
 }
 
-/** The first millisecond of a day in UTC, from `YYYY-MM-DD`. */
+/** The first millisecond of a day in UTC, from `YYYY-MM-DD`; before 1970, when there was no ledger, that of 1970. */
 export function dayStart(date: string): bigint {
-  return BigInt(Date.parse(`${date}T00:00:00Z`));
+  return BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
 }

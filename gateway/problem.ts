@@ -150,12 +150,14 @@ function isCode(reason: string): reason is ProblemCode {
   return Object.hasOwn(table, reason);
 }
 
-/** The value of a refusal, which is text and may be cut, as it was sent. */
+/** The value of a refusal as it was sent: a service got it in its own form, and tells it as text. Where it tells none it is a secret. */
 function asSent(field: string, value: string, body: unknown): unknown {
-  const sent = (body as Record<string, unknown> | null | undefined)?.[field];
-  if (typeof sent === 'string' && value !== '' && sent.startsWith(value)) return sent;
-  return typeof sent === 'number' && String(sent) === value ? sent : value;
+  if (value === '') return value;
+  const sent = field.split(/[.[\]]+/).reduce<unknown>((here, step) => (step === '' ? here : (here as Sent)?.[step]), body);
+  return typeof sent === 'string' || typeof sent === 'number' || typeof sent === 'boolean' ? sent : value;
 }
+
+type Sent = Record<string, unknown> | null | undefined;
 
 /** What became of a test delivery that failed. */
 function testOutcome(metadata: Record<string, string>): object {

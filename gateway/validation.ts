@@ -1,5 +1,6 @@
 // Checks bodies and queries against their schemas: a fast validator for what is right, and a thorough one that lists what is wrong.
 import { Ajv, type AnySchemaObject, type ErrorObject } from 'ajv';
+import { isUntextual } from '../services/platform/json.ts';
 import { formats, tagOfPattern } from './fields.ts';
 import { HeaderConflict, isSuspect, numberText } from './json.ts';
 import { metadataProblem } from './metadata.ts';
@@ -71,10 +72,13 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
     for (const [name, property] of properties) {
       const value = sent[name];
       if (value === undefined || value === '') continue;
-      query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]{1,15}$/.test(value) ? Number(value) : value;
+      query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
     }
     if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && isUntextual(value))) return { value: query };
-    const errors = list(query);
+    // A number too large to be exact is told as it was sent.
+    const errors = list(query).map((error) =>
+      typeof error.value === 'number' && !Number.isSafeInteger(error.value) ? { ...error, value: shown(sent[error.field]) } : error,
+    );
     return isFilled(errors) ? { error: invalid(errors) } : { value: query };
   };
 }
@@ -83,13 +87,13 @@ function isWhole(schema: Schema): boolean {
   return [schema['type']].flat().includes('integer');
 }
 
-function isFilled(errors: FieldError[]): errors is [FieldError, ...FieldError[]] {
-  return errors.length > 0;
+/** The number, or the largest where it is none: still a whole number, and beyond every bound. */
+function finite(number: number): number {
+  return Number.isFinite(number) ? number : Math.sign(number) * Number.MAX_VALUE;
 }
 
-/** Whether a text holds what PostgreSQL can't keep: a NUL or half of a surrogate pair. */
-function isUntextual(text: string): boolean {
-  return text.includes('\0') || !text.isWellFormed();
+function isFilled(errors: FieldError[]): errors is [FieldError, ...FieldError[]] {
+  return errors.length > 0;
 }
 
 interface Found extends FieldError {
@@ -152,8 +156,8 @@ function tagOf(error: ErrorObject, schema: Schema): string {
   if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
   if (keyword === 'type' && numberText(data) !== null && types.includes('integer')) return 'number';
   if (keyword === 'x-immutable') return 'immutable';
-  // A field that may be absent may be null; one that may not is as good as missing when it is empty.
-  if ((data === null || data === '') && !types.includes('null')) return 'required';
+  // A field that may be absent may be null. Where an empty text is wrong, it is as good as missing.
+  if (data === null ? !types.includes('null') : data === '' && (types.includes('string') || !types.includes('null'))) return 'required';
   if (keyword === 'x-metadata') return String(error.params['tag']);
   if (keyword === 'pattern' || keyword === 'format') return tagOfPattern(schema, data);
   return tags[keyword] ?? keyword;

@@ -1,5 +1,4 @@
 // The sentences of validation errors, and how much of a wrong value is repeated.
-
 import { numberText } from './json.ts';
 
 const maxShown = 1000;
@@ -30,23 +29,11 @@ function written(value: unknown, room: number): string {
   return `${text}${isList ? ']' : '}'}`;
 }
 
-function withNumber(value: unknown): unknown {
-  const text = numberText(value);
-  return text === null ? value : numberOf(text);
-}
-
-/** The number as it was written; a text that is none came from somebody who plays with the mark. */
-function numberOf(text: string): unknown {
-  try {
-    return JSON.rawJSON(text);
-  } catch {
-    return '';
-  }
-}
-
 /** The value with its numbers as they were sent. */
 function withNumbers(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || numberText(value) !== null) return withNumber(value);
+  if (typeof value !== 'object' || value === null) return value;
+  const number = numberText(value);
+  if (number !== null) return JSON.rawJSON(number);
   if (Array.isArray(value)) return value.map(withNumbers);
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withNumbers(item)]));
 }

@@ -3,7 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
+import pg from 'pg';
 import { root } from '../deploy/local/plan.ts';
+import { newId } from '../services/platform/ids.ts';
 import { startHouse, type House, type Tenant } from './house.ts';
 
 type Message = Record<string, any>;
@@ -24,7 +26,10 @@ let tenants: Tenant[];
 beforeAll(async () => {
   house = await startHouse();
   const address = house.addresses.ledger[0] as string;
-  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure());
+  ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure(), {
+    'grpc.max_receive_message_length': 32 << 20,
+    'grpc.max_send_message_length': 32 << 20,
+  });
   health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
   authorized = new Metadata();
   authorized.set('authorization', `Bearer ${house.internalToken}`);
@@ -148,6 +153,51 @@ test('a batch of a thousand posts, and one more item is refused as a whole', asy
     reason: 'validation_failed',
     fields: ['postings'],
   });
+});
+
+test('the largest batch, a thousand postings of two hundred entries, is posted by an idle ledger', async () => {
+  const entries = Array.from({ length: 200 }, (_, place) => ({
+    account_code: place % 2 === 0 ? 'SETTLEMENT-NGN' : 'CUSTOMER-WALLETS-NGN',
+    amount: '1.00',
+    side: place % 2 === 0 ? 'debit' : 'credit',
+    currency: 'NGN',
+  }));
+  const postings = Array.from({ length: 1000 }, () => deposit({ entries, timeout_ms: 120_000 }));
+  const { results } = await call('PostTransactions', { postings });
+  expect((results as Message[]).filter((result) => result['outcome'] !== 'transaction')).toEqual([]);
+}, 180_000);
+
+test('an item that the database itself refuses costs the forty-nine others, of other tenants, nothing', async () => {
+  const ids = Array.from({ length: 50 }, () => newId('tenant'));
+  for (const tenant_id of ids) {
+    for (const account_code of ['a', 'b']) {
+      await call('CreateAccount', { tenant_id, account_code, name: account_code, type: 'asset', actor: 'test' });
+    }
+  }
+  const owner = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+  await owner.connect();
+  await owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
+  try {
+    const entries = [
+      { account_code: 'a', amount: '1.00', side: 'debit', currency: 'NGN' },
+      { account_code: 'b', amount: '1.00', side: 'credit', currency: 'NGN' },
+    ];
+    const postings = ids.map((tenant_id, place) => deposit({ tenant_id, entries, ...(place === 23 && { reference: 'poison' }) }));
+    const { results } = await call('PostTransactions', { postings });
+    const refused = (results as Message[]).flatMap((result, place) =>
+      result['outcome'] === 'refusal' ? [[place, result['refusal'].reason]] : [],
+    );
+    expect(refused).toEqual([[23, 'internal']]);
+  } finally {
+    await owner.query('alter table transactions drop constraint injected');
+    await owner.end();
+  }
+});
+
+test('an item that can not be read costs its neighbours nothing', async () => {
+  const deep = `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`;
+  const { results } = await call('PostTransactions', { postings: [deposit(), deposit({ metadata: deep }), deposit()] });
+  expect((results as Message[]).map((result) => result['outcome'])).toEqual(['transaction', 'refusal', 'transaction']);
 });
 
 test.each<[string, Message, number, string, string[]]>([

@@ -215,6 +215,8 @@ test('the keys of a tenant are listed newest first, page by page', async () => {
   expect([...first.apiKeys, ...second.apiKeys].map((key) => key.id)).toEqual(made);
   expect(second.nextCursor).toBe('');
   expect(await refusal(client.listApiKeys({ userId, tenantId: tenant, cursor: 'x' }))).toMatchObject({ field: 'cursor', tag: 'id' });
+  // Nor is a list of something else continued.
+  expect(await refusal(client.listTenants({ userId, cursor: first.nextCursor }))).toMatchObject({ field: 'cursor', tag: 'id' });
 });
 
 test('to others than its members a tenant has no keys, and does not exist', async () => {

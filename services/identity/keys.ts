@@ -50,12 +50,12 @@ export async function listKeys(
 ): Promise<Page<ApiKeyRow>> {
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
-  const after = field.afterCursor(given.cursor);
+  const after = field.afterCursor('api keys', given.cursor);
   return rows(orm, { tenant: tenantId }).transactional(async (em) => {
     await roleOf(em, tenantId, given.userId);
     const where = after === null ? { tenantId } : { tenantId, id: { $lt: after } };
     const found = await em.find(ApiKey, where, { orderBy: { id: 'desc' }, limit: size + 1 });
-    return page(found, size, (key) => key.id);
+    return page('api keys', found, size, (key) => key.id);
   });
 }
 

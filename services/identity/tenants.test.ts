@@ -118,6 +118,8 @@ test.each([
   ['cursor', 'id', { cursor: 'x' }],
   ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAA!' }],
   ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAAB' }],
+  ['cursor', 'id', { cursor: Buffer.alloc(16, 7).toString('base64url') }],
+  ['cursor', 'id', { cursor: Buffer.alloc(22, 7).toString('base64url') }],
   ['cursor', 'id', { cursor: '\0' }],
 ])('of a list %s is refused with the tag %s', async (field, tag, change) => {
   expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });

@@ -51,21 +51,21 @@ export interface Page<Row> {
 /** The tenants of a user. Throws `validation_failed`, `unauthenticated`. */
 export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantRow>> {
   const size = field.pageSize(limit);
-  const after = field.afterCursor(cursor);
+  const after = field.afterCursor('tenants', cursor);
   const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
   // The policy is the condition: such a transaction sees this user's tenants and no other.
   const found = await rows(orm, { user }).find(Tenant, after === null ? {} : { tenantId: { $lt: after } }, {
     orderBy: { tenantId: 'desc' },
     limit: size + 1,
   });
-  return page(found, size, (tenant) => tenant.tenantId);
+  return page('tenants', found, size, (tenant) => tenant.tenantId);
 }
 
 /** Cuts what was read (one row more than the page has) to a page. */
-export function page<Row>(found: Row[], size: number, uuid: (row: Row) => string): Page<Row> {
+export function page<Row>(list: field.List, found: Row[], size: number, uuid: (row: Row) => string): Page<Row> {
   const shown = found.slice(0, size);
   const last = shown.at(-1);
-  return { rows: shown, nextCursor: found.length > size && last ? field.cursorAfter(uuid(last)) : '' };
+  return { rows: shown, nextCursor: found.length > size && last ? field.cursorAfter(list, uuid(last)) : '' };
 }
 
 /** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */

@@ -118,6 +118,18 @@ test('a parent is a known, active group of the same type', async () => {
   }
 });
 
+test('groups nest thirty-two deep, and the whole chart can still be read', async () => {
+  const { tenantId } = newTenant();
+  for (let level = 0; level < 31; level += 1) {
+    await make(tenantId, `level-${level}`, { isGroup: true, ...(level > 0 && { parentCode: `level-${level - 1}` }) });
+  }
+  await make(tenantId, 'leaf', { parentCode: 'level-30' });
+  await make(tenantId, 'level-31', { isGroup: true, parentCode: 'level-30' });
+  expect(await refusal(make(tenantId, 'too-deep', { parentCode: 'level-31' }))).toMatchObject({ reason: 'parent_invalid' });
+  const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true });
+  expect(accounts).toHaveLength(1);
+});
+
 test('a change is one event and one version, and a change to what is already so is none', async () => {
   const { tenantId } = newTenant();
   const made = (await make(tenantId, 'cash', { description: 'drawer', allowNegative: true })).account;

@@ -93,7 +93,7 @@ export function createAccount(pool: Pool, tenant: string, wanted: NewAccount, by
     const standing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
     if (standing.has(code)) throw conflict('account_code_taken', `account code ${code} is taken`, 'account_code', code);
     if (isSystemCode(code)) throw conflict('account_code_taken', `account code ${code} is kept for the ledger`, 'account_code', code);
-    if (parentCode !== null) parentMustFit(standing.get(parentCode), parentCode, wanted.type);
+    if (parentCode !== null) await parentMustFit(client, tenant, standing.get(parentCode), parentCode, wanted.type);
 
     const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
     const account = newAccount(line, nextPlace(head, nowMs), wanted);
@@ -218,12 +218,32 @@ async function accountsByCode(client: Client, tenant: string, codes: string[]): 
   return new Map(rows.map((row) => [row.code, recordOf(row)]));
 }
 
-function parentMustFit(parent: AccountRecord | undefined, code: string, type: AccountType): void {
+// A tree is told as nested messages, which readers of protobuf follow a hundred deep.
+const deepest = 32;
+
+async function parentMustFit(
+  client: Client,
+  tenant: string,
+  parent: AccountRecord | undefined,
+  code: string,
+  type: AccountType,
+): Promise<void> {
   const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field: 'parent_code', tag: reason, value: code });
   if (!parent) throw refuse('account_not_found', `account ${code} not found`);
   if (!parent.isGroup) throw refuse('parent_invalid', `account ${code} is not a group`);
   if (parent.type !== type) throw refuse('parent_invalid', `group ${code} holds accounts of the type ${parent.type}, not ${type}`);
   if (parent.status === 'closed') throw refuse('parent_invalid', `group ${code} is closed`);
+  const { rows } = await client.query<{ depth: number }>({
+    name: 'depth_of_account',
+    text: `with recursive above (code, depth) as (
+        select $2::text collate "C", 1
+        union all
+        select a.parent_code, above.depth + 1 from above join accounts a on a.tenant_id = $1 and a.code = above.code
+          where a.parent_code is not null and above.depth < $3)
+      select max(depth)::int as depth from above`,
+    values: [tenant, code, deepest],
+  });
+  if ((rows[0]?.depth ?? 0) >= deepest) throw refuse('parent_invalid', `group ${code} stands ${deepest} deep, as deep as a chart may be`);
 }
 
 async function statusMayChange(client: Client, tenant: string, account: AccountRecord): Promise<void> {

@@ -1,4 +1,5 @@
 // The ledger's settings, read once.
+import { availableParallelism } from 'node:os';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka.ts';
 import { commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
@@ -25,7 +26,8 @@ export function ledgerConfig(settings: Settings): LedgerConfig {
   return {
     ...commonSettings(settings, 50052),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
-    writerLanes: settings.integer('WRITER_LANES', { min: 1, max: 16, fallback: 2 }),
+    // One lane keeps two cores busy, this process one and PostgreSQL the other; a second one only halves its batches there.
+    writerLanes: settings.integer('WRITER_LANES', { min: 1, max: 16, fallback: Math.min(4, Math.max(1, availableParallelism() >> 1)) }),
     writerWaiters: settings.integer('WRITER_WAITERS', { min: 1, max: 16, fallback: 4 }),
     writerQueue: settings.integer('WRITER_QUEUE', { min: 10, max: 1_000_000, fallback: 8_000 }),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),

@@ -4,6 +4,7 @@ import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } f
 import { toId } from '../platform/ids.ts';
 import { readTenant, type Pool } from '../platform/postgres.ts';
 import { genesis, type EventType } from './log.ts';
+import { fitting } from './page.ts';
 import { ms } from './span.ts';
 import { postedEvent } from './wire.ts';
 
@@ -22,7 +23,7 @@ export interface EventRow {
 /** The columns of the log that make an event. */
 export const eventColumns = `sequence, event_id, type, ${ms('created_at')} as created_ms, actor, request_id, payload, hash`;
 
-/** The log after a place, oldest first, at most `limit` events. */
+/** The log after a place, oldest first, at most `limit` events, fewer where they are large. */
 export async function listEvents(
   pool: Pool,
   tenant: string,
@@ -36,8 +37,9 @@ export async function listEvents(
     values: [tenant, afterSequence, limit + 2],
   });
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
-  const events = rows.slice(first, first + limit).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesis));
-  return { events, hasMore: rows.length > first + limit };
+  const last = first + fitting(rows.slice(first), limit);
+  const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesis));
+  return { events, hasMore: rows.length > last };
 }
 
 /** The event of a row of the log. */

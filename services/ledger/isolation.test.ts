@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { checkRoleAndSchema, inTransaction, openPool, readTenant, type Pool } from '../platform/postgres.ts';
+import { checkRoleAndSchema, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 
@@ -90,7 +90,7 @@ describe.each(tables)('%s', (table) => {
     expect(await outside()).toEqual([]);
     await as([theirs.tenant], async (client) => {
       await client.query('savepoint s');
-      await client.query(`select set_config('app.tenants', $1, true)`, [`{${mine.tenant}}`]);
+      await client.query({ ...seeing([mine.tenant]) });
       expect(await tenantsSeen(client, table)).toEqual([mine.tenant]);
       await client.query('rollback to s');
       expect(await tenantsSeen(client, table)).toEqual([theirs.tenant]);

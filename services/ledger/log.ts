@@ -1,6 +1,6 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { hash as digest } from 'node:crypto';
-import { newUuid, toId } from '../platform/ids.ts';
+import { newUuid, tenantId, toId } from '../platform/ids.ts';
 import { plainArray, type Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
@@ -48,7 +48,7 @@ export const genesis = Buffer.alloc(32);
  */
 export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
   const header = JSON.stringify([
-    toId('tenant', row.tenant),
+    tenantId(row.tenant),
     Number(row.sequence),
     toId('evt', row.eventId),
     row.type,

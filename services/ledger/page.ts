@@ -37,7 +37,11 @@ export function placeOf(list: List, cursor: string, numbers: number): bigint[] |
   const bytes = Buffer.from(cursor, 'base64url');
   const text = bytes.subarray(checkLength).toString('latin1');
   const whole =
-    cursor.length < 100 && /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) && bytes.subarray(0, checkLength).equals(check(list, text));
+    cursor.length < 100 &&
+    // The decoder passes over what is no base64url.
+    bytes.toString('base64url') === cursor &&
+    /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) &&
+    bytes.subarray(0, checkLength).equals(check(list, text));
   const place = whole ? text.split(' ').map(BigInt) : [];
   if (place.length !== numbers || place.some((number) => number > largest[list])) {
     throw new Refusal('validation_failed', 'cursor is not one of this list', { field: 'cursor', tag: 'id', value: cursor.slice(0, 255) });
@@ -50,6 +54,16 @@ export function cut<Row>(rows: Row[], limit: number, list: List, place: (row: Ro
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return { page, nextCursor: rows.length > limit && last !== undefined ? cursorAt(list, place(last)) : '' };
+}
+
+// What one answer may weigh: a hundred of the largest transactions are 5 MB, and a few readers of those would hold up everybody else.
+const mostPageBytes = 1024 * 1024;
+
+/** How many of the rows, one at least and `limit` at most, fit into one answer by the size of their payloads. */
+export function fitting(rows: { payload: Uint8Array }[], limit: number): number {
+  let bytes = 0;
+  const beyond = rows.findIndex((row) => (bytes += row.payload.length) > mostPageBytes);
+  return Math.min(limit, beyond < 0 ? limit : Math.max(beyond, 1));
 }
 
 const checkLength = 6;

@@ -9,6 +9,7 @@ function item(tenant: string, name: string, more: { bytes?: number; entries?: nu
     order,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
     uncertain: more.uncertain ?? false,
+    handBack: false,
     signal: undefined,
     settle: (outcome: Outcome) => outcomes.push(outcome),
   } as unknown as Item;

@@ -10,13 +10,15 @@ export interface Item {
   expires: number;
   /** An earlier attempt may have been committed. */
   uncertain: boolean;
+  /** The caller wants it back, not posted, where another process holds the tenant's head. */
+  handBack: boolean;
   /** Set when the caller is gone: what is not yet picked up is not started. */
   signal: AbortSignal | undefined;
   settle: (result: Outcome) => void;
 }
 
-/** How an item ended. */
-export type Outcome = { result: PostingResult } | { refusal: Refusal };
+/** How an item ended. `held`: it was handed back, not posted. */
+export type Outcome = { result: PostingResult } | { refusal: Refusal } | { held: true };
 
 /** Bounds of the queue and of one batch. */
 export interface Bounds {
@@ -31,6 +33,7 @@ export interface Bounds {
 }
 
 interface TenantQueue {
+  tenant: string;
   items: Item[];
   bytes: number;
   /** Who holds some of its items (a lane's number, or `alone`), and how many batches of it: a tenant is in one place at a time. */
@@ -48,8 +51,8 @@ export function overloaded(): Refusal {
   return new Refusal('overloaded', 'too many postings are waiting');
 }
 
-function newQueue(): TenantQueue {
-  return { items: [], bytes: 0, holder: alone, batches: 0, contended: false };
+function newQueue(tenant: string): TenantQueue {
+  return { tenant, items: [], bytes: 0, holder: alone, batches: 0, contended: false };
 }
 
 /** Queues by tenant. */
@@ -74,7 +77,11 @@ export class Queues {
    */
   add(item: Item): void {
     const { tenant } = item.order;
-    const queue = this.tenants.get(tenant) ?? newQueue();
+    const queue = this.tenants.get(tenant) ?? newQueue(tenant);
+    if (queue.contended && item.handBack) {
+      item.settle({ held: true });
+      return;
+    }
     if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
       item.settle({ refusal: overloaded() });
       return;
@@ -134,7 +141,7 @@ export class Queues {
   /** Puts items back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.tenants.get(item.order.tenant) ?? newQueue();
+      const queue = this.tenants.get(item.order.tenant) ?? newQueue(item.order.tenant);
       this.tenants.set(item.order.tenant, queue);
       queue.items.unshift(item);
       this.count(queue, item, 1);
@@ -192,7 +199,11 @@ export class Queues {
       turn = next;
     }
     for (const { queue, taken } of places) {
-      if (taken === 0) continue;
+      if (taken === 0) {
+        // All that waited had expired.
+        if (queue.items.length === 0 && queue.batches === 0) this.tenants.delete(queue.tenant);
+        continue;
+      }
       queue.holder = holder;
       queue.batches++;
       for (const item of queue.items.splice(0, taken)) this.count(queue, item, -1);

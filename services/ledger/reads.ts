@@ -3,7 +3,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { readTenant, type Client, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { cut, placeOf, type Page } from './page.ts';
+import { cut, fitting, placeOf, type Page } from './page.ts';
 import { Query, ms, stretchOf, type Span, type Stretch } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
@@ -61,7 +61,7 @@ export interface TransactionFilter extends Span {
   idempotencyKey?: string | undefined;
 }
 
-/** A page of transactions, newest first. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions. */
+/** A page of transactions, newest first; shorter than its limit where they are large. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions. */
 export async function listTransactions(
   pool: Pool,
   tenant: string,
@@ -79,7 +79,7 @@ export async function listTransactions(
       order by record.sequence desc`,
     values: query.values,
   });
-  const { page, nextCursor } = cut(rows, limit, 'transactions', (row) => [row.sequence]);
+  const { page, nextCursor } = cut(rows, fitting(rows, limit), 'transactions', (row) => [row.sequence]);
   return { transactions: page.map((row) => recordOf(tenant, row)), nextCursor };
 }
 

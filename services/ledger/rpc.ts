@@ -54,8 +54,9 @@ export interface LedgerParts {
 /** The RPCs of the ledger. */
 export function ledgerRoutes({ writer, reads, committed = () => undefined }: LedgerParts): (router: ConnectRouter) => void {
   const post = async (order: Order, context: HandlerContext) => {
-    const outcome = await writer.post(order, context.signal);
+    const outcome = await writer.post(order, { signal: context.signal });
     if ('refusal' in outcome) throw outcome.refusal;
+    if ('held' in outcome) throw new Error('a posting was handed back unasked');
     const { outcome: answer, replayed } = outcome.result;
     if (answer.case !== 'transaction') throw new Error('a posting without a transaction');
     return { transaction: answer.value, replayed };
@@ -78,7 +79,9 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
         const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
-      const results = await Promise.all(postings.map((posting) => resultOf(writer, posting, context.signal)));
+      const results = await Promise.all(
+        postings.map((posting) => resultOf(writer, posting, { signal: context.signal, handBack: request.handBackHeld })),
+      );
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       return { results };
     },
@@ -86,15 +89,16 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
   return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));
 }
 
-async function resultOf(writer: Writer, posting: Posting, signal: AbortSignal): Promise<PostingResult> {
+async function resultOf(writer: Writer, posting: Posting, how: { signal: AbortSignal; handBack: boolean }): Promise<PostingResult> {
   let outcome: Outcome;
   try {
-    outcome = await writer.post(orderOf(posting), signal);
+    outcome = await writer.post(orderOf(posting), how);
   } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    outcome = { refusal: error };
+    // Whatever is wrong with one item is told of that item alone.
+    outcome = { refusal: error instanceof Refusal ? error : new Refusal('internal', 'internal error') };
   }
   if ('result' in outcome) return outcome.result;
+  if ('held' in outcome) return create(PostingResultSchema, {});
   const { reason, message, blame } = outcome.refusal;
   const value = create(RefusalSchema, { reason, message, ...blame });
   return create(PostingResultSchema, { outcome: { case: 'refusal', value } });

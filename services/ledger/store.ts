@@ -3,7 +3,7 @@
 // Rows are always found from the wanted side, each by its whole key: `lateral (… offset 0)` keeps the planner from turning the join round,
 // which it does while a table is small or not analysed, and keeps doing when it has grown (7 ms for 190 balances; so, 1 ms).
 import { toId } from '../platform/ids.ts';
-import { plainArray, type Client } from '../platform/postgres.ts';
+import { plainArray, seeing, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted, Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';
@@ -59,10 +59,7 @@ export async function all<const Queries extends readonly Promise<unknown>[]>(
 
 /** Begins a transaction that sees the tenants' rows. */
 export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
-  return [
-    client.query('begin'),
-    client.query({ name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [plainArray(tenants)] }),
-  ];
+  return [client.query('begin'), client.query(seeing(tenants))];
 }
 
 /** Commits; rejects where the transaction had failed and was rolled back, which PostgreSQL answers without an error. */

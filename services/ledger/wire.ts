@@ -4,6 +4,7 @@ import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { TransactionSchema, type Posting, type ReverseTransactionRequest, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
+import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
 import { Refusal, type Entry, type Request } from './accounting.ts';
 
@@ -71,35 +72,37 @@ export function checkedCurrency(field: string, currency: string): string {
   return currency;
 }
 
+const flaws: Record<Flaw, string> = {
+  type: 'metadata must be a JSON object',
+  max: 'metadata must be at most 10 deep',
+  unicode: 'metadata holds a NUL or half of a surrogate pair',
+  number: 'metadata holds a number that a double cannot hold exactly',
+};
+
 /** Checks metadata and answers it as compact JSON text, with its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
 export function checkedMetadata(text: string): { text: string; canonical: string } {
   if (text === '' || text === '{}') return { text: '{}', canonical: '{}' };
   const refuse = (tag: string, message: string) => invalid('metadata', tag, text, message);
+  // However it is spaced and escaped: more than that is not worth reading.
+  if (text.length > 65_536) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
   let value: unknown;
   try {
-    value = JSON.parse(text);
-  } catch {
-    throw refuse('type', 'metadata must be a JSON object');
+    value = parseJson(text, 10);
+  } catch (error) {
+    if (error instanceof FlawedJson) throw refuse(error.flaw, flaws[error.flaw]);
+    throw error;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', 'metadata must be a JSON object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', flaws.type);
   const compact = JSON.stringify(value);
   if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
-  const canonical = sorted(value, 1, refuse);
-  return { text: compact, canonical };
+  return { text: compact, canonical: sorted(value) };
 }
 
-function sorted(value: unknown, depth: number, refuse: (tag: string, message: string) => Refusal): string {
-  if (typeof value === 'string') return sane(value, refuse);
+function sorted(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  if (depth > 10) throw refuse('max', 'metadata must be at most 10 deep');
-  if (Array.isArray(value)) return `[${value.map((item) => sorted(item, depth + 1, refuse)).join(',')}]`;
+  if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
   const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${fields.map(([key, item]) => `${sane(key, refuse)}:${sorted(item, depth + 1, refuse)}`).join(',')}}`;
-}
-
-function sane(text: string, refuse: (tag: string, message: string) => Refusal): string {
-  if (text.includes('\0') || !text.isWellFormed()) throw refuse('unicode', 'metadata holds a NUL or half of a surrogate pair');
-  return JSON.stringify(text);
+  return `{${fields.map(([key, item]) => `${JSON.stringify(key)}:${sorted(item)}`).join(',')}}`;
 }
 
 /** Checks a posting. Throws {@link Refusal} with the reason `validation_failed` and the field's name as in REST. */
@@ -125,7 +128,7 @@ export function orderOf(posting: Posting): Order {
     reverses: null,
     timeoutMs: posting.timeoutMs > 0 ? posting.timeoutMs : 10_000,
     retry: posting.retry,
-    bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 300,
+    bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
   };
   return { ...order, fingerprint: fingerprint(order, metadata.canonical) };
 }
@@ -149,7 +152,7 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
     timeoutMs: 10_000,
     retry: false,
     // The mirrored lines are not known yet: as large as a posting of 200 entries may be.
-    bytes: 60_000,
+    bytes: 25_000,
   };
   return { ...order, fingerprint: fingerprint(order, '{}') };
 }

@@ -76,10 +76,15 @@ function transfer(tenantId: string, from: string, to: string, amount: string, mo
 
 function posted(outcome: Outcome): { transaction: Transaction; replayed: boolean } {
   if ('refusal' in outcome) throw outcome.refusal;
+  if ('held' in outcome) throw new Error('handed back');
   return { transaction: outcome.result.outcome.value as Transaction, replayed: outcome.result.replayed };
 }
 
-const reasonOf = (outcome: Outcome) => ('refusal' in outcome ? outcome.refusal.reason : outcome.result.replayed ? 'replayed' : 'posted');
+function reasonOf(outcome: Outcome): string {
+  if ('refusal' in outcome) return outcome.refusal.reason;
+  if ('held' in outcome) return 'held';
+  return outcome.result.replayed ? 'replayed' : 'posted';
+}
 
 function tally(outcomes: Outcome[]): Record<string, number> {
   const counts: Record<string, number> = {};
@@ -209,7 +214,9 @@ test('a head held by another session makes its tenant wait or be told, and nobod
   const stuck = writer.post(transfer(held, 'a', 'b', '1.00'));
   const others = await Promise.all(Array.from({ length: 20 }, () => writer.post(transfer(free, 'a', 'b', '1.00'))));
   expect(tally(others)).toEqual({ posted: 20 });
+  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { handBack: true }))).toBe('held');
   expect(reasonOf(await stuck)).toBe('unavailable');
+  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { handBack: true }))).toBe('held');
   const waiting = writer.post(transfer(held, 'a', 'b', '1.00'));
   await owner.query('commit');
   expect(reasonOf(await waiting)).toBe('posted');
@@ -324,7 +331,7 @@ test('what nobody waits for any more is not begun', async () => {
   const writer = openWriter();
   const gone = new AbortController();
   gone.abort();
-  expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00'), gone.signal))).toBe('unavailable');
+  expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00'), { signal: gone.signal }))).toBe('unavailable');
   expect(await transactionsOf(tenant)).toBe(0);
 });
 

@@ -99,9 +99,9 @@ export class Writer {
 
   /**
    * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
-   * that is not yet picked up is then not begun.
+   * that is not yet picked up is then not begun. With `handBack` an order of a tenant whose head another process holds is not waited for.
    */
-  post(order: Order, signal?: AbortSignal): Promise<Outcome> {
+  post(order: Order, { signal, handBack = false }: { signal?: AbortSignal; handBack?: boolean } = {}): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
         this.outcomes.inc({ outcome: nameOf(outcome) });
@@ -112,7 +112,7 @@ export class Writer {
         return;
       }
       const expires = performance.now() + order.timeoutMs;
-      this.queues.add({ order, expires, uncertain: false, signal, settle });
+      this.queues.add({ order, expires, uncertain: false, handBack, signal, settle });
       this.wake();
     });
   }
@@ -215,7 +215,10 @@ export class Writer {
       // Nobody else wrote: the next batch of this tenant may travel with others again.
       if (wait) for (const tenant of current) this.queues.contend(tenant, false);
       for (const { order } of held) this.queues.contend(order.tenant, true);
-      this.queues.putBack(held);
+      // What may have been posted has to be resolved here.
+      const handedBack = held.filter((item) => item.handBack && !item.uncertain);
+      this.queues.putBack(held.filter((item) => !handedBack.includes(item)));
+      for (const item of handedBack) item.settle({ held: true });
       this.settle(batch);
     } catch (error) {
       await this.failed(items, wait, error);
@@ -253,7 +256,7 @@ export class Writer {
       return;
     }
     // A fault of this program's SQL will not mend itself by being repeated.
-    if (/^(0A|42)/.test(sqlstate) || (error instanceof Error && !('severity' in error) && error instanceof TypeError)) {
+    if (/^(0A|42)/.test(sqlstate) || error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) {
       logger.error({ err: error, items: items.length }, 'a batch failed');
       for (const item of items) item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;
@@ -278,5 +281,6 @@ function tenantsOf(items: Item[]): Set<string> {
 
 function nameOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
+  if ('held' in outcome) return 'held';
   return outcome.result.replayed ? 'replayed' : 'posted';
 }

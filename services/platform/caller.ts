@@ -53,8 +53,9 @@ export function openCaller(options: CallerOptions): Caller {
         'grpc.max_receive_message_length': options.maxMessageBytes,
         'grpc.max_send_message_length': options.maxMessageBytes,
         'grpc.initial_reconnect_backoff_ms': 100,
-        'grpc.max_reconnect_backoff_ms': 2_000,
+        'grpc.max_reconnect_backoff_ms': 500,
         'grpc.dns_min_time_between_resolutions_ms': 2_000,
+        'grpc-node.flow_control_window': 4 * 1024 * 1024,
         // Two channels to one address would share a connection, and with it its flow-control window.
         'grpc.use_local_subchannel_pool': 1,
       }),
@@ -99,7 +100,8 @@ export function openCaller(options: CallerOptions): Caller {
             }
           },
         );
-        signal?.addEventListener('abort', () => call.cancel(), { once: true });
+        if (signal?.aborted) call.cancel();
+        else signal?.addEventListener('abort', () => call.cancel(), { once: true });
       });
     },
     stream() {
@@ -117,7 +119,7 @@ function asConnectError(error: ServiceError | null): ConnectError {
   // The message of the header is percent-encoded, and grpc-js leaves commas so ("100%2C not 7"); the status has it as it was written.
   // Both count as the gRPC specification does.
   const code: unknown = error.code;
-  const known = new ConnectError(error.details || error.message, code as Code);
+  const known = new ConnectError(status?.message || error.details || error.message, code as Code);
   if (status) {
     for (const any of status.details) {
       known.details.push({ type: any.typeUrl.slice(any.typeUrl.lastIndexOf('/') + 1), value: any.value });

@@ -42,14 +42,24 @@ export function toId(prefix: Prefix, uuid: string): string {
 }
 
 const tenantUuids = new Map<string, string>();
+const tenantIds = new Map<string, string>();
 
 /** The UUID of a tenant's identifier, or null; remembered, because each posting asks for the same few again. */
 export function tenantUuid(id: string): string | null {
-  const known = tenantUuids.get(id);
-  if (known !== undefined) return known;
-  const uuid = toUuid('tenant', id);
-  if (uuid === null) return null;
-  if (tenantUuids.size >= 10_000) tenantUuids.clear();
-  tenantUuids.set(id, uuid);
+  const uuid = tenantUuids.get(id) ?? toUuid('tenant', id);
+  if (uuid !== null) remember(tenantUuids, id, uuid);
   return uuid;
+}
+
+/** The identifier of a tenant's UUID, remembered as {@link tenantUuid}. */
+export function tenantId(uuid: string): string {
+  const id = tenantIds.get(uuid) ?? toId('tenant', uuid);
+  remember(tenantIds, uuid, id);
+  return id;
+}
+
+function remember(known: Map<string, string>, key: string, value: string): void {
+  if (known.has(key)) return;
+  if (known.size >= 10_000) known.clear();
+  known.set(key, value);
 }

@@ -31,6 +31,7 @@ export async function checkBooks(house: House, before: number, windows: Loaded[]
       `count: ${mark(complete)}: ${answered} postings were answered, ${transactions} are in the database ` +
         `(at most ${cutOff} more were on their way when a window ended)`,
       `failed requests: ${mark(failures === 0)}: ${failures}`,
+      ...(failures > 0 ? house.warnings() : []),
     ],
   };
 }

@@ -1,14 +1,15 @@
 // The whole house of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
-import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Children, type Child, type ChildOptions } from '../../deploy/local/children.ts';
+import { Children, endRecorded, type Child, type ChildOptions } from '../../deploy/local/children.ts';
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
+import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
 
 /** Which processes are profiled, and where the profiles go. */
@@ -31,6 +32,7 @@ export interface HouseOptions {
 const notPassedOn = /^(HOST|PORT|OPS_PORT|DATA_DIR|INTERNAL_TOKEN|JWT_PRIVATE_KEY|.*_ADDR|.*DATABASE_URL|KAFKA_.*)(_FILE)?$/;
 
 const tmpfs = 0x01021994;
+const directoryPrefix = 'ledger-bench-';
 
 /** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind. */
 export class House {
@@ -49,7 +51,8 @@ export class House {
 
   constructor(options: HouseOptions) {
     this.options = options;
-    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), 'ledger-bench-'));
+    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), directoryPrefix));
+    writeFileSync(join(this.directory, 'bench.json'), JSON.stringify(identify('bench', process.pid)));
     this.inMemory = statfsSync(this.directory).type === tmpfs;
     this.children = new Children(join(this.directory, 'logs'), join(this.directory, 'processes.json'));
     process.once('exit', () => this.children.kill());
@@ -58,6 +61,7 @@ export class House {
   /** Starts PostgreSQL and makes the databases. */
   async openServer(): Promise<void> {
     const { say } = this.options;
+    await endDead(dirname(this.directory));
     const server = await startPostgres({
       directory: join(this.directory, 'postgres'),
       port: await freePort(),
@@ -165,6 +169,22 @@ export class House {
     });
   }
 
+  /** What the processes warned of, each kind of warning once with how often. */
+  warnings(): string[] {
+    const counts = new Map<string, number>();
+    for (const [name, child] of this.running) {
+      if (name === 'postgres') continue;
+      for (const line of child.output().split('\n')) {
+        const level = /^\{"level":(\d+)/.exec(line)?.[1];
+        if (Number(level) < 40 || level === undefined) continue;
+        const { msg, code, err } = JSON.parse(line) as { msg: string; code?: string; err?: { message: string } };
+        const warning = `${name}: ${[msg, code, err?.message].filter(Boolean).join(', ')}`;
+        counts.set(warning, (counts.get(warning) ?? 0) + 1);
+      }
+    }
+    return [...counts].map(([warning, count]) => `${warning}, ${count} times`);
+  }
+
   /** Ends every process and removes the directory; profiles are written by then. */
   end(): Promise<void> {
     this.ending ??= this.children.end().then(() => rmSync(this.directory, { recursive: true, force: true }));
@@ -187,5 +207,19 @@ export class House {
     const { code, signal } = await child.ended;
     if (code !== 0) throw new Error(`${options.name} failed (${signal ?? `status ${String(code)}`}): ${child.lastWords()}`);
     return child.output();
+  }
+}
+
+/** Benchmarks that were killed leave their directories, and where nothing ends orphans their processes too. */
+async function endDead(parent: string): Promise<void> {
+  for (const name of readdirSync(parent).filter((each) => each.startsWith(directoryPrefix))) {
+    const directory = join(parent, name);
+    try {
+      if (isRunning(JSON.parse(readFileSync(join(directory, 'bench.json'), 'utf8')) as Identity)) continue;
+      await endRecorded(join(directory, 'processes.json'));
+      rmSync(directory, { recursive: true, force: true });
+    } catch {
+      // Another user's, or one that is being made this moment.
+    }
   }
 }

@@ -59,6 +59,7 @@ async function measureAll(): Promise<boolean> {
   if (!books) return true;
   const check = await checkBooks(house, books.postings, meter.all);
   say(`\n${check.lines.map((line) => `- ${line}`).join('\n')}`);
+  if (asked.verify) say(`- verify: ${(await house.command('verify', ['services/ledger/cli.ts', 'verify'])).trim()}`);
   return check.right;
 }
 

@@ -18,6 +18,8 @@ export interface Options {
   /** Connections of the windows over REST. */
   connections: number[];
   ledgers: number;
+  /** Whether the log and everything derived from it is verified at the end, which takes about a minute for a million postings. */
+  verify: boolean;
   /** Directory to put the data in; undefined: the system's temporary directory. */
   data: string | undefined;
   /** Where CPU profiles go, and of which processes. */
@@ -32,6 +34,7 @@ export const usage = `npm run bench -- [webhooks] [options]
   --only PART     ceiling, rest, grpc or reads; may be repeated
   --connections N of the windows over REST; may be repeated, default 1, 16, 64 and 256
   --ledgers N     replicas of the ledger, default 1
+  --verify        verify log and books at the end (about a minute for a million postings)
   --data DIR      where the databases are made, default the temporary directory
   --cpu-prof DIR  write CPU profiles there and print their summaries
   --profile NAME  process to profile (gateway, ledger, identity); may be repeated, default gateway and ledger`;
@@ -47,6 +50,7 @@ export function readOptions(args: string[]): Options {
       only: { type: 'string', multiple: true },
       connections: { type: 'string', multiple: true, default: ['1', '16', '64', '256'] },
       ledgers: { type: 'string', default: '1' },
+      verify: { type: 'boolean', default: false },
       data: { type: 'string' },
       'cpu-prof': { type: 'string' },
       profile: { type: 'string', multiple: true },
@@ -61,6 +65,7 @@ export function readOptions(args: string[]): Options {
     only: values.only?.map(part) ?? [...parts],
     connections: values.connections.map((each) => whole('connections', each)),
     ledgers: whole('ledgers', values.ledgers),
+    verify: values.verify,
     data: values.data,
     profiles: values['cpu-prof'],
     profiled: values.profile ?? ['gateway', 'ledger'],

@@ -65,21 +65,40 @@ export function report(samples: Samples, memory: MemoryPeaks): string {
 function postings(samples: Samples): string {
   const known = [...samples.values()].flat();
   const processes = usageIsKnown ? [...new Set(known.flatMap(({ cpu }) => Object.keys(cpu)))] : [];
-  const header = ['', 'connections', 'postings/s', 'of the yardstick', 'p50 ms', 'p99 ms', ...processes.map((name) => `${name} µs`)];
+  const header = [
+    '',
+    'connections',
+    'postings/s',
+    'of the yardstick',
+    'in CPU time',
+    'p50 ms',
+    'p99 ms',
+    ...processes.map((name) => `${name} µs`),
+  ];
   const cpu = (taken: Sample[]) =>
     processes.map((name) => (taken[0]?.cpu[name] === undefined ? '' : median(taken.map((each) => each.cpu[name] ?? 0)).toFixed(0)));
+  const least = Math.min(...[1, 2, 4].map((each) => cpuOf(samples.get(`yardstick ${each}`) ?? [])));
   const lines = Object.entries(scenarios).flatMap(([scenario, title]) => {
     const windows = [...samples].filter(([name]) => name === scenario || new RegExp(`^${scenario} \\d+$`).test(name));
     const sorted = windows.sort(([one], [other]) => connectionsOf(one) - connectionsOf(other));
     return sorted.map(([name, taken], place) => {
       const ours = !/^(yardstick|bare)/.test(name);
-      const share = ours && samples.has('yardstick 1') ? percent(median(shares(samples, name))) : '';
+      const judged = ours && samples.has('yardstick 1');
+      const share = judged ? [percent(median(shares(samples, name))), usageIsKnown ? percent(least / cpuOf(taken)) : ''] : ['', ''];
       const latency = scenario === 'yardstick' ? ['', ''] : [milliseconds(taken, 'p50'), milliseconds(taken, 'p99')];
-      return [place === 0 ? title : '', `${connectionsOf(name)}`, rate(taken), share, ...latency, ...cpu(taken)];
+      return [place === 0 ? title : '', `${connectionsOf(name)}`, rate(taken), ...share, ...latency, ...cpu(taken)];
     });
   });
   if (lines.length === 0) return '';
-  return table(header, lines);
+  const note =
+    'µs: CPU time of a posting by process. In CPU time: what the yardstick uses for a posting, of what this uses, the load included in ' +
+    'both; a machine that is busy with other things changes it less.';
+  return `${table(header, lines)}\n\n${note}`;
+}
+
+/** CPU microseconds of all processes for one request, the load's included. */
+function cpuOf(taken: Sample[]): number {
+  return median(taken.map(({ cpu }) => Object.values(cpu).reduce((sum, each) => sum + each, 0)));
 }
 
 /** The number at the end of a window's name. */

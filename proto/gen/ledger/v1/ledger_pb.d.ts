@@ -289,7 +289,7 @@ export declare type Refusal = Message<"ledger.v1.Refusal"> & {
 export declare const RefusalSchema: GenMessage<Refusal>;
 
 /**
- * PostingResult is the outcome of one item.
+ * PostingResult is the outcome of one item; none where it was handed back.
  *
  * @generated from message ledger.v1.PostingResult
  */
@@ -370,6 +370,14 @@ export declare type PostTransactionsRequest = Message<"ledger.v1.PostTransaction
    * @generated from field: repeated ledger.v1.Posting postings = 1;
    */
   postings: Posting[];
+
+  /**
+   * Items of a tenant whose books another process holds at the moment are handed back at once and not posted, as results without an
+   * outcome, rather than make the whole call wait. The caller sends them again, by themselves.
+   *
+   * @generated from field: bool hand_back_held = 2;
+   */
+  handBackHeld: boolean;
 };
 
 /**

@@ -1,0 +1,49 @@
+// Takes a request's body from the connection, within what the gateway can bear.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import type { Load } from './load.ts';
+import { Problem } from './problem.ts';
+
+/** The largest body, bytes. */
+export const bodyLimit = 1 << 20;
+
+// Requests whose clients wait to hear that their body is wanted, and how to answer them.
+const waiting = new WeakMap<IncomingMessage, ServerResponse>();
+
+/** Has a client that sent `Expect: 100-continue` wait until its request has passed every check that needs no body. */
+export function keepWaiting(request: IncomingMessage, response: ServerResponse): void {
+  waiting.set(request, response);
+  // Whether he sends his body after a refusal, too, can't be told: what follows would be read as a body or as a request.
+  response.shouldKeepAlive = false;
+}
+
+/** Reads a body; calls back once, with its bytes or why there are none. */
+export function readBytes(request: FastifyRequest, load: Load, done: (error: Error | null, bytes: Buffer) => void): void {
+  const { raw } = request;
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const end = (error: Error | null): void => {
+    raw.off('data', take).off('end', finish).off('error', end);
+    done(error, chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+  };
+  const take = (chunk: Buffer): void => {
+    length += chunk.length;
+    const problem = length > bodyLimit ? new Problem('payload_too_large') : load.arrive(request, chunk.length);
+    if (problem) {
+      chunks.length = 0;
+      length = 0;
+      end(problem);
+    } else chunks.push(chunk);
+  };
+  const finish = (): void => end(null);
+  if (Number(request.headers['content-length']) > bodyLimit) {
+    end(new Problem('payload_too_large'));
+    return;
+  }
+  const response = waiting.get(raw);
+  if (response) {
+    response.shouldKeepAlive = true;
+    response.writeContinue();
+  }
+  raw.on('data', take).on('end', finish).on('error', end);
+}

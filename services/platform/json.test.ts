@@ -1,0 +1,101 @@
+import { FlawedJson, inexactNumbers, isPoisoned, parseJson } from './json.ts';
+
+const flawOf = (text: string, maxDepth = 10) => {
+  try {
+    parseJson(text, maxDepth);
+    return null;
+  } catch (error) {
+    if (!(error instanceof FlawedJson)) throw error;
+    return error.flaw;
+  }
+};
+const inexact = (text: string) => {
+  const places = inexactNumbers(text, 1000);
+  return places.flatMap((start, index) => (index % 2 === 0 ? [text.slice(start, places[index + 1])] : []));
+};
+
+test.each([
+  '0',
+  '-0',
+  '0.000',
+  '0e999',
+  '1.10',
+  '1E5',
+  '1e+5',
+  '1e-7',
+  '0.1',
+  '123456789012345',
+  '999999999999999e290',
+  '9007199254740992',
+  '9007199254740992.000',
+  '9007199254740992e0',
+  '12345678901234567000',
+  '1.7976931348623157e308',
+  '1e308',
+  '0.00001e313',
+  '2.2250738585072014e-308',
+  '5e-324',
+  '0.30000000000000004',
+])('a double holds %s', (number) => {
+  for (const text of [number, `[${number}]`, `{"a":-${number.replace(/^-/, '')}}`]) expect(inexact(text)).toEqual([]);
+  expect(parseJson(`[${number}]`, 1)).toEqual([Number(number)]);
+});
+
+test.each([
+  '9007199254740993',
+  '12345678901234567890',
+  '0.12345678901234567890',
+  '0.1000000000000000055511151231257827',
+  '1e309',
+  '-1E999',
+  '1e99999999999999999999',
+  '2e308',
+  '1e-325',
+  '3e-324',
+  '4.9e-324',
+  `1${'0'.repeat(400)}`,
+  `0.${'0'.repeat(400)}1`,
+])('a double does not hold %s', (number) => {
+  expect(inexact(`{"a":[1,${number},"${number}"],"b\\"${number}":${number}}`)).toEqual([number, number]);
+  expect(flawOf(`[${number}]`)).toBe('number');
+});
+
+test('numbers in strings are no numbers, wherever the quotes are', () => {
+  expect(inexact(String.raw`["1e999","\"1e999","\\",1,"\\\"1e999",1.5e999]`)).toEqual(['1.5e999']);
+});
+
+test.each([
+  ['type', '{'],
+  ['type', ''],
+  ['type', '{"a":{"__proto__":{"b":1}}}'],
+  ['type', '[{"\\u005f_proto__":1}]'],
+  ['type', '{"constructor":{"prototype":1}}'],
+  ['unicode', '{"a":"\\u0000"}'],
+  ['unicode', '{"a\\u0000":1}'],
+  ['unicode', '["\\ud800"]'],
+  ['number', '{"a":[1e400]}'],
+  ['max', `${'['.repeat(11)}${']'.repeat(11)}`],
+  ['max', `${'{"a":'.repeat(11)}1${'}'.repeat(11)}`],
+  [null, `${'['.repeat(10)}${']'.repeat(10)}`],
+  [null, '{"constructor":1,"a":"__proto__","\\u0061":"\\ud83d\\ude00"}'],
+])('the flaw %s: %s', (flaw, text) => {
+  expect(flawOf(text)).toBe(flaw);
+});
+
+test('half a million levels are as good as eleven', () => {
+  expect(flawOf('['.repeat(500_000) + ']'.repeat(500_000))).toBe('max');
+  expect(flawOf(`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`)).toBe('max');
+});
+
+test('a key that changes prototypes is found however deep it is and however it is written', () => {
+  const deep = (inner: string) => `${'[{"a":'.repeat(50_000)}${inner}${'}]'.repeat(50_000)}`;
+  for (const [inner, poisoned] of [
+    ['{"__proto__":null}', true],
+    ['{"__pro\\u0074o__":null}', true],
+    ['{"constru\\u0063tor":{"prototype":null}}', true],
+    ['{"constructor":"prototype"}', false],
+    ['"__proto__"', false],
+  ] as const) {
+    expect([inner, isPoisoned(deep(inner), JSON.parse(deep(inner)))]).toEqual([inner, poisoned]);
+  }
+});
