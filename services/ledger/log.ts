@@ -1,7 +1,7 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { hash as digest } from 'node:crypto';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
-import { plainArray, type Client } from '../platform/postgres.ts';
+import { bigintArray, bytesArray, doubleArray, plainArray, uuidArray, type Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
@@ -139,15 +139,15 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
         from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::float8[], $6::text[], $7::text[], $8::bytea[], $9::bytea[])
           as new (t, s, e, y, c, a, r, p, h)`,
       values: [
-        plainArray(rows.map((row) => row.tenant)),
-        plainArray(rows.map((row) => row.sequence)),
-        plainArray(rows.map((row) => row.eventId)),
+        uuidArray(rows.map((row) => row.tenant)),
+        bigintArray(rows.map((row) => row.sequence)),
+        uuidArray(rows.map((row) => row.eventId)),
         plainArray(rows.map((row) => row.type)),
-        plainArray(rows.map((row) => row.createdMs)),
+        doubleArray(rows.map((row) => row.createdMs)),
         rows.map((row) => row.actor),
         rows.map((row) => row.requestId),
-        rows.map((row) => asBuffer(row.payload)),
-        rows.map((row) => row.hash),
+        bytesArray(rows.map((row) => row.payload)),
+        bytesArray(rows.map((row) => row.hash)),
       ],
     }),
     // An insert that conflicts goes by the primary key whatever the planner thinks, as an update with a join does not.
@@ -164,10 +164,10 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
             returning xmax <> 0 as updated)
           select must_change($7, (select count(*) from moved where updated), 'heads')`,
         values: [
-          plainArray(moved.map(({ head }) => head.tenant)),
-          plainArray(moved.map(({ head }) => head.sequence)),
-          moved.map(({ head }) => head.hash),
-          plainArray(moved.map(({ head }) => head.lastMs)),
+          uuidArray(moved.map(({ head }) => head.tenant)),
+          bigintArray(moved.map(({ head }) => head.sequence)),
+          bytesArray(moved.map(({ head }) => head.hash)),
+          doubleArray(moved.map(({ head }) => head.lastMs)),
           plainArray(moved.map(({ head }) => head.chart)),
           events,
           moved.length,
@@ -175,8 +175,4 @@ export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; fr
       }),
     ),
   ]);
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -3,7 +3,7 @@
 // Rows are always found from the wanted side, each by its whole key: `lateral (… offset 0)` keeps the planner from turning the join round,
 // which it does while a table is small or not analysed, and keeps doing when it has grown (7 ms for 190 balances; so, 1 ms).
 import { toId } from '../platform/ids.ts';
-import { plainArray, seeing, type Client } from '../platform/postgres.ts';
+import { bigintArray, bytesArray, doubleArray, plainArray, seeing, uuidArray, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted, Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';
@@ -77,7 +77,7 @@ export function holdHeads(client: Client, heads: Head[]): Promise<unknown> {
     name: 'hold_heads',
     text: `select must_be($2, (select string_agg(sequence || '.' || rebuilt, ',' order by tenant_id) from
       (select tenant_id, sequence, rebuilt from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked) held), 'heads')`,
-    values: [plainArray(heads.map((head) => head.tenant)), heads.map((head) => `${head.sequence}.${head.rebuilt}`).join(',')],
+    values: [uuidArray(heads.map((head) => head.tenant)), heads.map((head) => `${head.sequence}.${head.rebuilt}`).join(',')],
   });
 }
 
@@ -88,7 +88,7 @@ export async function knownKeys(client: Client, orders: Order[]): Promise<KnownK
     text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, key), lateral (
         select * from transactions where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) t`,
-    values: [plainArray(orders.map((order) => order.tenant)), orders.map((order) => order.idempotencyKey)],
+    values: [uuidArray(orders.map((order) => order.tenant)), orders.map((order) => order.idempotencyKey)],
   });
   return rows;
 }
@@ -103,7 +103,7 @@ export async function originalsOf(client: Client, reversals: Order[]): Promise<O
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
         left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
-    values: [plainArray(reversals.map((order) => order.tenant)), plainArray(reversals.map((order) => order.reverses?.uuid ?? null))],
+    values: [uuidArray(reversals.map((order) => order.tenant)), uuidArray(reversals.map((order) => order.reverses?.uuid ?? null))],
   });
   return rows;
 }
@@ -138,7 +138,7 @@ export async function openAccounts(
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) b on true`,
-    values: [plainArray(wanted.map(([tenant]) => tenant)), wanted.map(([, code]) => code)],
+    values: [uuidArray(wanted.map(([tenant]) => tenant)), wanted.map(([, code]) => code)],
   });
   const found = new Map<string, OpenAccount>();
   for (const row of rows) {
@@ -183,14 +183,14 @@ export function insertTransactions(client: Client, posted: PostedOrder[]): Promi
       from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[], $7::uuid[], $8::float8[])
         as new (t, s, i, k, f, r, v, c)`,
     values: [
-      plainArray(posted.map(({ order }) => order.tenant)),
-      plainArray(posted.map(({ row }) => row.sequence)),
-      plainArray(posted.map(({ order }) => order.transaction)),
+      uuidArray(posted.map(({ order }) => order.tenant)),
+      bigintArray(posted.map(({ row }) => row.sequence)),
+      uuidArray(posted.map(({ order }) => order.transaction)),
       posted.map(({ order }) => order.idempotencyKey),
-      posted.map(({ order }) => order.fingerprint),
+      bytesArray(posted.map(({ order }) => order.fingerprint)),
       posted.map(({ order }) => order.reference),
-      plainArray(posted.map(({ order }) => order.reverses?.uuid ?? null)),
-      plainArray(posted.map(({ row }) => row.createdMs)),
+      uuidArray(posted.map(({ order }) => order.reverses?.uuid ?? null)),
+      doubleArray(posted.map(({ row }) => row.createdMs)),
     ],
   });
 }
@@ -221,7 +221,16 @@ export function insertEntries(client: Client, posted: PostedOrder[]): Promise<un
     name: 'insert_entries',
     text: `insert into entries (tenant_id, account_id, currency, sequence, position, side, amount, balance_after)
       select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::smallint[], $6::text[], $7::bigint[], $8::numeric[])`,
-    values: [tenants, accounts, currencies, sequences, positions, sides, amounts, balances].map(plainArray),
+    values: [
+      uuidArray(tenants),
+      uuidArray(accounts),
+      plainArray(currencies),
+      bigintArray(sequences),
+      plainArray(positions),
+      plainArray(sides),
+      bigintArray(amounts),
+      plainArray(balances),
+    ],
   });
 }
 
@@ -248,16 +257,16 @@ export function writeBalances(client: Client, changed: Iterable<ChangedBalance>)
   const groups = Map.groupBy(changed, ({ from, after }) => (from === 0n ? 0n : after.version - from));
   return [...groups].map(([postings, balances]) => {
     const values = [
-      balances.map(({ tenant }) => tenant),
-      balances.map(({ account }) => account.uuid),
-      balances.map(({ currency }) => currency),
-      balances.map(({ after }) => after.debits),
-      balances.map(({ after }) => after.credits),
-      balances.map(({ after }) => after.pendingDebits),
-      balances.map(({ after }) => after.pendingCredits),
-      balances.map(({ after }) => after.version),
-      balances.map(({ atMs }) => atMs),
-    ].map(plainArray);
+      uuidArray(balances.map(({ tenant }) => tenant)),
+      uuidArray(balances.map(({ account }) => account.uuid)),
+      plainArray(balances.map(({ currency }) => currency)),
+      plainArray(balances.map(({ after }) => after.debits)),
+      plainArray(balances.map(({ after }) => after.credits)),
+      plainArray(balances.map(({ after }) => after.pendingDebits)),
+      plainArray(balances.map(({ after }) => after.pendingCredits)),
+      bigintArray(balances.map(({ after }) => after.version)),
+      doubleArray(balances.map(({ atMs }) => atMs)),
+    ];
     if (postings === 0n) return client.query({ name: 'insert_balances', text: insertBalances, values });
     return client.query({ name: 'update_balances', text: updateBalances, values: [...values, postings, balances.length] });
   });
