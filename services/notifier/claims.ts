@@ -1,9 +1,9 @@
 // Who sends what: deliveries are claimed for a while, and what became of them is recorded, set by set. Each claim has an id, and whoever
 // records names it: a worker whose lease ran out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import type { Pool } from '../platform/postgres.ts';
+import { seeing, type Pool } from '../platform/postgres.ts';
 import { ms } from './rows.ts';
-import { onClient, tenantsOf } from './transaction.ts';
+import { onClient } from './transaction.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
 /** A delivery that this process may send now. */
@@ -150,7 +150,7 @@ export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBou
       return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
     }
     const [, answer] = await Promise.all([
-      client.query(tenantsOf(tenants)),
+      client.query(seeing(tenants)),
       client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
       ...(found.rows.length === tenantsAtOnce ? [client.query({ ...rotate, values: [tenants] })] : []),
       client.query('commit'),
@@ -165,7 +165,7 @@ export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBou
     await onClient(pool, (client) =>
       Promise.all([
         client.query('begin'),
-        client.query(tenantsOf(idle)),
+        client.query(seeing(idle)),
         client.query({ ...lockDue, values: [idle] }),
         client.query({ ...moveOn, values: [idle, idle.map(ofTenant)] }),
         client.query('commit'),
@@ -260,7 +260,7 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   return onClient(pool, async (client) => {
     const [, , settled] = await Promise.all([
       client.query('begin'),
-      client.query(tenantsOf(tenants)),
+      client.query(seeing(tenants)),
       client.query<{ id: string }>({ ...record, values }),
       client.query({ ...lower, values: [tenants] }),
       client.query('commit'),

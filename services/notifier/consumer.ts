@@ -5,12 +5,12 @@ import { Counter, type Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+import { seeing, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
-import { onClient, tenantsOf } from './transaction.ts';
+import { onClient } from './transaction.ts';
 
 /** What the consumer works with. */
 export interface ConsumerParts {
@@ -140,7 +140,7 @@ export class Consumer {
     const { marks, taken, made } = await onClient(pool, async (client) => {
       const [, , inbox, webhooks] = await Promise.all([
         client.query('begin'),
-        client.query(tenantsOf(tenants)),
+        client.query(seeing(tenants)),
         readInbox(client, tenants),
         subscriptions(client, tenants),
       ]);
@@ -174,7 +174,7 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
   const tenant = toUuid('tenant', event.tenantId);
   const eventId = toUuid('evt', event.id);
   if (tenant === null || eventId === null) throw new Error('its tenant or id is malformed');
-  await client.query(tenantsOf([tenant]));
+  await client.query(seeing([tenant]));
   const marks = await readInbox(client, [tenant]);
   (marks.get(tenant) as Mark).take(event);
   const found = deliveriesOf([{ event, tenant, eventId }], await subscriptions(client, [tenant]), (_, error) => {

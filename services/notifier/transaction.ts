@@ -23,8 +23,3 @@ export async function onClient<Result>(pool: Pool, work: (client: Client) => Pro
     throw failures[0] ?? error;
   }
 }
-
-/** The statement that lets the transaction see these tenants (UUIDs). */
-export function tenantsOf(tenants: string[]): { name: string; text: string; values: string[] } {
-  return { name: 'set_tenants', text: `select set_config('app.tenants', $1, true)`, values: [`{${tenants.join(',')}}`] };
-}
