@@ -2,7 +2,7 @@
 // it reads ahead on another connection, decides on the books that this process remembers, and sends everything as one packet that begins with
 // locking the heads and fails as a whole unless they stand where they are remembered. What fails is run again under locks.
 //
-// Measured against locking first: with one tenant the ledger and PostgreSQL took turns, and half of the machine was idle.
+// Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
 import { together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';

@@ -5,7 +5,7 @@ import { Registry, collectDefaultMetrics } from 'prom-client';
 export type { Logger } from 'pino';
 
 /**
- * The process's logger. Lines are buffered (a line a request, each its own write, cost the gateway a measurable share of a core) and
+ * The process's logger. Lines are buffered, so that a line is not a system call of its own, and
  * written at 4 KiB, every second and at exit.
  */
 export function openLog(name: string, level: string): Logger {
