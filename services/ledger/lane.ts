@@ -12,8 +12,8 @@ import type { Item } from './queue.ts';
 import { Clock } from './clock.ts';
 import { all, begin, commit } from './store.ts';
 
-/** Batches that may be open at a time: one being committed and one being decided. */
-const mostOpen = 2;
+/** Batches that may be open at a time: one being committed, one that waits behind it, one being decided. */
+const mostOpen = 3;
 /** So long after a key was met again keys are read ahead, milliseconds: who repeats one mostly repeats more, and each would fail a batch. */
 const repetitionMs = 1_000;
 

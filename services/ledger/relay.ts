@@ -34,7 +34,7 @@ const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
  * So long the events of a tenant that nobody listened to just now are gathered before they are passed over, milliseconds: a busy tenant's
  * marks, here and in the notifier, then cost next to nothing.
  */
-const restMs = 200;
+const restMs = 1_000;
 
 /** Relays the events of all tenants. */
 export class Relay {

@@ -1,7 +1,7 @@
 // Identifiers: TypeIDs (a prefix and 26 characters of Crockford base32 over a UUIDv7) on every wire, `uuid` in the database.
 // https://github.com/jetify-com/typeid/tree/main/spec
 import { randomFillSync } from 'node:crypto';
-import { TypeID } from 'typeid-js';
+import { fromUUID, toUUID } from 'typeid-js';
 import { v7 } from 'uuid';
 
 /** What an identifier names. */
@@ -33,12 +33,12 @@ export function newId(prefix: Prefix): string {
 export function toUuid(prefix: Prefix, id: string): string | null {
   if (id.length !== prefix.length + 27 || id[prefix.length] !== '_' || !id.startsWith(prefix)) return null;
   const rest = id.slice(prefix.length + 1);
-  return suffix.test(rest) ? TypeID.fromString(id).toUUID() : null;
+  return suffix.test(rest) ? toUUID(id) : null;
 }
 
 /** The identifier of a UUID. */
 export function toId(prefix: Prefix, uuid: string): string {
-  return TypeID.fromUUID(prefix, uuid).toString();
+  return fromUUID(uuid, prefix);
 }
 
 const tenantUuids = new Map<string, string>();
