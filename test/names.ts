@@ -1,6 +1,5 @@
 // A name server of the test's own: says of every name what it is told to, whatever it said a moment ago.
 import { createSocket } from 'node:dgram';
-import type { AddressInfo } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /** What a name has at the moment: addresses, or another name that has them. */
@@ -49,7 +48,7 @@ export async function startNameServer(answer: (name: string, type: string, quest
   });
   await new Promise<void>((done) => socket.bind(0, '127.0.0.1', done));
   return {
-    address: `127.0.0.1:${(socket.address() as AddressInfo).port}`,
+    address: `127.0.0.1:${socket.address().port}`,
     asked,
     close: () => new Promise<void>((done) => socket.close(() => done())),
   };
