@@ -57,6 +57,8 @@ beforeEach(async () => {
           taken.push(...events);
           return {};
         },
+        // Everybody listens.
+        pass: ({ stretches }) => ({ wantedTenantIds: stretches.map(({ tenantId }) => tenantId) }),
       }),
     tokens: [token],
     maxMessageBytes: 32 << 20,
