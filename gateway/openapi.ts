@@ -196,8 +196,9 @@ export function headerParameters(doc: Doc): object[] {
   const requestId = {
     in: 'header',
     name: 'X-Request-Id',
-    description: 'Comes back in the answer and in the audit trail.',
-    schema: { type: 'string', pattern: '^[A-Za-z0-9._-]{1,128}$' },
+    // No pattern: what does not fit is replaced and not refused.
+    description: 'Comes back in the answer and in the audit trail if it has 1 to 128 of `A-Za-z0-9._-`; else the request gets another.',
+    schema: { type: 'string' },
     example: 'req-7f3a',
   };
   const key = {

@@ -227,6 +227,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           summary: 'Change an account',
           description: 'Fields that are left out, or null, stay as they are; an empty description removes it.',
           bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
+          bodyOptional: true,
           answers: { 200: { ...one, description: 'The account after the change' } },
           refusals: ['account_not_found', 'account_is_system', 'version_conflict', 'account_not_empty', 'insufficient_funds'],
         },

@@ -64,10 +64,11 @@ export type Resolve = (name: string) => Promise<string[]>;
 /**
  * Resolves names by DNS itself. The system's resolver (getaddrinfo) would do it on one of the process's four threads, and four tenants
  * whose name servers never answer would stop everybody's look-ups. `system`: asks that one where DNS knows nothing, for names of a
- * developer's machine.
+ * developer's machine. `servers`: `address:port` of name servers to ask instead of the system's.
  */
-export function dnsResolve({ system }: { system: boolean }): Resolve {
+export function dnsResolve({ system, servers }: { system: boolean; servers?: string[] }): Resolve {
   const resolver = new Resolver({ timeout: 3000, tries: 2 });
+  if (servers) resolver.setServers(servers);
   return async (name) => {
     // RFC 6761: these never leave the machine, whatever DNS says.
     if (/(^|\.)localhost\.?$/i.test(name)) return ['127.0.0.1', '::1'];

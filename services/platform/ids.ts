@@ -33,7 +33,13 @@ export function newId(prefix: Prefix): string {
 export function toUuid(prefix: Prefix, id: string): string | null {
   if (id.length !== prefix.length + 27 || id[prefix.length] !== '_' || !id.startsWith(prefix)) return null;
   const rest = id.slice(prefix.length + 1);
-  return suffix.test(rest) ? toUUID(id) : null;
+  if (!suffix.test(rest)) return null;
+  try {
+    return toUUID(id);
+  } catch {
+    // Right letters, but the bits have no version or variant of a UUID: the library throws a TypeError.
+    return null;
+  }
 }
 
 /** The identifier of a UUID. */

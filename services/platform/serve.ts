@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
+import { setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import Fastify from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
@@ -79,6 +80,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       options.routes(router);
       health(router, options.services, async () => !draining && (await options.readiness()).ready);
       reflection(router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
+      blameCallers(router);
     },
     interceptors: [callLog(logger, options.metrics), tokenCheck(options.tokens)],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
@@ -220,6 +222,23 @@ function tokenCheck(tokens: string[]): Interceptor {
     }
     return next(request);
   };
+}
+
+/** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */
+function blameCallers(router: ConnectRouter): void {
+  for (const [place, handler] of router.handlers.entries()) {
+    const answer = async (request: Parameters<typeof handler>[0]) => {
+      const response = await handler(request);
+      const trailer = response.trailer;
+      const said = trailer?.get('grpc-status') === String(Code.Internal) ? (trailer.get('grpc-message') ?? '') : '';
+      if (trailer && said.startsWith('parse%20binary')) {
+        const message = 'the message can not be decoded';
+        setTrailerStatus(trailer, refuse(Code.InvalidArgument, { reason: 'validation_failed', message }));
+      }
+      return response;
+    };
+    router.handlers[place] = Object.assign(answer, handler);
+  }
 }
 
 // connect-es has no health service of its own.

@@ -1,0 +1,235 @@
+// Forged, stolen and misplaced credentials against the running house, by somebody who knows everything but the secrets.
+import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { SignJWT, exportJWK, type JWTHeaderParameters } from 'jose';
+import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
+import { newId } from '../../services/platform/ids.ts';
+import { readContract, type Contract } from '../contract.ts';
+import { startHouse, type House, type Person, type Tenant } from '../house.ts';
+import { newSigningKey } from '../identity.ts';
+
+const pem = newSigningKey();
+const signingKey = createPrivateKey(pem);
+let house: House;
+let contract: Contract;
+let ada: Person;
+let tenant: Tenant;
+let key: string;
+let kid: string;
+
+beforeAll(async () => {
+  house = await startHouse({ environment: { identity: { JWT_PRIVATE_KEY: pem } } });
+  contract = await readContract(house.url);
+  ada = await house.signUp();
+  tenant = await house.tenant({ person: ada });
+  key = await house.apiKey(tenant);
+  kid = (await house.rest('GET', '/.well-known/jwks.json')).body.keys[0].kid;
+});
+afterAll(() => house.stop());
+
+const soon = () => Math.floor(Date.now() / 1000) + 600;
+const base64 = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
+
+type Claims = Record<string, unknown>;
+
+/** A token as identity makes it, but for what is changed. */
+function token(change: { claims?: Claims; header?: Partial<JWTHeaderParameters>; by?: KeyObject } = {}): Promise<string> {
+  const claims = { iss: 'ledger', aud: 'ledger', sub: ada.id, iat: soon() - 600, exp: soon(), ...change.claims };
+  const header = { alg: 'EdDSA', typ: 'JWT', kid, ...change.header };
+  return new SignJWT(claims).setProtectedHeader(header).sign(change.by ?? signingKey);
+}
+
+/** Header and claims as somebody wrote them, with any text for a signature. */
+function unsigned(header: object, signature = '', claims: Claims = {}): string {
+  return `${base64(header)}.${base64({ iss: 'ledger', aud: 'ledger', sub: ada.id, exp: soon(), ...claims })}.${signature}`;
+}
+
+const userRoutes = () => ['/v1/user', '/v1/tenants', `/v1/tenants/${tenant.id}/api-keys`];
+
+async function expectRefused(credential: string, paths = userRoutes()): Promise<void> {
+  for (const path of paths) {
+    const { status, body } = await house.rest('GET', path, { key: credential });
+    expect([path, status, body.code]).toEqual([path, 401, 'unauthenticated']);
+  }
+}
+
+describe('a token', () => {
+  test('with nothing changed is taken, so that what is refused below is refused for its change', async () => {
+    for (const path of userRoutes()) expect((await house.rest('GET', path, { key: await token() })).status).toBe(200);
+  });
+
+  test.each(['none', 'None', 'NONE', 'nOnE', ''])('of the algorithm %j is refused, signed or not', async (alg) => {
+    const [, , signature = ''] = (await token()).split('.');
+    for (const each of ['', signature]) await expectRefused(unsigned({ alg, typ: 'JWT', kid }, each));
+  });
+
+  test('whose HMAC is keyed with the public key, in whatever form it is published, is refused', async () => {
+    const published = createPublicKey(signingKey);
+    const jwks = await (await fetch(`${house.url}/.well-known/jwks.json`)).text();
+    const forms = [
+      published.export({ type: 'spki', format: 'pem' }),
+      published.export({ type: 'spki', format: 'der' }),
+      Buffer.from((await exportJWK(published)).x ?? '', 'base64url'),
+      (await exportJWK(published)).x ?? '',
+      jwks,
+      JSON.stringify(JSON.parse(jwks).keys[0]),
+      kid,
+      'ledger',
+    ];
+    for (const form of forms) {
+      for (const alg of ['HS256', 'HS512']) await expectRefused(await token({ header: { alg }, by: createSecretKey(Buffer.from(form)) }));
+    }
+  });
+
+  test('that brings its own key, or says where one is, is refused', async () => {
+    const own = generateKeyPairSync('ed25519').privateKey;
+    const jwk = { ...(await exportJWK(createPublicKey(own))), kid: 'own' };
+    for (const header of [
+      {},
+      { kid: 'own', jwk },
+      { jwk },
+      { jku: `${house.url}/.well-known/jwks.json` },
+      { x5u: 'https://example.com/own.pem' },
+      { kid: '../../../../dev/null' },
+      { kid: "' or 1=1 --" },
+      { kid: '__proto__' },
+      { kid: undefined },
+    ]) {
+      await expectRefused(await token({ header: header as Partial<JWTHeaderParameters>, by: own }));
+    }
+    const elliptic = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+    const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
+    await expectRefused(await token({ header: { alg: 'ES256', jwk: await exportJWK(createPublicKey(elliptic)) }, by: elliptic }));
+    await expectRefused(await token({ header: { alg: 'RS256' }, by: rsa }));
+  });
+
+  test.each<[string, Claims]>([
+    ['of another issuer', { iss: 'other' }],
+    ['without an issuer', { iss: undefined }],
+    ['of an issuer in a list', { iss: ['ledger'] }],
+    ['for another audience', { aud: 'other' }],
+    ['for other audiences', { aud: ['other', 'LEDGER'] }],
+    ['without an audience', { aud: undefined }],
+    ['that has expired', { exp: soon() - 601 }],
+    ['that expired long ago', { exp: 0 }],
+    ['that never expires', { exp: undefined }],
+    ['that expires in words', { exp: '9999999999' }],
+    ['that is not good yet', { nbf: soon() }],
+    ['of nobody', { sub: undefined }],
+    ['of a key', { sub: newId('key') }],
+    ['of a name that all objects have', { sub: '__proto__' }],
+  ])('%s is refused, though it is signed by the house', async (_, claims) => {
+    await expectRefused(await token({ claims }));
+  });
+
+  test('with a header that must be understood is refused', async () => {
+    const header = { crit: ['exp2'], exp2: 1 };
+    const head = base64({ alg: 'EdDSA', kid, ...header });
+    const [, payload, signature] = (await token()).split('.');
+    await expectRefused(`${head}.${payload}.${signature}`);
+  });
+
+  test('that is tampered with anywhere is refused', async () => {
+    const sound = await token();
+    const [head = '', payload = '', signature = ''] = sound.split('.');
+    const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Claims;
+    const bytes = Buffer.from(signature, 'base64url');
+    for (const each of [
+      `${head}.${base64({ ...claims, sub: newId('user') })}.${signature}`,
+      `${head}.${base64({ ...claims, exp: soon() + 3600 })}.${signature}`,
+      `${base64({ alg: 'EdDSA', kid, extra: 1 })}.${payload}.${signature}`,
+      ...[0, 31, 32, 63].map((at) => {
+        const changed = Buffer.from(bytes);
+        changed[at] = (changed[at] as number) ^ 1;
+        return `${head}.${payload}.${changed.toString('base64url')}`;
+      }),
+      `${head}.${payload}.`,
+      `${head}.${payload}`,
+      `${head}.${payload}.${Buffer.alloc(64).toString('base64url')}`,
+      `${sound}.`,
+      `${sound}.${signature}`,
+      `${sound}.x.y`,
+      `.${sound}`,
+      payload,
+    ]) {
+      await expectRefused(each);
+    }
+  });
+
+  test('that refreshes is no access, and one for access, or an API key, refreshes nothing', async () => {
+    const { email, password } = ada;
+    const login = await house.rest('POST', '/v1/auth/login', { body: { email, password } });
+    const { refresh_token: refresh } = login.body.data;
+    await expectRefused(refresh);
+    for (const each of [login.body.data.token, key, await token()]) {
+      const answer = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: each } });
+      expect([answer.status, answer.body.code]).toEqual([401, 'unauthenticated']);
+    }
+    expect((await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: refresh } })).status).toBe(200);
+  });
+});
+
+describe('an API key', () => {
+  const routes = () => contract.operations.filter(({ security }) => security === 'apiKey');
+  const pathOf = ({ path }: { path: string }) =>
+    path
+      .replace('{slug}', tenant.slug)
+      .replace('{transaction_id}', newId('txn'))
+      .replace('{delivery_id}', newId('wh_delivery'))
+      .replace('{account_code}', 'CASH');
+
+  test('that somebody invented is refused by every route, whatever of it is right', async () => {
+    // The right id with another secret, an unknown id, one whose bits are no UUID, one of ones only.
+    const odd = newId('key').replace(/^(.{14})./, '$10');
+    const invented = [idOfKeyText(key) ?? '', newId('key'), odd, 'key_7zzzzzzzzzzzzzzzzzzzzzzzzz'].map(newKeyText);
+    for (const operation of routes()) {
+      for (const each of invented) {
+        const { status, body } = await house.rest(operation.method, pathOf(operation), { key: each });
+        expect([operation.id, status, body.code]).toEqual([operation.id, 401, 'unauthenticated']);
+      }
+    }
+  });
+
+  test('counts in the Authorization header alone', async () => {
+    const path = `/v1/tenants/${tenant.slug}/accounts`;
+    for (const [query, headers] of [
+      [`?api_key=${key}`, {}],
+      [`?access_token=${key}`, {}],
+      ['', { 'x-api-key': key }],
+      ['', { cookie: `authorization=${key}; token=${key}` }],
+      ['', { 'proxy-authorization': `Bearer ${key}` }],
+      ['', { authorization: key }],
+      ['', { authorization: `Bearer Bearer ${key}` }],
+      ['', { authorization: `Bearer ${key},Bearer ${key}` }],
+    ] as const) {
+      expect((await house.rest('GET', path + query, { headers })).status).toBe(401);
+    }
+  });
+
+  test('that is revoked, has expired or was replaced is refused by every route', async () => {
+    const keys = `/v1/tenants/${tenant.id}/api-keys`;
+    const made = async (more: object = {}) => {
+      const body = { name: 'short', scopes: ['accounts:read', 'webhooks:manage'], ...more };
+      return (await house.rest('POST', keys, { key: ada.token, body })).body.data.api_key as { id: string; key: string };
+    };
+    const [revoked, expired, replaced] = [
+      await made(),
+      await made({ expires_at: new Date(Date.now() + 1500).toISOString() }),
+      await made(),
+    ];
+    const dead = [revoked, expired, replaced];
+    const path = `/v1/tenants/${tenant.slug}/accounts`;
+    const alive = async (each: { key: string }) => (await house.rest('GET', path, { key: each.key })).status === 200;
+    expect(await Promise.all([revoked, replaced].map(alive))).toEqual([true, true]);
+    expect((await house.rest('DELETE', `${keys}/${revoked.id}`, { key: ada.token })).status).toBe(200);
+    const rotated = await house.rest('POST', `${keys}/${replaced.id}/rotate`, { key: ada.token, body: { overlap_seconds: 0 } });
+    expect(rotated.status).toBe(201);
+    for (const end = Date.now() + 5_000; (await Promise.all(dead.map(alive))).includes(true);) expect(Date.now()).toBeLessThan(end);
+    for (const operation of routes()) {
+      for (const each of dead) {
+        const { status, body } = await house.rest(operation.method, pathOf(operation), { key: each.key });
+        expect([operation.id, status, body.code]).toEqual([operation.id, 401, 'unauthenticated']);
+      }
+    }
+    expect(await alive({ key: rotated.body.data.api_key.key })).toBe(true);
+  });
+});

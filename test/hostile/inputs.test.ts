@@ -1,0 +1,230 @@
+// Values that nobody should send, in every field of every body, every parameter and every path: each answer is one that the document lists,
+// none is a 500, and nothing of them stays behind.
+import pg from 'pg';
+import { newId } from '../../services/platform/ids.ts';
+import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
+import { startHouse, type House, type Tenant } from '../house.ts';
+import { faultsOf } from '../proof/books.ts';
+
+const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
+let house: House;
+let contract: Contract;
+let rest: House['rest'];
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  house = await startHouse({ environment: { notifier: { ...limits, WEBHOOK_TIMEOUT: '2' } } });
+  contract = await readContract(house.url);
+  rest = checkedRest(house, contract);
+  tenant = await house.tenant();
+  key = await house.apiKey(tenant);
+  await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+});
+afterAll(() => house.stop());
+
+const credentialOf = ({ security }: Operation) => (security === '' ? {} : { key: security === 'apiKey' ? key : tenant.owner.token });
+const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
+
+function pathOf({ path }: Operation, change: Record<string, string> = {}): string {
+  const known: Record<string, string> = {
+    slug: tenant.slug,
+    tenant_id: tenant.id,
+    transaction_id: newId('txn'),
+    key_id: newId('key'),
+    delivery_id: newId('wh_delivery'),
+    account_code: 'SETTLEMENT-NGN',
+    ...change,
+  };
+  return path.replaceAll(/\{([^}]+)\}/g, (_, name: string) => known[name] ?? '');
+}
+
+/** Places in a value: `['entries', 0, 'amount']`. */
+function placesOf(value: unknown, path: (string | number)[] = []): (string | number)[][] {
+  if (typeof value !== 'object' || value === null) return [path];
+  const entries: [string | number, unknown][] = Array.isArray(value) ? [...value.entries()].slice(0, 1) : Object.entries(value);
+  return [...(path.length > 0 ? [path] : []), ...entries.flatMap(([name, each]) => placesOf(each, [...path, name]))];
+}
+
+const marker = '"<hostile>"';
+
+/** The body as text, with that text at a place. */
+function withText(body: unknown, place: (string | number)[], text: string): string {
+  const copy = structuredClone(body) as Record<string | number, any>;
+  let here = copy;
+  for (const step of place.slice(0, -1)) here = here[step];
+  here[place.at(-1) as string] = '<hostile>';
+  return JSON.stringify(copy).replace(marker, text);
+}
+
+/** Sends a text to every place of every body, and tells what came back. */
+async function everywhere(text: string): Promise<{ place: string; status: number; body: any }[]> {
+  const answers = [];
+  for (const operation of withBody()) {
+    for (const place of placesOf(operation.body)) {
+      const answer = await rest(operation.method, pathOf(operation), {
+        ...credentialOf(operation),
+        body: withText(operation.body, place, text),
+      });
+      answers.push({ place: `${operation.id} ${place.join('.')}`, status: answer.status, body: answer.body });
+    }
+  }
+  expect(answers.length).toBeGreaterThan(40);
+  return answers;
+}
+
+// 401 a refresh token, 404 an id, 409 a conflict, 422 a business rule, 429 too many failed logins, 502 a test delivery.
+const documented = [200, 201, 202, 400, 401, 404, 409, 422, 429, 502];
+
+describe('in every field of every body', () => {
+  test.each([
+    ['a prototype', '{"__proto__":{"description":"polluted","admin":true}}'],
+    ['a prototype in a list', '[{"__proto__":null}]'],
+    ['a prototype that is escaped', '{"\\u005f\\u005fproto__":1}'],
+    ['the prototype of a constructor', '{"constructor":{"prototype":{"description":"polluted"}}}'],
+    ['half of an escape', '"\\u12"'],
+    ['a word of JavaScript', 'NaN'],
+    ['a comment', '/**/1'],
+    ['a control character', '"\u0001"'],
+    ['a number with a leading zero', '01'],
+  ])('%s is no JSON', async (_, text) => {
+    for (const { place, status, body } of await everywhere(text)) expect([place, status, body.code]).toEqual([place, 400, 'invalid_json']);
+  });
+
+  test.each([
+    ['NUL', '"a\\u0000b"', 'a\0b'],
+    ['half of a surrogate pair', '"a\\ud800b"', 'a\ud800b'],
+    ['the other half', '"\\udc00"', '\udc00'],
+  ])('%s is stored nowhere', async (_, text, value) => {
+    for (const { place, status, body } of await everywhere(text)) {
+      expect([place, documented.includes(status)]).toEqual([place, true]);
+      // Only where it is a fault is it told, in the refusal itself.
+      if (status < 300) expect([place, JSON.stringify(body).includes(JSON.stringify(value).slice(1, -1))]).toEqual([place, false]);
+    }
+    // U+FFFD is what half a pair becomes where somebody encodes it without looking.
+    const client = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+    await client.connect();
+    const { rows } = await client.query(`select name from accounts where name || coalesce(description, '') ~ U&'\\FFFD'`);
+    await client.end();
+    expect(rows).toEqual([]);
+  });
+
+  test.each([
+    ['a number beyond every double', '1e400'],
+    ['a number that is no double', '12345678901234567890123456789'],
+    ['a number of 100,000 digits', '9'.repeat(100_000)],
+    ['a very small number', '1e-400'],
+    ['minus zero', '-0'],
+    ['a list nested 100,000 deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
+    ['an object nested 50,000 deep', `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`],
+    ['a list of 100,000', `[${'0,'.repeat(99_999)}0]`],
+    ['a text of 500,000', `"${'x'.repeat(500_000)}"`],
+    ['100,000 keys', `{${Array.from({ length: 100_000 }, (_, place) => `"${place}":0`).join()}}`],
+    ['keys with names of Object', '{"toString":1,"valueOf":1,"hasOwnProperty":1,"then":1,"toJSON":1}'],
+    ['false', 'false'],
+    ['null', 'null'],
+    ['an empty text', '""'],
+    ['text that turns its reading direction', '"\\u202e\\u2066"'],
+  ])('%s is answered as the document says', async (_, text) => {
+    for (const { place, status } of await everywhere(text)) expect([place, documented.includes(status)]).toEqual([place, true]);
+  });
+
+  test('of a key that is sent twice the last counts, for the rules and for what is stored', async () => {
+    for (const operation of withBody()) {
+      for (const [name, value] of Object.entries(operation.body ?? {})) {
+        const others = JSON.stringify(operation.body).slice(1);
+        const sound = `{${JSON.stringify(name)}:[[]],${others}`;
+        const unsound = `{${others.slice(0, -1)},${JSON.stringify(name)}:[[]]}`;
+        const send = (body: string) => rest(operation.method, pathOf(operation), { ...credentialOf(operation), body });
+        const wrongOf = async (body: string) => ((await send(body)).body.errors ?? []).map(({ field }: { field: string }) => field);
+        // A list of lists is wrong for every field but lists, whose items are blamed, and free ones.
+        expect([operation.id, name, (await wrongOf(sound)).includes(name)]).toEqual([operation.id, name, false]);
+        if (name !== 'metadata' && !Array.isArray(value)) {
+          expect([operation.id, name, (await wrongOf(unsound)).includes(name)]).toEqual([operation.id, name, true]);
+        }
+      }
+    }
+    const line = '"account_code":"SETTLEMENT-NGN","side":"debit","currency":"NGN"';
+    const path = `/v1/tenants/${tenant.slug}/transactions`;
+    const posted = await rest('POST', path, { key, body: `{"amount":"1.00",${line},"metadata":{"a":1,"a":2},"amount":"2.00"}` });
+    expect(posted.body.data.transaction).toMatchObject({ amount: '2.00', metadata: { a: 2 } });
+  });
+});
+
+describe('in every path and query', () => {
+  const hostile = [
+    '%00',
+    'a%00b',
+    '%ED%A0%80',
+    '%FF%FE',
+    '%F4%90%80%80',
+    '%2e%2e%2f%2e%2e%2fetc%2fpasswd',
+    '..%5c..',
+    '%0d%0aX-Injected:%201',
+    '__proto__',
+    'constructor',
+    'toString',
+    "'%20or%201=1--",
+    '-1',
+    '1e9',
+    '99999999999999999999999999',
+    'NaN',
+    '0x10',
+    '%7B%22a%22:1%7D',
+    'x'.repeat(8_000),
+    '%F0%9F%98%80'.repeat(500),
+    '2026-02-30',
+    '0000-00-00',
+    '+275760-09-13',
+    newId('txn').replace(/^(.{14})./, '$10'),
+    'evt_7zzzzzzzzzzzzzzzzzzzzzzzzz',
+  ];
+
+  test('what no path should hold is answered as the document says', async () => {
+    for (const operation of contract.operations) {
+      for (const [, name = ''] of operation.path.matchAll(/\{([^}]+)\}/g)) {
+        for (const value of hostile) {
+          const options = { ...credentialOf(operation), ...(operation.body && { body: operation.body }) };
+          const prefix = name.replace('_id', '').replace('transaction', 'txn').replace('delivery', 'wh_delivery');
+          for (const each of [value, `${prefix}_${value}`, value.replace(/^txn_/, `${prefix}_`)]) {
+            const { status } = await rest(operation.method, pathOf(operation, { [name]: each }), options);
+            expect([operation.id, name, each, [400, 404].includes(status)]).toEqual([operation.id, name, each, true]);
+          }
+        }
+      }
+    }
+  });
+
+  test('what no query should hold is answered as the document says, also twice or as a list', async () => {
+    for (const operation of contract.operations.filter(({ method }) => method === 'GET')) {
+      const parameters = (operation.definition.parameters ?? []) as { in: string; name: string }[];
+      for (const { name } of parameters.filter((each) => each.in === 'query')) {
+        for (const value of hostile) {
+          for (const query of [`${name}=${value}`, `${name}=${value}&${name}=1`, `${name}[]=${value}`, `${name}[__proto__]=${value}`]) {
+            const { status } = await rest('GET', `${pathOf(operation)}?${query}`, credentialOf(operation));
+            expect([operation.id, query, [200, 400, 422].includes(status)]).toEqual([operation.id, query, true]);
+          }
+        }
+      }
+    }
+  });
+
+  test('what no header should hold is answered as the document says', async () => {
+    const path = `/v1/tenants/${tenant.slug}/transactions`;
+    const body = { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' };
+    for (const value of ['\u0080', 'ÿ', '"', '""', '"a', 'a"b', '\\', ' ', '%00', '__proto__', 'x'.repeat(256), 'x'.repeat(8_000), ',']) {
+      for (const name of ['idempotency-key', 'x-request-id', 'traceparent', 'x-forwarded-for', 'accept', 'origin', 'if-match', 'range']) {
+        const answer = await rest('POST', path, { key, body, headers: { [name]: value } });
+        expect([name, value, [200, 201, 400].includes(answer.status)]).toEqual([name, value, true]);
+        expect(answer.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
+      }
+    }
+  });
+});
+
+test('afterwards nothing is polluted: what is not sent is unset, and the books are right', async () => {
+  const account = { account_code: 'CLEAN', name: 'Clean', type: 'asset' };
+  const made = await rest('POST', `/v1/tenants/${tenant.slug}/accounts`, { key, body: account });
+  expect(made.body.data.account).toMatchObject({ description: null, parent_code: null, currency: null, metadata: {}, is_group: false });
+  expect(await faultsOf(house)).toEqual([]);
+});

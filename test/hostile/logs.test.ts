@@ -1,0 +1,195 @@
+// What callers send, and what the house keeps secret, against the logs of every process at their most talkative.
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import pg from 'pg';
+import { startHouse, type House, type Tenant } from '../house.ts';
+import { newSigningKey } from '../identity.ts';
+import { startReceiver, until, type Receiver } from '../notifier.ts';
+
+const processes = ['identity', 'ledger', 'notifier', 'gateway'];
+const signingKey = newSigningKey();
+const encryptionKey = randomBytes(32).toString('base64');
+const secrets = new Map<string, string>();
+let house: House;
+let receiver: Receiver;
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  const talkative = Object.fromEntries(processes.map((name) => [name, { LOG_LEVEL: 'trace' }]));
+  house = await startHouse({
+    environment: {
+      ...talkative,
+      identity: { LOG_LEVEL: 'trace', JWT_PRIVATE_KEY: signingKey },
+      notifier: { LOG_LEVEL: 'trace', WEBHOOK_ENCRYPTION_KEY: `k1:${encryptionKey}` },
+    },
+  });
+  receiver = await startReceiver();
+  tenant = await house.tenant();
+  key = keep('API key', await house.apiKey(tenant));
+  keep('password', tenant.owner.password);
+  keep('access token', tenant.owner.token);
+  keep('internal token', house.internalToken);
+  keep('signing key', signingKey.split('\n')[1] ?? '');
+  keep('encryption key', encryptionKey);
+  for (const [name, { serviceUrl }] of Object.entries(house.databases)) keep(`database of ${name}`, new URL(serviceUrl).password);
+});
+afterAll(async () => {
+  await house.stop();
+  await receiver.close();
+});
+
+/** Remembers a secret by a name that may be printed. */
+function keep(name: string, secret: string): string {
+  expect([name, secret.length >= 8]).toEqual([name, true]);
+  secrets.set(`${secrets.size} ${name}`, secret);
+  return secret;
+}
+
+const linesOf = (name: string) =>
+  house
+    .logs(name)
+    .split('\n')
+    .filter((line) => line !== '');
+
+/** Names of the secrets that stand in any log. */
+const told = () =>
+  processes.flatMap((name) => [...secrets].filter(([, secret]) => house.logs(name).includes(secret)).map(([each]) => `${name}: ${each}`));
+
+const post = (path: string, body: unknown, by = key, headers: Record<string, string> = {}) =>
+  house.rest('POST', path, { key: by, body, headers });
+
+test('no secret that is made, shown, sent, mistyped or refused is in any log', async () => {
+  const { email, token } = tenant.owner;
+  const password = keep('another password', `correct horse ${randomBytes(8).toString('hex')}`);
+  const wrong = keep('wrong password', `wrong horse ${randomBytes(8).toString('hex')}`);
+  const names = { first_name: 'Ada', last_name: 'Obi' };
+  await house.rest('POST', '/v1/auth/register', { body: { email, password, ...names } });
+  await house.rest('POST', '/v1/auth/register', { body: { email: 'no email', password, ...names } });
+  await house.rest('POST', '/v1/auth/register', { body: `{"password":"${password}"` });
+  for (const each of [wrong, tenant.owner.password]) {
+    const { body } = await house.rest('POST', '/v1/auth/login', { body: { email, password: each } });
+    if (body.success !== true) continue;
+    keep('refresh token', body.data.refresh_token);
+    keep('token of a login', body.data.token);
+    const next = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
+    keep('next refresh token', next.body.data.refresh_token);
+    await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
+    await house.rest('POST', '/v1/auth/logout', { body: { refresh_token: next.body.data.refresh_token } });
+  }
+  const keys = `/v1/tenants/${tenant.id}/api-keys`;
+  const made = (await post(keys, { name: 'x', scopes: ['webhooks:manage'] }, token)).body.data.api_key;
+  keep('second API key', made.key);
+  keep('rotated API key', (await post(`${keys}/${made.id}/rotate`, {}, token)).body.data.api_key.key);
+  const path = `/v1/tenants/${tenant.slug}`;
+  for (const [by, headers] of [
+    ['x', { authorization: `Basic ${key}` }],
+    [`${key.slice(0, -1)}_`, {}],
+    [`${token}x`, {}],
+  ] as [string, Record<string, string>][]) {
+    await house.rest('GET', `${path}/accounts`, { key: by, headers });
+  }
+  const config = { url: receiver.url, events: ['account.created'] };
+  keep('webhook secret', (await post(`${path}/webhooks`, config)).body.data.webhook_config.secret);
+  const own = keep('given webhook secret', `own secret ${randomBytes(8).toString('hex')}`);
+  await post(`${path}/webhooks`, { ...config, secret: own });
+  await post(`${path}/webhooks`, { ...config, secret: `${own}\u0007` });
+  await post(`${path}/webhooks`, { ...config, url: 'ftp://x', secret: own });
+  keep('rotated webhook secret', (await post(`${path}/webhooks/secret/rotate`, {})).body.data.webhook_config.secret);
+  await post(`${path}/webhooks/test`, {});
+  await post(`${path}/accounts`, { account_code: 'A', name: 'A', type: 'asset' });
+  await receiver.count(2);
+  expect(secrets.size).toBeGreaterThan(15);
+  expect(told()).toEqual([]);
+});
+
+test('nor is one where a database fails over it, though the failure is logged whole', async () => {
+  const broken = { identity: 'users', notifier: 'webhooks' } as const;
+  for (const [service, table] of Object.entries(broken) as [keyof typeof broken, string][]) {
+    const owner = new pg.Client({ connectionString: house.databases[service].adminUrl });
+    await owner.connect();
+    await owner.query(`alter table ${table} add constraint injected check (false) not valid`);
+    try {
+      const password = keep('password of nobody', `no horse ${randomBytes(8).toString('hex')}`);
+      const user = { email: `nobody-${randomBytes(4).toString('hex')}@example.com`, password, first_name: 'A', last_name: 'B' };
+      const secret = keep('webhook secret of nobody', `no secret ${randomBytes(8).toString('hex')}`);
+      const answer =
+        service === 'identity'
+          ? await house.rest('POST', '/v1/auth/register', { body: user })
+          : await post(`/v1/tenants/${tenant.slug}/webhooks`, { url: receiver.url, events: ['account.created'], secret });
+      expect([service, answer.status, answer.body.code]).toEqual([service, 500, 'internal']);
+      expect(JSON.stringify(answer.body)).not.toMatch(/injected|constraint|check|argon/);
+      await until(() => Promise.resolve(house.logs(service).includes('injected')));
+    } finally {
+      await owner.query(`alter table ${table} drop constraint injected`);
+      await owner.end();
+    }
+  }
+  expect(told()).toEqual([]);
+  // Nor what a password is kept as, which can be guessed against at leisure.
+  expect(processes.filter((name) => house.logs(name).includes('$argon2id$'))).toEqual([]);
+  expect(house.logs('identity')).toContain('Failing row contains (…).');
+});
+
+const forged = 'forged by the test';
+
+test('no text that is sent makes a line of its own, ends one, or writes to a terminal', async () => {
+  const injections = [
+    `x\n{"level":50,"msg":"${forged}"}`,
+    `x\r\n{"level":50,"msg":"${forged}"}\r\n`,
+    `x\u2028{"msg":"${forged}"}\u2029`,
+    `x","msg":"${forged}","y":"`,
+    `\u001b[2J\u001b]0;${forged}\u0007`,
+    `\u009b31m${forged}`,
+    `%0a{"msg":"${forged}"}`,
+    `\${jndi:ldap://127.0.0.1/${forged}}`,
+    `%s%d%o%j ${forged}`,
+  ];
+  const path = `/v1/tenants/${tenant.slug}`;
+  for (const text of injections) {
+    const line = { account_code: 'A', amount: '1.00', side: 'debit', currency: 'NGN' };
+    const quoted = encodeURIComponent(text);
+    await post(`${path}/transactions`, { ...line, description: text, reference: text, idempotency_key: text, metadata: { [text]: text } });
+    await post(`${path}/transactions`, { ...line, account_code: text, side: text });
+    await post(`${path}/accounts`, { account_code: 'A', name: text, type: text, description: text });
+    await post(`${path}/webhooks`, { url: `https://${text}/`, events: [text] });
+    await post(`${path}/webhooks/test`, { event_type: text });
+    await house.rest('POST', '/v1/auth/register', {
+      body: { email: `${text}@example.com`, password: text, first_name: text, last_name: text },
+    });
+    await house.rest('POST', '/v1/auth/login', { body: { email: text, password: text } });
+    await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: text } });
+    for (const each of [
+      `/v1/${quoted}`,
+      `${path}/transactions/${quoted}`,
+      `/v1/tenants/${quoted}/accounts`,
+      `${path}/events?cursor=${quoted}`,
+    ]) {
+      await house.rest('GET', each, { key, headers: { 'x-request-id': quoted, 'user-agent': quoted, traceparent: quoted } });
+    }
+    await raw(`GET /v1/user HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${text}\r\nAuthorization: Bearer ${text}\r\nConnection: close\r\n\r\n`);
+    await raw(`${text} / HTTP/1.1\r\n\r\n`);
+  }
+  for (const name of processes) {
+    const lines = linesOf(name);
+    expect([name, lines.length > 5]).toEqual([name, true]);
+    for (const line of lines) {
+      // Whole, and each by the process itself.
+      const { msg, level, name: by } = JSON.parse(line) as Record<string, unknown>;
+      expect([line.slice(0, 300), by, typeof level, String(msg).includes(forged)]).toEqual([line.slice(0, 300), name, 'number', false]);
+      // What a terminal would obey.
+      expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
+    }
+  }
+  expect(processes.filter((name) => house.logs(name).includes('SyntaxError'))).toEqual([]);
+});
+
+/** Sends bytes that fetch would not, and waits until the other side is done with them. */
+function raw(text: string): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.end(Buffer.from(text)));
+    socket.resume();
+    socket.on('error', () => undefined);
+    socket.on('close', () => resolve());
+  });
+}

@@ -1,0 +1,92 @@
+// A name server that changes its mind: public while a webhook is configured, private when it is delivered to. The whole notifier, from the
+// call that configures to the socket that sends, asks that server over UDP.
+import { Targets, dnsResolve } from '../../services/notifier/addresses.ts';
+import { authority, good } from '../certificates.ts';
+import { startNameServer, type NameServer, type Records } from '../names.ts';
+import { newTenant, settled, startNotifier, startReceiver, type Receiver, type RunningNotifier } from '../notifier.ts';
+
+const outside = '93.184.215.14';
+const answers = new Map<string, (question: number) => Records>();
+let names: NameServer;
+let notifier: RunningNotifier;
+let receiver: Receiver;
+let port: string;
+
+beforeAll(async () => {
+  const seen = new Map<string, number>();
+  names = await startNameServer((name, type) => {
+    const question = (seen.get(`${type} ${name}`) ?? 0) + 1;
+    seen.set(`${type} ${name}`, question);
+    return answers.get(name)?.(question) ?? { addresses: [] };
+  });
+  const targets = new Targets(false, dnsResolve({ system: false, servers: [names.address] }));
+  notifier = await startNotifier({ config: { insecureTargets: false }, targets, ca: authority });
+  receiver = await startReceiver(undefined, good);
+  port = new URL(receiver.url).port;
+});
+afterAll(async () => {
+  await notifier.end();
+  await receiver.close();
+  await names.close();
+});
+
+const inside: [string, string[]][] = [
+  ['loopback', ['127.0.0.1']],
+  ['this network, which Linux takes for loopback', ['0.0.0.0']],
+  ['loopback of IPv6', ['::1']],
+  ['IPv4 mapped into IPv6', ['::ffff:127.0.0.1']],
+  ['a private network', ['10.0.0.1']],
+  ['metadata of a cloud', ['169.254.169.254']],
+  ['metadata of a cloud over NAT64', ['64:ff9b::a9fe:a9fe']],
+  ['a public address and a private one at once', [outside, '127.0.0.1']],
+  ['a public address of IPv4 and loopback of IPv6', [outside, '::1']],
+];
+
+test.each(inside)('a name that was public when it was configured is not connected to when it leads to %s', async (what, addresses) => {
+  const name = `rebind-${inside.findIndex(([each]) => each === what)}.test`;
+  answers.set(name, (question) => ({ addresses: question === 1 ? [outside] : addresses }));
+  const { tenantId, posting } = newTenant();
+  await notifier.client.configureWebhook({ tenantId, url: `https://${name}:${port}/hook`, events: ['transaction.posted'] });
+  const before = receiver.sockets.size;
+  await notifier.client.ingest({ events: [posting()] });
+  const [delivery] = await settled(notifier.client, tenantId, 1);
+  expect(delivery).toMatchObject({ status: 'failed', errorClass: 'blocked_address', attempts: 3 });
+  await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow('Test webhook failed');
+  expect([receiver.received.length, receiver.sockets.size]).toEqual([0, before]);
+  // Asked again for each attempt: a verdict is not remembered longer than the connection that it was made for.
+  expect(names.asked.filter((each) => each === `A ${name}`)).toHaveLength(5);
+});
+
+test('a name that is another name’s is judged by where it leads in the end', async () => {
+  answers.set('alias.test', () => ({ alias: 'inside.test', addresses: ['127.0.0.1'] }));
+  const { tenantId } = newTenant();
+  const refused = notifier.client.configureWebhook({ tenantId, url: `https://alias.test:${port}/`, events: ['transaction.posted'] });
+  await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining('url') });
+});
+
+test('a name that is private while it is configured is refused, also as the change of one that was not', async () => {
+  answers.set('private.test', () => ({ addresses: ['192.168.1.1'] }));
+  answers.set('nobody.test', () => ({ addresses: [] }));
+  const { tenantId } = newTenant();
+  await notifier.client.configureWebhook({ tenantId, url: 'https://nobody.test/', events: ['transaction.posted'] });
+  for (const url of [`https://private.test:${port}/`, `https://127.0.0.1:${port}/`, `https://[::1]:${port}/`, `https://0x7f.1:${port}/`]) {
+    await expect(notifier.client.updateWebhook({ tenantId, url })).rejects.toMatchObject({ rawMessage: expect.stringContaining('url') });
+  }
+  expect((await notifier.client.getWebhook({ tenantId })).webhook?.url).toBe('https://nobody.test/');
+  expect(receiver.received).toEqual([]);
+});
+
+test('the same path delivers where the judge admits it, so what is refused above is refused by the judge', async () => {
+  answers.set('hooks.test', () => ({ addresses: ['127.0.0.1'] }));
+  const targets = new Targets(true, dnsResolve({ system: false, servers: [names.address] }));
+  const open = await startNotifier({ targets, ca: authority });
+  try {
+    const { tenantId, posting } = newTenant();
+    await open.client.configureWebhook({ tenantId, url: `https://hooks.test:${port}/hook`, events: ['transaction.posted'] });
+    await open.client.ingest({ events: [posting()] });
+    expect((await settled(open.client, tenantId, 1))[0]).toMatchObject({ status: 'delivered', statusCode: 200 });
+    expect(receiver.received).toHaveLength(1);
+  } finally {
+    await open.end();
+  }
+});

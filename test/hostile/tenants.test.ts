@@ -1,0 +1,187 @@
+// One tenant's names and ids in the hands of another: on every route they look like names and ids that nobody has, and nothing changes.
+import { newId } from '../../services/platform/ids.ts';
+import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
+import { startHouse, type Answer, type House, type Tenant } from '../house.ts';
+
+interface Books {
+  tenant: Tenant;
+  key: string;
+  /** Ids and names of records that are there. */
+  records: Record<'transaction_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
+}
+
+let house: House;
+let contract: Contract;
+let rest: House['rest'];
+let mine: Books;
+let theirs: Books;
+
+const idempotencyKey = 'the same for both';
+
+async function newBooks(accountCode: string): Promise<Books> {
+  const tenant = await house.tenant();
+  const key = await house.apiKey(tenant);
+  const made = async (path: string, body: unknown, by = key) => (await house.rest('POST', path, { key: by, body })).body;
+  const path = `/v1/tenants/${tenant.slug}`;
+  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
+  await made(`${path}/accounts`, { account_code: accountCode, name: accountCode, type: 'asset', is_group: false });
+  const line = { account_code: accountCode, amount: '7.00', side: 'debit', currency: 'NGN' };
+  const { transaction } = (await made(`${path}/transactions`, { ...line, idempotency_key: idempotencyKey, reference: accountCode })).data;
+  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/', events: ['transaction.posted'] });
+  const { delivery_id } = await made(`${path}/webhooks/test`, {});
+  const keys = await made(`/v1/tenants/${tenant.id}/api-keys`, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token);
+  const records = { transaction_id: transaction.transaction_id, delivery_id, key_id: keys.data.api_key.id, account_code: accountCode };
+  return { tenant, key, records };
+}
+
+/** Everything of a tenant that another could have changed. */
+async function stateOf({ tenant, key }: Books): Promise<unknown> {
+  const path = `/v1/tenants/${tenant.slug}`;
+  const read = async (where: string, by = key) => (await rest('GET', where, { key: by })).body.data;
+  const { events } = await read(`${path}/events?after_sequence=60&limit=100`);
+  const { deliveries, webhook_config } = await read(`${path}/webhooks?limit=100`);
+  const { api_keys } = await read(`/v1/tenants/${tenant.id}/api-keys`, tenant.owner.token);
+  return { events, deliveries, webhook_config, api_keys, hierarchy: await read(`${path}/accounts/hierarchy?include=balances`) };
+}
+
+beforeAll(async () => {
+  house = await startHouse();
+  contract = await readContract(house.url);
+  rest = checkedRest(house, contract);
+  mine = await newBooks('MINE-1');
+  theirs = await newBooks('THEIRS-1');
+});
+afterAll(() => house.stop());
+
+const unknown = {
+  transaction_id: newId('txn'),
+  delivery_id: newId('wh_delivery'),
+  key_id: newId('key'),
+  account_code: 'NOBODY-1',
+};
+
+const credentialOf = ({ security }: Operation) => (security === 'apiKey' ? mine.key : mine.tenant.owner.token);
+
+/** An answer without what differs between two requests in any case: its id, and what was sent. */
+function comparable({ status, headers, body }: Answer, sent: string): unknown {
+  const { request_id: _, ...said } = body as Record<string, unknown>;
+  const names = [...headers.keys()].filter(
+    (name) => !['date', 'x-request-id', 'content-length', 'ratelimit', 'retry-after'].includes(name),
+  );
+  return { status, names: names.sort(), body: JSON.stringify(said).replaceAll(sent, '<sent>') };
+}
+
+test('ids of another tenant in a path are answered like ids that nobody has, and change nothing', async () => {
+  const before = await stateOf(theirs);
+  const operations = contract.operations.filter(({ path }) => /\{(transaction_id|delivery_id|key_id|account_code)\}/.test(path));
+  expect(operations.length).toBeGreaterThan(9);
+  for (const operation of operations) {
+    const name = /\{(transaction_id|delivery_id|key_id|account_code)\}/.exec(operation.path)?.[1] as keyof typeof unknown;
+    const ask = async (id: string) => {
+      const path = operation.path.replace('{slug}', mine.tenant.slug).replace('{tenant_id}', mine.tenant.id).replace(`{${name}}`, id);
+      const options = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
+      return comparable(await rest(operation.method, `${path}?currency=NGN`, options), id);
+    };
+    const foreign = await ask(theirs.records[name]);
+    expect([operation.id, foreign]).toEqual([operation.id, await ask(unknown[name])]);
+    expect([operation.id, foreign]).toEqual([operation.id, expect.objectContaining({ status: 404 })]);
+  }
+  expect(await stateOf(theirs)).toEqual(before);
+});
+
+test('accounts of another tenant in a body or a query are accounts that nobody has', async () => {
+  const before = await stateOf(theirs);
+  const path = `/v1/tenants/${mine.tenant.slug}`;
+  const line = { amount: '1.00', currency: 'NGN' };
+  const requests: [string, string, (code: string) => unknown][] = [
+    ['POST', 'transactions', (account_code) => ({ ...line, account_code, side: 'debit' })],
+    [
+      'POST',
+      'transactions/double-entry',
+      (account_code) => ({
+        entries: [
+          { ...line, account_code: 'MINE-1', side: 'debit' },
+          { ...line, account_code, side: 'credit' },
+        ],
+      }),
+    ],
+    ['POST', 'accounts', (parent_code) => ({ account_code: 'CHILD', name: 'Child', type: 'asset', parent_code })],
+    ['GET', 'accounts?parent_code=', () => undefined],
+    ['GET', 'transactions?account_code=', () => undefined],
+    ['GET', 'transactions?reference=', () => undefined],
+  ];
+  for (const [method, where, body] of requests) {
+    const ask = async (code: string) => {
+      const sent = body(code);
+      return comparable(
+        await rest(method, `${path}/${where}${sent ? '' : code}`, { key: mine.key, ...(sent ? { body: sent } : {}) }),
+        code,
+      );
+    };
+    expect([where, await ask('THEIRS-1')]).toEqual([where, await ask('NOBODY-1')]);
+  }
+  expect(await stateOf(theirs)).toEqual(before);
+});
+
+test('one idempotency key in two tenants is two keys', async () => {
+  const [one, other] = await Promise.all(
+    [mine, theirs].map(async ({ tenant, key }) => {
+      const found = await rest('GET', `/v1/tenants/${tenant.slug}/transactions?idempotency_key=${encodeURIComponent(idempotencyKey)}`, {
+        key,
+      });
+      return found.body.data.transactions.map((each: { transaction_id: string }) => each.transaction_id);
+    }),
+  );
+  expect([one, other]).toEqual([[mine.records.transaction_id], [theirs.records.transaction_id]]);
+});
+
+test('a tenant that is named in a body is not looked at: what the path and the key say is done', async () => {
+  const before = await stateOf(theirs);
+  const { tenant, records } = theirs;
+  const names = {
+    tenant_id: tenant.id,
+    slug: tenant.slug,
+    tenant: tenant.id,
+    user_id: tenant.owner.id,
+    owner: tenant.owner.id,
+    actor: tenant.owner.id,
+  };
+  const ids = { id: records.transaction_id, transaction_id: records.transaction_id, key_id: records.key_id, sequence: 1 };
+  const path = `/v1/tenants/${mine.tenant.slug}`;
+  const line = { account_code: 'MINE-1', amount: '1.00', side: 'debit', currency: 'NGN' };
+  const posted = await rest('POST', `${path}/transactions`, { key: mine.key, body: { ...line, ...names, ...ids } });
+  expect(posted.status).toBe(201);
+  expect(posted.body.data.transaction.transaction_id).not.toBe(records.transaction_id);
+  const account = { account_code: 'NAMED', name: 'Named', type: 'asset' };
+  expect((await rest('POST', `${path}/accounts`, { key: mine.key, body: { ...account, ...names } })).status).toBe(201);
+  const created = { name: 'k', scopes: ['accounts:read'] };
+  const owner = mine.tenant.owner.token;
+  const key = await rest('POST', `/v1/tenants/${mine.tenant.id}/api-keys`, { key: owner, body: { ...created, ...names } });
+  expect((await rest('GET', `${path}/accounts`, { key: key.body.data.api_key.key })).status).toBe(200);
+  expect((await rest('GET', `/v1/tenants/${tenant.slug}/accounts`, { key: key.body.data.api_key.key })).body.code).toBe('tenant_not_found');
+  const config = { url: 'http://127.0.0.1:9/mine', events: ['account.created'] };
+  expect((await rest('POST', `${path}/webhooks`, { key: mine.key, body: { ...config, ...names } })).status).toBe(200);
+  const log = await rest('GET', `${path}/events?after_sequence=60&limit=100`, { key: mine.key });
+  expect(JSON.stringify(log.body)).not.toContain(tenant.owner.id);
+  expect(await stateOf(theirs)).toEqual(before);
+});
+
+test('a page of another tenant’s list leads to nothing of theirs', async () => {
+  for (const list of ['accounts', 'transactions', 'accounts/code/SETTLEMENT-NGN/balance/history']) {
+    const path = ({ tenant }: Books) => `/v1/tenants/${tenant.slug}/${list}?limit=1&currency=NGN`;
+    const post = (books: Books) =>
+      rest('POST', `/v1/tenants/${books.tenant.slug}/transactions`, {
+        key: books.key,
+        body: { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' },
+      });
+    await Promise.all([post(theirs), post(theirs), post(mine), post(mine)]);
+    const { next_cursor: cursor } = (await rest('GET', path(theirs), { key: theirs.key })).body.data.pagination;
+    expect(cursor).toEqual(expect.any(String));
+    const { status, body } = await rest('GET', `${path(mine)}&cursor=${cursor}`, { key: mine.key });
+    expect([list, status === 200 || body.code === 'validation_failed']).toEqual([list, true]);
+    const own = JSON.stringify((await rest('GET', path(mine).replace('limit=1&', 'limit=100&'), { key: mine.key })).body.data);
+    for (const records of Object.values(body.data ?? {}).filter(Array.isArray)) {
+      for (const record of records) expect(own).toContain(JSON.stringify(record));
+    }
+  }
+});
