@@ -117,7 +117,7 @@ export function disagreement(expected: Expected, seen: Seen): string | null {
       (seen.status === null || seen.status === statusOf(each)) &&
       (each.field === undefined || each.field === seen.field) &&
       (each.tag === undefined || each.tag === seen.tag) &&
-      (each.value === undefined || each.value === seen.value);
+      (each.value === undefined || each.value === seen.value || (seen.status === null && String(each.value) === seen.value));
     return expected.refused.some(fits) ? null : `refused as ${toldSeen(seen)}, expected ${expected.refused.map(told).join(' or ')}`;
   }
   if (seen.code !== undefined) return `refused as ${toldSeen(seen)}, expected ${expected.status}`;

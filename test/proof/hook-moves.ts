@@ -173,6 +173,16 @@ export const hookMoves: Record<string, Move> = {
     await world.ask(world.rest(tenant, 'POST', `/webhooks/${id}/retry`), expected);
     if (delivery && faults.length === 0) hook.retried(delivery);
   },
+  /** One request more than a limit allows. */
+  async burst(world, tenant, step) {
+    const requests: Record<string, [times: number, own: object]> = {
+      configure: [11, { to: 'ok', events: ['account.updated'], secret: 1 }],
+      trial: [21, {}],
+      retry: [6, { at: { at: 0, odd: 1 } }],
+    };
+    const [times, own] = requests[step['of']]!;
+    for (let turn = 0; turn < times; turn++) await hookMoves[step['of']]!(world, tenant, { ...step, ...own });
+  },
 };
 
 function unknown(id: string): Refused[] {

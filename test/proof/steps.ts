@@ -62,6 +62,7 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   deliveries: [1, { status: fc.constantFrom(undefined, 'delivered', 'failed'), type: fc.constantFrom(undefined, 'transaction.posted', 'balance.updated') }],
   delivery: [1, { at: pick }],
   retry: [2, { at: pick }],
+  burst: [0.5, { of: fc.constantFrom('configure', 'trial', 'retry', 'retry') }],
 };
 
 const via = fc.constantFrom('rest' as const, 'grpc' as const);

@@ -139,8 +139,10 @@ export class World {
     const all = [...books.accounts.values()];
     if (odd === 0 || all.length === 0) return 'NO-SUCH';
     if (odd === 1) return all[at % all.length]!.account_code;
+    const closed = all.filter((each) => each['status'] === 'closed');
+    if (odd === 2 && closed.length > 0) return closed[at % closed.length]!.account_code;
     const holds = all.filter((each) => each['is_group'] !== true && (currency === undefined || (each['currency'] ?? currency) === currency));
-    const open = holds.filter((each) => odd === 2 || each['status'] === 'active');
+    const open = holds.filter((each) => each['status'] === 'active');
     const [kept, free] = [open.filter((each) => each['allow_negative'] === false), open.filter((each) => each['allow_negative'] !== false)];
     const few = [...kept.slice(-5), ...free.slice(0, 4), ...free.slice(-5)];
     return few[at % few.length]?.account_code ?? 'NO-SUCH';
