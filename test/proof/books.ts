@@ -111,7 +111,7 @@ export class Books {
     const field = (place: number) => (single ? 'account_code' : `entries[${place}].account_code`);
     const faults: Refused[] = [];
     for (const currency of new Set(single ? [] : given.map((line) => line.currency as string))) {
-      const sum = given.reduce((all, line) => all + (line.currency !== currency ? 0n : signed(line, 'debit')), 0n);
+      const sum = given.reduce<bigint>((all, line) => all + (line.currency !== currency ? 0n : signed(line, 'debit')), 0n);
       if (sum !== 0n) faults.push({ code: 'unbalanced', field: 'entries', tag: 'unbalanced', value: currency });
     }
     given.forEach((line, place) => {
@@ -149,7 +149,7 @@ export class Books {
     const only = new Set(lines.map((line) => line.currency as string)).size === 1;
     const id = new Learned('txn');
     const created_at = new Learned('time');
-    const amount = only ? decimal(lines.reduce((sum, line) => sum + (line.side === 'debit' ? minor(line.amount) : 0n), 0n)) : null;
+    const amount = only ? decimal(lines.reduce<bigint>((sum, line) => sum + (line.side === 'debit' ? minor(line.amount) : 0n), 0n)) : null;
     const told = { transaction_id: id, idempotency_key: key ?? id, ...about, currency: only ? lines[0].currency : null, amount };
     const sequence = this.log.length + 1;
     const updates = [...after.values()].map(({ account, currency, before, debits, credits, version }) => {
@@ -161,7 +161,13 @@ export class Books {
       return { ...about, balance, previous_balance, ...sums, transaction_id: id, sequence };
     });
     const booked = entries.map((entry) => ({ ...entry, account_id: this.accounts.get(entry.account_code)?.['id'] }));
-    const lines_ = booked.map(({ account_id, account_code, amount, side, currency }) => ({ account_id, account_code, amount, side, currency }));
+    const lines_ = booked.map(({ account_id, account_code, amount, side, currency }) => ({
+      account_id,
+      account_code,
+      amount,
+      side,
+      currency,
+    }));
     this.log.push({ ...by, type: 'transaction.posted', data: { ...told, lines: lines_, sequence }, updates, id: new Learned('evt') });
     const placed = { status: 'posted', effective_at: created_at, created_at, sequence, reversed_by: null };
     const transaction = { ...told, entries: booked, ...placed } as unknown as Transaction;

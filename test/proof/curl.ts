@@ -59,7 +59,10 @@ export function script(calls: Made[], own: Own, why: string[]): string {
   const lines: string[] = [];
   for (const [place, { call, answer }] of calls.entries()) {
     lines.push(lineOf(call, variables));
-    const later = calls.slice(place + 1).flatMap((each) => textsOf(each.call)).join('\n');
+    const later = calls
+      .slice(place + 1)
+      .flatMap((each) => textsOf(each.call))
+      .join('\n');
     const seen = new Map<string, number>();
     for (const [text] of answer.matchAll(ids)) {
       const kind = text.startsWith('lk_live') ? 'lk_live_[0-9A-Za-z_]+' : `${text.slice(0, text.lastIndexOf('_'))}_[0-9a-z]{26}`;

@@ -1,5 +1,5 @@
 // The doors of a house, REST and gRPC, with answers in one form, so that either can be held against the model; every call is kept for the script.
-import { createClient, ConnectError, type Client } from '@connectrpc/connect';
+import { createClient, type ConnectError, type Client } from '@connectrpc/connect';
 import { toJson } from '@bufbuild/protobuf';
 import { Pool } from 'undici';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -62,7 +62,7 @@ export class Doors {
   private async rest({ method, path, token, body, headers }: Rest, place: Made, signal?: AbortSignal): Promise<Seen> {
     const sent = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
     const answer = await this.pool.request({
-      method: method as 'GET',
+      method,
       path,
       headers: {
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
@@ -94,7 +94,15 @@ export class Doors {
       const answer = await call(request);
       const data = inRestForm(toJson(LedgerService.method[method].output, answer, { alwaysEmitImplicit: true }));
       place.answer = `OK ${JSON.stringify(data)}`;
-      return { status: null, code: undefined, field: undefined, tag: undefined, value: undefined, data, replayed: answer.replayed === true };
+      return {
+        status: null,
+        code: undefined,
+        field: undefined,
+        tag: undefined,
+        value: undefined,
+        data,
+        replayed: answer.replayed === true,
+      };
     } catch (error) {
       const refusal = refusalOf(error);
       if (!refusal) throw error;
@@ -116,7 +124,7 @@ const nullable = ['reference', 'currency', 'amount', 'reverses', 'reversed_by', 
 const numbers = ['sequence', 'version'];
 
 /** A message's JSON as REST would tell it: names, times, numbers, metadata, and what is absent. */
-export function inRestForm(value: any): any {
+function inRestForm(value: any): any {
   if (Array.isArray(value)) return value.map(inRestForm);
   if (typeof value !== 'object' || value === null) return value;
   const fields: Record<string, any> = {};
@@ -150,6 +158,8 @@ function flattened(fields: Record<string, any>): Record<string, any> {
 function sums(entries: any[]): { currency: string | null; amount: string | null } {
   const [first] = entries;
   if (entries.some((entry) => entry.currency !== first.currency)) return { currency: null, amount: null };
-  const units = entries.reduce((sum, { side, amount }) => sum + (side === 'debit' ? BigInt(amount.replace('.', '')) : 0n), 0n).toString();
+  const units = entries
+    .reduce<bigint>((sum, { side, amount }) => sum + (side === 'debit' ? BigInt(amount.replace('.', '')) : 0n), 0n)
+    .toString();
   return { currency: first.currency, amount: `${units.padStart(3, '0').slice(0, -2)}.${units.padStart(3, '0').slice(-2)}` };
 }

@@ -95,7 +95,13 @@ export function difference(expected: unknown, seen: unknown, path = 'data'): str
   if (typeof expected === 'object' && expected !== null) {
     if (typeof seen !== 'object' || seen === null) return `${path} is no object: ${JSON.stringify(seen)}`;
     const fields = seen as Record<string, unknown>;
-    return first(Object.entries(expected).map(([name, each]) => () => difference(each, fields[name], `${path}.${name}`)));
+    return first(
+      Object.entries(expected).map(
+        ([name, each]) =>
+          () =>
+            difference(each, fields[name], `${path}.${name}`),
+      ),
+    );
   }
   return expected === seen ? null : `${path} is ${JSON.stringify(seen)}, expected ${JSON.stringify(expected)}`;
 }
@@ -117,7 +123,7 @@ export function disagreement(expected: Expected, seen: Seen): string | null {
       (seen.status === null || seen.status === statusOf(each)) &&
       (each.field === undefined || each.field === seen.field) &&
       (each.tag === undefined || each.tag === seen.tag) &&
-      (each.value === undefined || each.value === seen.value || (seen.status === null && String(each.value) === seen.value));
+      (each.value === undefined || each.value === seen.value || (seen.status === null && JSON.stringify(each.value) === seen.value));
     return expected.refused.some(fits) ? null : `refused as ${toldSeen(seen)}, expected ${expected.refused.map(told).join(' or ')}`;
   }
   if (seen.code !== undefined) return `refused as ${toldSeen(seen)}, expected ${expected.status}`;
@@ -127,9 +133,11 @@ export function disagreement(expected: Expected, seen: Seen): string | null {
 }
 
 function told(refused: Refused): string {
-  return `${statusOf(refused)} ${refused.code} ${refused.field ?? ''} ${refused.tag ?? ''} ${JSON.stringify(refused.value) ?? ''}`.trim();
+  return `${statusOf(refused)} ${refused.code} ${refused.field ?? ''} ${refused.tag ?? ''} ${textOf(refused.value)}`.trim();
 }
 
 function toldSeen({ status, code, field, tag, value }: Seen): string {
-  return `${status ?? ''} ${code} ${field ?? ''} ${tag ?? ''} ${JSON.stringify(value) ?? ''}`.trim();
+  return `${status ?? ''} ${code} ${field ?? ''} ${tag ?? ''} ${textOf(value)}`.trim();
 }
+
+const textOf = (value: unknown) => (value === undefined ? '' : JSON.stringify(value));

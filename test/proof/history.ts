@@ -57,7 +57,10 @@ export function faultsOf({ ops, log, balances }: History): string[] {
   const fault = (what: string, op?: Op) => faults.push(op ? `${what}: ${JSON.stringify(op).slice(0, 600)}` : what);
   chainMustHold(log, fault);
 
-  const asked = Map.groupBy(ops.filter(({ name }) => name !== undefined), ({ name }) => name!);
+  const asked = Map.groupBy(
+    ops.filter(({ name }) => name !== undefined),
+    ({ name }) => name!,
+  );
   const posted = log.filter(({ type }) => type === 'transaction.posted');
   const effects = new Map<string, Effect>();
   const reversals = new Map<string, Effect>();
@@ -66,7 +69,8 @@ export function faultsOf({ ops, log, balances }: History): string[] {
     const { description, reverses, transaction_id, idempotency_key } = event.data;
     const requests = asked.get(description) ?? [];
     if (requests.length === 0) fault(`nobody asked for event ${event.sequence}`);
-    if (effects.has(description)) fault(`${description} was posted twice, as ${effects.get(description)!.event.sequence} and ${event.sequence}`);
+    if (effects.has(description))
+      fault(`${description} was posted twice, as ${effects.get(description)!.event.sequence} and ${event.sequence}`);
     const ends = requests.filter(({ data }) => data?.transaction_id === transaction_id).map(({ end }) => end ?? Infinity);
     const effect = { event, asked: Math.min(...requests.map(({ start }) => start)), answered: Math.min(Infinity, ...ends) };
     effects.set(description, effect);
@@ -84,7 +88,8 @@ export function faultsOf({ ops, log, balances }: History): string[] {
     const last = places.get(place);
     const state = last?.states.at(-1);
     if (version !== (last?.effects.length ?? 0)) fault(`${place} ends at version ${version}, the log says ${last?.effects.length ?? 0}`);
-    else if (state && (state.debits !== minor(debits) || state.credits !== minor(credits))) fault(`${place} ends otherwise than the log says`);
+    else if (state && (state.debits !== minor(debits) || state.credits !== minor(credits)))
+      fault(`${place} ends otherwise than the log says`);
   }
   const byEvent = new Map([...effects.values()].map((effect) => [effect.event.sequence, effect]));
   const within = (place: string, op: Op): [least: number, most: number] => {
@@ -157,10 +162,16 @@ function answersMustFit(
   if (answered.filter(({ replayed }) => !replayed).length > 1) fault(`${name} was answered as new twice`);
   for (const op of answered) {
     const { transaction_id, sequence } = op.data;
-    if (effect && (transaction_id !== effect.event.data.transaction_id || sequence !== effect.event.sequence)) fault(`another effect than ${effect.event.sequence}`, op);
+    if (effect && (transaction_id !== effect.event.data.transaction_id || sequence !== effect.event.sequence))
+      fault(`another effect than ${effect.event.sequence}`, op);
   }
   for (const op of requests) {
-    const cause = op.code === 'idempotency_key_reused' ? keys.get(op.key!) : op.code === 'already_reversed' ? reversals.get(op.about!.transaction!) : undefined;
+    const cause =
+      op.code === 'idempotency_key_reused'
+        ? keys.get(op.key!)
+        : op.code === 'already_reversed'
+          ? reversals.get(op.about!.transaction!)
+          : undefined;
     const blamesOther = op.code === 'idempotency_key_reused' || op.code === 'already_reversed';
     if (blamesOther && !(cause && cause.asked < op.end!)) fault('refused for something that had not happened', op);
   }
@@ -193,7 +204,8 @@ function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]
       places.set(place, all);
       const account = accounts.get(place.split(' ')[0]!);
       if (!account) fault(`event ${sequence} posts to ${place}, which is not in the log before`);
-      if (account?.allow_negative === false && state.net < 0n && state.net < all.states.at(-1)!.net) fault(`${place} is below zero after ${sequence}`);
+      if (account?.allow_negative === false && state.net < 0n && state.net < all.states.at(-1)!.net)
+        fault(`${place} is below zero after ${sequence}`);
       all.states.push(state);
       all.effects.push(sequence);
     }
@@ -211,8 +223,10 @@ function answeredBefore(effects: Map<string, Effect>, op: Op): number {
 function eventsMustFit(op: Op, log: LogEvent[], effects: Map<string, Effect>, fault: Report): void {
   const { after = 0 } = op.about!;
   const { events, limit } = op.data as { events: LogEvent[]; limit: number };
-  if (events.some(({ sequence, hash }, place) => sequence !== after + place + 1 || log[sequence - 1]?.hash !== hash)) fault('a page that is not the log', op);
-  if (events.length < limit && after + events.length < answeredBefore(effects, op)) fault('an event that had been answered is not in the log', op);
+  if (events.some(({ sequence, hash }, place) => sequence !== after + place + 1 || log[sequence - 1]?.hash !== hash))
+    fault('a page that is not the log', op);
+  if (events.length < limit && after + events.length < answeredBefore(effects, op))
+    fault('an event that had been answered is not in the log', op);
 }
 
 function listMustFit(op: Op, posted: LogEvent[], effects: Map<string, Effect>, fault: Report): void {
@@ -229,7 +243,9 @@ function readsMustNotGoBack(ops: Op[], fault: Report): void {
     if (op.end === null || op.code !== undefined) return null;
     if (op.kind === 'balance') return [`${op.about!.account} ${op.about!.currency}`, op.data.version];
     if (op.kind === 'transactions') return ['list', op.data[0]?.sequence ?? 0];
-    return op.kind === 'events' && op.data.events.length < op.data.limit ? ['log', op.about!.after! + op.data.events.length] : null;
+    return op.kind === 'events' && op.data.events.length < op.data.limit
+      ? ['log', op.about!.after! + (op.data.events as unknown[]).length]
+      : null;
   };
   const reads = ops.flatMap((op) => {
     const what = seen(op);

@@ -27,7 +27,7 @@ export async function settle(world: World, tenant: Tenant): Promise<void> {
     if (Date.now() > until) throw new Divergence('deliveries are pending after 60 s');
   }
   const rows: any[] = [];
-  for (let total = 1; rows.length < total; ) {
+  for (let total = 1; rows.length < total;) {
     const { deliveries, pagination, webhook_config } = await listed(`limit=100&offset=${rows.length}`);
     rows.push(...deliveries);
     total = pagination.total;
@@ -101,7 +101,10 @@ export const hookMoves: Record<string, Move> = {
     const url = to === undefined ? undefined : `${hook.base}/${to as string}`;
     const body = { ...(url !== undefined && { url }), ...(enabled !== undefined && { enabled }) };
     if (hook.config) hook.config = { ...hook.config, ...body };
-    await world.ask(world.rest(tenant, 'PATCH', '/webhooks/config', body), hook.config ? { status: 200, data: { webhook_config: hook.config } } : noWebhook);
+    await world.ask(
+      world.rest(tenant, 'PATCH', '/webhooks/config', body),
+      hook.config ? { status: 200, data: { webhook_config: hook.config } } : noWebhook,
+    );
   },
   async unhook(world, tenant) {
     await settle(world, tenant);
@@ -145,13 +148,17 @@ export const hookMoves: Record<string, Move> = {
     const seen = await world.ask(world.rest(tenant, 'GET', `/webhooks?${query}`), { status: 200, data: { pagination } });
     const rows = seen.data.deliveries as any[];
     const stray = rows.find((row) => !tenant.hook.deliveries.some((each) => fits(each) && each.id.known() === row.id));
-    if (stray || rows.length !== Math.max(0, Math.min(5, total - 1))) throw new Divergence(`${rows.length} deliveries of ${total}: ${JSON.stringify(stray)}`);
+    if (stray || rows.length !== Math.max(0, Math.min(5, total - 1)))
+      throw new Divergence(`${rows.length} deliveries of ${total}: ${JSON.stringify(stray)}`);
   },
   async delivery(world, tenant, step) {
     await settle(world, tenant);
     const [id, delivery] = chosen(tenant, step['at']);
     const call = world.rest(tenant, 'GET', `/webhooks/${id}`);
-    if (!delivery) return void (await world.ask(call, { refused: unknown(id) }));
+    if (!delivery) {
+      await world.ask(call, { refused: unknown(id) });
+      return;
+    }
     const { data, type, status_code } = delivery;
     const payload = { type, data, id: delivery.event_id, tenant_id: tenant.id };
     const attempt_history = Array.from({ length: delivery.attempts }, (_, before) => ({ number: before + 1 }));

@@ -48,7 +48,7 @@ export class Hook {
   /** Requests to the receiver that have been looked at. */
   verified = 0;
   private judged = 0;
-  private readonly uses: Record<keyof typeof windows, number[]> = { config: [], retries: [], tests: [] };
+  private readonly uses: Record<keyof typeof windows, { at: number; sure: boolean }[]> = { config: [], retries: [], tests: [] };
 
   constructor(base: string) {
     this.base = base;
@@ -83,9 +83,10 @@ export class Hook {
   use(policy: keyof typeof windows): boolean | undefined {
     const [quota, window] = windows[policy];
     const now = Date.now();
-    const within = (length: number) => this.uses[policy].filter((at) => now - at < length).length >= quota;
-    const [surely, perhaps] = [within(window - 5_000), within(window + 5_000)];
-    if (!perhaps) this.uses[policy].push(now);
+    const within = (length: number) => this.uses[policy].filter(({ at }) => now - at < length);
+    const surely = within(window - 5_000).filter(({ sure }) => sure).length >= quota;
+    const perhaps = within(window + 5_000).length >= quota;
+    if (!surely) this.uses[policy].push({ at: now, sure: !perhaps });
     return surely === perhaps ? surely : undefined;
   }
 

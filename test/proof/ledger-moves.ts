@@ -1,7 +1,7 @@
 // The steps that change a ledger: postings good and bad, reversals, repetitions, charts and accounts. Each is done by the model and by the house.
 import { minor, type Books, type Line, type Request } from './books.ts';
 import { anotherType, change, open, setUp, takeChart } from './chart.ts';
-import type { Call } from './doors.ts';
+import type { Rest } from './doors.ts';
 import { difference, disagreement, type Expected } from './expectation.ts';
 import type { Step } from './steps.ts';
 import { Divergence, type Tenant, type World } from './world.ts';
@@ -13,7 +13,7 @@ type Body = Record<string, any>;
 
 /** What is sent beside the entries. */
 function about(world: World, { keyed, description, reference, metadata }: Body): Body {
-  const said = { description, reference, metadata, idempotency_key: keyed ? `${world.next('k')}` : undefined };
+  const said = { description, reference, metadata, idempotency_key: keyed ? world.next('k') : undefined };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
 }
 
@@ -21,7 +21,7 @@ const isSingle = (body: Body) => !('entries' in body);
 
 function requestOf(body: Body): Request {
   const { account_code, amount, side, currency, entries = [{ account_code, amount, side, currency }], ...rest } = body;
-  return { ...rest, kind: isSingle(body) ? 'single' : 'double', entries } as Request;
+  return { ...rest, kind: isSingle(body) ? 'single' : 'double', entries };
 }
 
 /** A posting as the messages have it. */
@@ -38,7 +38,9 @@ function message(tenant: Tenant, body: Body): Body {
 }
 
 function touchedBy(books: Books, lines: Line[]): [string, string][] {
-  const places = new Map(lines.map(({ account_code, currency }) => [`${account_code} ${currency}`, [account_code, currency] as [string, string]]));
+  const places = new Map(
+    lines.map(({ account_code, currency }) => [`${account_code} ${currency}`, [account_code, currency] as [string, string]]),
+  );
   const takes = ([code, currency]: [string, string]) => {
     const account = books.accounts.get(code);
     return account && account['is_group'] !== true && (account['currency'] ?? currency) === currency;
@@ -51,7 +53,8 @@ async function post(world: World, tenant: Tenant, body: Body, via: Step['via']):
   const { books } = tenant;
   const before = books.log.length;
   const path = isSingle(body) ? '/transactions' : '/transactions/double-entry';
-  const { by, ...call } = via === 'rest' ? world.rest(tenant, 'POST', path, body) : world.grpc(tenant, 'postTransaction', {});
+  const { by, ...call } =
+    via === 'rest' ? keyedCall(world.rest(tenant, 'POST', path, body), before) : world.grpc(tenant, 'postTransaction', {});
   if (call.via === 'grpc') call.request = { posting: { ...message(tenant, body), actor: by.actor, requestId: by.request_id } };
   const request = requestOf(body);
   const expected = books.post(request, by);
@@ -61,12 +64,24 @@ async function post(world: World, tenant: Tenant, body: Body, via: Step['via']):
   await world.agree(tenant, before, touchedBy(books, request.entries), via);
 }
 
+/** The key in the body, in the header instead, or in both. */
+function keyedCall<Keyed extends Rest>(call: Keyed, turn: number): Keyed {
+  const { idempotency_key: key, ...rest } = call.body as Body;
+  if (key === undefined || turn % 3 === 0) return call;
+  const headers = { ...call.headers, 'idempotency-key': turn % 2 === 0 ? `"${key}"` : key };
+  return { ...call, headers, body: turn % 3 === 1 ? rest : call.body };
+}
+
 async function reverse(world: World, tenant: Tenant, id: string, body: Body, via: Step['via']): Promise<void> {
   const { books } = tenant;
   const before = books.log.length;
   const path = `/transactions/${id}/reverse`;
   const rest = world.rest(tenant, 'POST', path, body);
-  const named = { transactionId: id, ...(body['idempotency_key'] && { idempotencyKey: body['idempotency_key'] }), description: body['description'] ?? '' };
+  const named = {
+    transactionId: id,
+    ...(body['idempotency_key'] && { idempotencyKey: body['idempotency_key'] }),
+    description: body['description'] ?? '',
+  };
   const { by, ...call } = via === 'rest' ? rest : world.grpc(tenant, 'reverseTransaction', named);
   const original = books.transactions.find((each) => each.transaction_id.known() === id);
   const expected = books.reverse(original, body, by);
@@ -107,7 +122,12 @@ export const ledgerMoves: Record<string, Move> = {
   },
   async single(world, tenant, step) {
     const { amount, side, currency, account } = step;
-    await post(world, tenant, { ...about(world, step), account_code: world.code(tenant, account, currency), amount, side, currency }, step.via);
+    await post(
+      world,
+      tenant,
+      { ...about(world, step), account_code: world.code(tenant, account, currency), amount, side, currency },
+      step.via,
+    );
   },
   async many(world, tenant, step) {
     const entries = (step['lines'] as Body[]).flatMap(({ from, to, amount, currency }) => [
@@ -126,7 +146,11 @@ export const ledgerMoves: Record<string, Move> = {
         return { account_code: world.code(tenant, account, item['currency']), amount, side, currency: item['currency'] };
       });
       const sum = lines.reduce((all, { side, amount }) => all + (side === 'debit' ? minor(amount) : -minor(amount)), 0n);
-      const last = { ...lines[0]!, side: sum > 0n ? 'credit' : 'debit', amount: `${(sum < 0n ? -sum : sum) / 100n}.${String((sum < 0n ? -sum : sum) % 100n).padStart(2, '0')}` };
+      const last = {
+        ...lines[0]!,
+        side: sum > 0n ? 'credit' : 'debit',
+        amount: `${(sum < 0n ? -sum : sum) / 100n}.${String((sum < 0n ? -sum : sum) % 100n).padStart(2, '0')}`,
+      };
       if (lines.length > 1 && sum !== 0n && last.amount.length <= 16) lines.push(last);
       const repeats = place > 0 && item['again'] % 4 === 0;
       const body = repeats ? bodies[place - 1]! : { ...about(world, item), ...(lines.length === 1 ? lines[0] : { entries: lines }) };
@@ -150,12 +174,23 @@ export const ledgerMoves: Record<string, Move> = {
       if ('refused' in each) tally.count(tally.refusals, each.refused[0]!.code);
       else if (each.status === 201) tally.postings++;
     }
-    await world.agree(tenant, before, touchedBy(books, bodies.flatMap((body) => requestOf(body).entries)), step.via);
+    await world.agree(
+      tenant,
+      before,
+      touchedBy(
+        books,
+        bodies.flatMap((body) => requestOf(body).entries),
+      ),
+      step.via,
+    );
   },
   async reverse(world, tenant, step) {
     const { at, odd } = step['transaction'];
     const { transactions } = tenant.books;
-    const id = odd === 0 ? 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' : transactions.at(-1 - (at % Math.max(1, Math.min(20, transactions.length))))?.transaction_id.known();
+    const id =
+      odd === 0
+        ? 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8'
+        : transactions.at(-1 - (at % Math.max(1, Math.min(20, transactions.length))))?.transaction_id.known();
     const { idempotency_key, description } = about(world, step);
     const body = Object.fromEntries(Object.entries({ idempotency_key, description }).filter(([, value]) => value !== undefined));
     if (id !== undefined) await reverse(world, tenant, id, body, step.via);
@@ -181,7 +216,7 @@ export const ledgerMoves: Record<string, Move> = {
     const rest = world.rest(tenant, 'POST', '/accounts/setup', { business_type: businessType });
     const { by, ...call } = step.via === 'rest' ? rest : world.grpc(tenant, 'setUpChart', { businessType });
     const known = setUp(books, businessType);
-    await world.ask(call as Call, (seen) => {
+    await world.ask(call, (seen) => {
       if (known) return disagreement(known, seen);
       if (seen.code === 'account_code_taken') {
         const taken = books.accounts.get(seen.value as string);
@@ -203,9 +238,15 @@ export const ledgerMoves: Record<string, Move> = {
     const account_code = taken === 0 && all.length > 0 ? all[parent.at % all.length]! : world.next('By.hand:');
     const normal_balance = contra === 0 ? (anotherType(type) === 'liability' ? 'credit' : 'debit') : undefined;
     const given = { account_code, name: `Account ${account_code}`, type, currency: only, parent_code, normal_balance };
-    const all_ = { ...given, allow_negative: allow, is_group: group === 0 ? true : undefined, metadata: group === 1 ? { of: ['me'] } : undefined };
+    const all_ = {
+      ...given,
+      allow_negative: allow,
+      is_group: group === 0 ? true : undefined,
+      metadata: group === 1 ? { of: ['me'] } : undefined,
+    };
     const body = Object.fromEntries(Object.entries(all_).filter(([, value]) => value !== undefined)) as typeof given;
-    const { by, ...call } = step.via === 'rest' ? world.rest(tenant, 'POST', '/accounts', body) : world.grpc(tenant, 'createAccount', inMessage(body));
+    const { by, ...call } =
+      step.via === 'rest' ? world.rest(tenant, 'POST', '/accounts', body) : world.grpc(tenant, 'createAccount', inMessage(body));
     await world.ask(call, open(books, body, by));
     await world.agree(tenant, before, [], step.via);
   },
@@ -233,7 +274,9 @@ export const ledgerMoves: Record<string, Move> = {
       return;
     }
     const { by, ...call } =
-      step.via === 'rest' ? world.rest(tenant, 'PATCH', `/accounts/code/${code}`, body) : world.grpc(tenant, 'updateAccount', { accountCode: code, ...inMessage(body) });
+      step.via === 'rest'
+        ? world.rest(tenant, 'PATCH', `/accounts/code/${code}`, body)
+        : world.grpc(tenant, 'updateAccount', { accountCode: code, ...inMessage(body) });
     const expected = change(books, code, body, by);
     const seen = await world.ask(call, expected);
     const wrong = seen.code === undefined ? difference({ account: books.accounts.get(code) }, seen.data) : null;
@@ -245,7 +288,9 @@ export const ledgerMoves: Record<string, Move> = {
 /** A body of an account as the messages have it. */
 function inMessage(body: Body): Body {
   const fields = Object.entries(body).filter(([, value]) => value !== null);
-  const named = Object.fromEntries(fields.map(([name, value]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]));
+  const named = Object.fromEntries(
+    fields.map(([name, value]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]),
+  );
   if ('metadata' in named) named['metadata'] = JSON.stringify(named['metadata']);
   if ('version' in named) named['version'] = BigInt(named['version'] as number);
   return named;

@@ -51,7 +51,9 @@ export const readMoves: Record<string, Move> = {
     const filter = value === undefined ? {} : { [step['filter']]: value };
     const dated = step['filter'] === 'dates';
     const query = new URLSearchParams({ ...filter, ...(dated && { start_date: dates[0]!, end_date: dates[1]! }), limit: String(limit) });
-    const named = Object.fromEntries(Object.entries(filter).map(([name, each]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), each]));
+    const named = Object.fromEntries(
+      Object.entries(filter).map(([name, each]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), each]),
+    );
     const span = dated && { startMs: BigInt(Date.parse(dates[0]!)), endMs: BigInt(Date.parse(dates[1]!)) };
     const call = (cursor: string): Call =>
       step.via === 'rest'
@@ -62,7 +64,8 @@ export const readMoves: Record<string, Move> = {
   },
   async account(world, tenant, step) {
     const code = world.code(tenant, step['account']);
-    const call = step.via === 'rest' ? world.rest(tenant, 'GET', `/accounts/code/${code}`) : world.grpc(tenant, 'getAccount', { accountCode: code });
+    const call =
+      step.via === 'rest' ? world.rest(tenant, 'GET', `/accounts/code/${code}`) : world.grpc(tenant, 'getAccount', { accountCode: code });
     await world.ask(call, account(tenant.books, code));
   },
   async accounts(world, tenant, step) {
@@ -88,11 +91,13 @@ export const readMoves: Record<string, Move> = {
     const rest = () => world.rest(tenant, 'GET', `/accounts/hierarchy${balances ? '?include=balances' : ''}`);
     const call = step.via === 'rest' ? rest() : world.grpc(tenant, 'getHierarchy', { includeBalances: balances });
     const expected = hierarchy(tenant.books, null, balances);
-    await world.ask(call, ({ code, data }) => (code === undefined ? difference(expected, inOrder(data.accounts), 'accounts') : `refused as ${code}`));
+    await world.ask(call, ({ code, data }) =>
+      code === undefined ? difference(expected, inOrder(data.accounts), 'accounts') : `refused as ${code}`,
+    );
   },
   async events(world, tenant, step) {
     const { log } = tenant.books;
-    const { limit } = step;
+    const limit = step['limit'] as number;
     const from = (step['after'] as number) % (log.length + 2);
     const rest = () => world.rest(tenant, 'GET', `/events?after_sequence=${from}&limit=${limit}`);
     const call = step.via === 'rest' ? rest() : world.grpc(tenant, 'listEvents', { afterSequence: BigInt(from), limit });

@@ -32,34 +32,89 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   double: [16, { ...about, debit: pick, credit: pick, amount, currency, unbalanced: fc.nat({ max: 19 }) }],
   single: [8, { ...about, account: pick, amount, side, currency }],
   many: [6, { ...about, lines: fc.array(fc.record({ from: pick, to: pick, amount, currency }), { minLength: 2, maxLength: 4 }) }],
-  batch: [4, { items: fc.array(fc.record({ ...about, entries: fc.array(entry, { minLength: 1, maxLength: 3 }), currency, again: nat }), { minLength: 1, maxLength: 6 }) }],
+  batch: [
+    4,
+    {
+      items: fc.array(fc.record({ ...about, entries: fc.array(entry, { minLength: 1, maxLength: 3 }), currency, again: nat }), {
+        minLength: 1,
+        maxLength: 6,
+      }),
+    },
+  ],
   reverse: [7, { ...about, transaction: pick }],
   again: [7, { posting: nat, form: fc.nat({ max: 3 }) }],
   reuse: [3, { posting: nat, amount }],
   wrong: [6, { kind: nat }],
-  open: [6, { type: fc.constantFrom('asset', 'liability', 'equity', 'revenue', 'expense'), only: fc.option(currency, { nil: null }), parent: pick, allow: fc.constantFrom(undefined, true, false, false), group: fc.nat({ max: 7 }), taken: fc.nat({ max: 9 }), contra: fc.nat({ max: 5 }) }],
-  change: [8, { account: pick, what: fc.constantFrom('name', 'description', 'metadata', 'allow', 'deny', 'close', 'close', 'open', 'nothing', 'immutable'), version: fc.nat({ max: 5 }) }],
+  open: [
+    6,
+    {
+      type: fc.constantFrom('asset', 'liability', 'equity', 'revenue', 'expense'),
+      only: fc.option(currency, { nil: null }),
+      parent: pick,
+      allow: fc.constantFrom(undefined, true, false, false),
+      group: fc.nat({ max: 7 }),
+      taken: fc.nat({ max: 9 }),
+      contra: fc.nat({ max: 5 }),
+    },
+  ],
+  change: [
+    8,
+    {
+      account: pick,
+      what: fc.constantFrom('name', 'description', 'metadata', 'allow', 'deny', 'close', 'close', 'open', 'nothing', 'immutable'),
+      version: fc.nat({ max: 5 }),
+    },
+  ],
   setUp: [2, { type: fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other') }],
   balance: [6, { account: pick, currency: fc.option(currency, { nil: undefined }) }],
   history: [4, { account: pick, currency, limit: fc.constantFrom(1, 2, 7, 100) }],
   transaction: [3, { transaction: pick }],
-  transactions: [4, { filter: fc.constantFrom('none', 'account_code', 'currency', 'reference', 'idempotency_key', 'dates'), at: nat, limit: fc.constantFrom(3, 10, 100) }],
+  transactions: [
+    4,
+    {
+      filter: fc.constantFrom('none', 'account_code', 'currency', 'reference', 'idempotency_key', 'dates'),
+      at: nat,
+      limit: fc.constantFrom(3, 10, 100),
+    },
+  ],
   account: [2, { account: pick }],
   accounts: [2, { filter: fc.constantFrom('none', 'type', 'status', 'parent_code'), at: nat, limit: fc.constantFrom(10, 100) }],
   hierarchy: [2, { balances: fc.boolean() }],
   events: [2, { after: nat, limit: fc.constantFrom(1, 10, 100) }],
   tenant: [1, { taken: fc.nat({ max: 3 }) }],
-  key: [2, { scopes: fc.subarray(['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'], { minLength: 1 }) }],
+  key: [
+    2,
+    {
+      scopes: fc.subarray(
+        ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'],
+        { minLength: 1 },
+      ),
+    },
+  ],
   keys: [1, {}],
   revoke: [1, { key: pick }],
   scope: [5, { key: nat, route: nat }],
   foreign: [2, { key: nat, route: nat }],
-  configure: [3, { to: fc.constantFrom('ok', 'ok', 'broken', 'second', 'moved'), events: fc.subarray(['transaction.posted', 'balance.updated', 'account.created', 'account.updated'], { minLength: 1 }), secret: fc.nat({ max: 3 }), enabled: fc.constantFrom(undefined, null, true, true, false) }],
+  configure: [
+    3,
+    {
+      to: fc.constantFrom('ok', 'ok', 'broken', 'second', 'moved'),
+      events: fc.subarray(['transaction.posted', 'balance.updated', 'account.created', 'account.updated'], { minLength: 1 }),
+      secret: fc.nat({ max: 3 }),
+      enabled: fc.constantFrom(undefined, null, true, true, false),
+    },
+  ],
   adjust: [2, { to: fc.constantFrom(undefined, 'ok', 'broken'), enabled: fc.constantFrom(undefined, true, true, false) }],
   unhook: [0.5, {}],
   hook: [1, {}],
   trial: [1, { type: fc.constantFrom(undefined, 'test.webhook', 'transaction.posted', 'balance.updated') }],
-  deliveries: [1, { status: fc.constantFrom(undefined, 'delivered', 'failed'), type: fc.constantFrom(undefined, 'transaction.posted', 'balance.updated') }],
+  deliveries: [
+    1,
+    {
+      status: fc.constantFrom(undefined, 'delivered', 'failed'),
+      type: fc.constantFrom(undefined, 'transaction.posted', 'balance.updated'),
+    },
+  ],
   delivery: [1, { at: pick }],
   retry: [2, { at: pick }],
   burst: [0.5, { of: fc.constantFrom('configure', 'trial', 'retry', 'retry') }],
@@ -79,13 +134,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 export const stepNames = Object.keys(kinds);
 
 // What most tenants begin with.
-const beginning: fc.Arbitrary<Step[]> = fc.tuple(
-  fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other', ''),
-  fc.boolean(),
-).map(([type, hook]) => [
-  ...(hook ? [{ do: 'configure', via: 'rest' as const, tenant: 0, to: 'ok', events: ['transaction.posted', 'account.updated'], secret: 0 }] : []),
-  ...(type === '' ? [] : [{ do: 'setUp', via: 'rest' as const, tenant: 0, type }]),
-]);
+const beginning: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other', ''), fc.boolean())
+  .map(([type, hook]) => [
+    ...(hook
+      ? [{ do: 'configure', via: 'rest' as const, tenant: 0, to: 'ok', events: ['transaction.posted', 'account.updated'], secret: 0 }]
+      : []),
+    ...(type === '' ? [] : [{ do: 'setUp', via: 'rest' as const, tenant: 0, type }]),
+  ]);
 
 /** A sequence of at most so many steps, and a few to begin with. */
 export function sequences(most: number): fc.Arbitrary<Step[]> {

@@ -137,7 +137,10 @@ export const tenantMoves: Record<string, Move> = {
   },
   async scope(world, tenant, step) {
     const key = tenant.keys[step['key'] % tenant.keys.length]!;
-    if (key.revokedAt !== undefined) return void (await mustBeDead(world, tenant, key));
+    if (key.revokedAt !== undefined) {
+      await mustBeDead(world, tenant, key);
+      return;
+    }
     const [scopes, method, path, body] = routes[step['route'] % routes.length]!;
     const may = scopes.split(' ').every((scope) => key.scopes.includes(scope));
     await world.ask(world.rest(tenant, method, path, body, key.text), ({ code }) => {

@@ -1,6 +1,6 @@
 // One sequence's world: the tenants as the model knows them, the calls that were made, and the checks that follow every change.
 import { isDeepStrictEqual } from 'node:util';
-import { Books, type By } from './books.ts';
+import { type Books, type By } from './books.ts';
 import { balance } from './chart.ts';
 import type { Call, Doors, Grpc, Made, Rest } from './doors.ts';
 import { Learned, difference, disagreement, type Expected, type Seen } from './expectation.ts';
@@ -141,7 +141,9 @@ export class World {
     if (odd === 1) return all[at % all.length]!.account_code;
     const closed = all.filter((each) => each['status'] === 'closed');
     if (odd === 2 && closed.length > 0) return closed[at % closed.length]!.account_code;
-    const holds = all.filter((each) => each['is_group'] !== true && (currency === undefined || (each['currency'] ?? currency) === currency));
+    const holds = all.filter(
+      (each) => each['is_group'] !== true && (currency === undefined || (each['currency'] ?? currency) === currency),
+    );
     const open = holds.filter((each) => each['status'] === 'active');
     const [kept, free] = [open.filter((each) => each['allow_negative'] === false), open.filter((each) => each['allow_negative'] !== false)];
     const few = [...kept.slice(-5), ...free.slice(0, 4), ...free.slice(-5)];
@@ -157,7 +159,11 @@ export class World {
       const seen = await this.ask(call, ({ code }) => (code === undefined ? null : `refused as ${code}`));
       const page = tenant.books.log.slice(from, from + 100);
       for (const [place, event] of (seen.data.events as any[]).entries()) this.follows(tenant, event, from + place);
-      const wrong = difference(page.map(({ updates: _, ...event }, place) => ({ ...event, sequence: from + place + 1 })), seen.data.events, 'events');
+      const wrong = difference(
+        page.map(({ updates: _, ...event }, place) => ({ ...event, sequence: from + place + 1 })),
+        seen.data.events,
+        'events',
+      );
       if (wrong !== null) throw new Divergence(`the log: ${wrong}`);
       from += page.length;
     } while (from < tenant.books.log.length);
@@ -190,7 +196,8 @@ export class World {
       const seen = await this.ask(call(cursor), { status: 200, data: { [name]: expected.slice(from, from + limit) } });
       const next = (seen.status === null ? seen.data.next_cursor || null : seen.data.pagination.next_cursor) as string | null;
       const more = from + limit < expected.length;
-      if ((next !== null) !== more) throw new Divergence(`${name}: ${more ? 'no' : 'a'} cursor after ${from + limit} of ${expected.length}`);
+      if ((next !== null) !== more)
+        throw new Divergence(`${name}: ${more ? 'no' : 'a'} cursor after ${from + limit} of ${expected.length}`);
       const page = { limit, has_more: more };
       if (seen.status !== null && !isDeepStrictEqual({ ...seen.data.pagination, next_cursor: 0 }, { ...page, next_cursor: 0 })) {
         throw new Divergence(`${name}: pagination is ${JSON.stringify(seen.data.pagination)}`);
