@@ -15,6 +15,8 @@ export interface Line {
 export interface Request {
   kind: 'single' | 'double';
   idempotency_key?: string;
+  /** Over gRPC the caller may choose it; it is the key where there is no other. */
+  transaction_id?: string;
   description?: string | null;
   reference?: string | null;
   metadata?: Record<string, unknown> | null;
@@ -61,6 +63,7 @@ export class Books {
   chart: string | null = null;
   private readonly totals = new Map<string, Totals>();
   private readonly keys = new Map<string, { print: string; transaction: Transaction }>();
+  private readonly keyless: { print: string; transaction: Transaction }[] = [];
 
   /** The balance of an account in its own direction after these totals. A test of the proof replaces it by a wrong rule. */
   net(account: Account, { debits, credits }: Totals): bigint {
@@ -76,10 +79,11 @@ export class Books {
     const [description, reference, metadata] = [request.description ?? '', request.reference ?? null, request.metadata ?? {}];
     const amounts = entries.map((entry) => [entry.account_code, minor(entry.amount).toString(), entry.side, entry.currency]);
     const print = sorted([kind, description, reference, amounts, metadata]);
-    const known = this.repeated(request.idempotency_key, print);
+    const key = request.idempotency_key ?? request.transaction_id;
+    const known = this.repeated(key, print);
     if (known) return known;
     const lines = entries.map((entry) => ({ ...entry, counter: false }));
-    return this.book({ kind, description, reference, metadata, reverses: null }, lines, request.idempotency_key, print, by);
+    return this.book({ kind, description, reference, metadata, reverses: null }, lines, { key, id: request.transaction_id }, print, by);
   }
 
   reverse(original: Transaction | undefined, request: { idempotency_key?: string; description?: string | null }, by: By): Expected {
@@ -93,20 +97,30 @@ export class Books {
     });
     const about = { kind: 'reversal', description, reference: null, metadata: {}, reverses: original.transaction_id };
     const print = sorted(['reversal', description, original.transaction_id.known()]);
-    const outcome = this.book(about, lines, request.idempotency_key, print, by);
+    const outcome = this.book(about, lines, { key: request.idempotency_key }, print, by);
     if (!('refused' in outcome)) original['reversed_by'] = (outcome.data as { transaction: Transaction }).transaction.transaction_id;
     return outcome;
   }
 
   private repeated(key: string | undefined, print: string): Expected | null {
-    const known = key === undefined ? undefined : this.keys.get(key);
+    // Without a key the transaction's id is one.
+    const known =
+      key === undefined
+        ? undefined
+        : (this.keys.get(key) ?? this.keyless.find(({ transaction }) => transaction.transaction_id.value === key));
     if (!known) return null;
     const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused' };
     if (known.print !== print) return { refused: [{ code: 'idempotency_key_reused', ...blame, value: key }] };
     return { status: 200, replayed: true, data: { transaction: known.transaction } };
   }
 
-  private book(about: Record<string, unknown>, given: any[], key: string | undefined, print: string, by: By): Expected {
+  private book(
+    about: Record<string, unknown>,
+    given: any[],
+    own: { key?: string | undefined; id?: string | undefined },
+    print: string,
+    by: By,
+  ): Expected {
     const single = about['kind'] === 'single';
     const field = (place: number) => (single ? 'account_code' : `entries[${place}].account_code`);
     const faults: Refused[] = [];
@@ -147,10 +161,10 @@ export class Books {
 
     if (single && !this.accounts.has(suspense)) this.record(accountOf(suspense), 'account.created', by);
     const only = new Set(lines.map((line) => line.currency as string)).size === 1;
-    const id = new Learned('txn');
+    const id = new Learned('txn', own.id);
     const created_at = new Learned('time');
     const amount = only ? decimal(lines.reduce<bigint>((sum, line) => sum + (line.side === 'debit' ? minor(line.amount) : 0n), 0n)) : null;
-    const told = { transaction_id: id, idempotency_key: key ?? id, ...about, currency: only ? lines[0].currency : null, amount };
+    const told = { transaction_id: id, idempotency_key: own.key ?? id, ...about, currency: only ? lines[0].currency : null, amount };
     const sequence = this.log.length + 1;
     const updates = [...after.values()].map(({ account, currency, before, debits, credits, version }) => {
       this.totals.set(`${account.account_code} ${currency}`, { debits, credits, version });
@@ -172,7 +186,8 @@ export class Books {
     const placed = { status: 'posted', effective_at: created_at, created_at, sequence, reversed_by: null };
     const transaction = { ...told, entries: booked, ...placed } as unknown as Transaction;
     this.transactions.push(transaction);
-    if (key !== undefined) this.keys.set(key, { print, transaction });
+    if (own.key === undefined) this.keyless.push({ print, transaction });
+    else this.keys.set(own.key, { print, transaction });
     return { status: 201, data: { transaction } };
   }
 

@@ -177,11 +177,13 @@ export function transactions(
 ): Transaction[] {
   const { account_code, currency, ...own } = filter;
   const fits = (each: Transaction) =>
-    Object.entries(own).every(([name, value]) => each[name] === value) &&
+    Object.entries(own).every(([name, value]) => textOf(each[name]) === value) &&
     (account_code === undefined || each.entries.some((entry) => entry.account_code === account_code)) &&
     (currency === undefined || each.entries.some((entry) => entry.currency === currency));
   return books.transactions.filter(fits).reverse();
 }
+
+const textOf = (value: unknown) => (value instanceof Learned ? value.value : value);
 
 /** A type of account other than this one. */
 export function anotherType(type: string): string {

@@ -91,7 +91,7 @@ export function faultsOf({ ops, log, balances }: History): string[] {
     else if (state && (state.debits !== minor(debits) || state.credits !== minor(credits)))
       fault(`${place} ends otherwise than the log says`);
   }
-  const byEvent = new Map([...effects.values()].map((effect) => [effect.event.sequence, effect]));
+  const byEvent = new Map(posted.map((event) => [event.sequence, effects.get(event.data.description)!]));
   const within = (place: string, op: Op): [least: number, most: number] => {
     const all = (places.get(place)?.effects ?? []).map((sequence) => byEvent.get(sequence)!);
     const most = all.findIndex((effect) => effect.asked > op.end!);
@@ -112,6 +112,10 @@ export function faultsOf({ ops, log, balances }: History): string[] {
       const [account, currency, amount] = [blamed, lowered.currency, lowered.amount];
       const place = places.get(`${account} ${currency}`);
       const [least, most] = within(`${account} ${currency}`, op);
+      if (amount === undefined) {
+        fault('refused for funds that it does not take', op);
+        continue;
+      }
       const states = (place?.states ?? [{ net: 0n }]).slice(least, most + 1);
       if (!states.some(({ net }) => net < minor(amount))) fault('refused for funds that were there all the time', op);
     } else if (op.kind === 'events') eventsMustFit(op, log, effects, fault);

@@ -48,7 +48,7 @@ export async function settle(world: World, tenant: Tenant): Promise<void> {
   const [missing] = byPlace.keys();
   if (missing !== undefined) throw new Divergence(`no delivery of ${missing}`);
   const fresh = world.around.receiver.of(slug).slice(hook.verified);
-  const wrong = fresh.map((each) => misSigned(each, hook.secret)).find((each) => each !== null);
+  const wrong = fresh.map((each) => misSigned(each, hook.secret, hook.previous)).find((each) => each !== null);
   if (wrong !== undefined) throw new Divergence(wrong);
   hook.verified += fresh.length;
   world.around.tally.deliveries += fresh.length;
@@ -92,19 +92,31 @@ export const hookMoves: Record<string, Move> = {
     if (seen.code !== undefined) return;
     hook.config = config;
     hook.secret = seen.data.webhook_config.secret ?? hook.secret;
+    if (shown !== null) hook.previous = null;
     if (secret === undefined && shown !== null && !hook.secret.startsWith('whsec_')) throw new Divergence('a secret without whsec_');
   },
   async adjust(world, tenant, step) {
     await settle(world, tenant);
     const { hook } = tenant;
-    const { to, enabled } = step;
+    const { to, enabled, events } = step;
     const url = to === undefined ? undefined : `${hook.base}/${to as string}`;
-    const body = { ...(url !== undefined && { url }), ...(enabled !== undefined && { enabled }) };
+    const body = { ...(url !== undefined && { url }), ...(enabled !== undefined && { enabled }), ...(events !== undefined && { events }) };
     if (hook.config) hook.config = { ...hook.config, ...body };
     await world.ask(
       world.rest(tenant, 'PATCH', '/webhooks/config', body),
       hook.config ? { status: 200, data: { webhook_config: hook.config } } : noWebhook,
     );
+  },
+  async rotate(world, tenant, step) {
+    await settle(world, tenant);
+    const { hook } = tenant;
+    const secret = new Learned('text');
+    const body = step['overlap'] === undefined ? undefined : { overlap_seconds: step['overlap'] };
+    const expected: Expected = hook.config ? { status: 200, data: { webhook_config: { ...hook.config, secret } } } : noWebhook;
+    await world.ask(world.rest(tenant, 'POST', '/webhooks/secret/rotate', body), expected);
+    if (!hook.config) return;
+    hook.previous = step['overlap'] === 0 ? null : hook.secret;
+    hook.secret = secret.known();
   },
   async unhook(world, tenant) {
     await settle(world, tenant);

@@ -44,6 +44,8 @@ export class Hook {
   readonly base: string;
   config: Config | null = null;
   secret = '';
+  /** The secret before, while it signs, too. */
+  previous: string | null = null;
   readonly deliveries: Delivery[] = [];
   /** Requests to the receiver that have been looked at. */
   verified = 0;
@@ -139,8 +141,18 @@ export async function startReceiver(): Promise<Receiver> {
   };
 }
 
-/** What is wrong with the signature of a request, or null. */
-export function misSigned({ headers, body }: Received, secret: string): string | null {
+/** Standard Webhooks: the key is what follows `whsec_` in base64, or the text of any other secret. */
+function standard({ headers, body }: Received, secret: string): string {
+  const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : secret;
+  const signed = `${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`;
+  return `v1,${createHmac('sha256', key).update(signed, 'utf8').digest('base64')}`;
+}
+
+/** What is wrong with the signatures of a request, or null. */
+export function misSigned(request: Received, secret: string, previous: string | null): string | null {
+  const { headers, body } = request;
+  const all = [secret, ...(previous === null ? [] : [previous])].map((each) => standard(request, each)).join(' ');
+  if (headers['webhook-signature'] !== all) return `webhook-signature is ${String(headers['webhook-signature'])}, expected ${all}`;
   const right = `sha256=${createHmac('sha256', secret).update(body, 'utf8').digest('hex')}`;
   const given = String(headers['x-webhook-signature']);
   const same = given.length === right.length && timingSafeEqual(Buffer.from(given), Buffer.from(right));

@@ -1,5 +1,6 @@
 // The steps that change a ledger: postings good and bad, reversals, repetitions, charts and accounts. Each is done by the model and by the house.
-import { minor, type Books, type Line, type Request } from './books.ts';
+import { newId } from '../../services/platform/ids.ts';
+import { minor, type Books, type Line, type Request, type Transaction } from './books.ts';
 import { anotherType, change, open, setUp, takeChart } from './chart.ts';
 import type { Rest } from './doors.ts';
 import { difference, disagreement, type Expected } from './expectation.ts';
@@ -34,6 +35,7 @@ function message(tenant: Tenant, body: Body): Body {
     ...(description != null && { description }),
     ...(reference != null && { reference }),
     ...(metadata != null && { metadata: JSON.stringify(metadata) }),
+    ...(body['transaction_id'] !== undefined && { transactionId: body['transaction_id'] }),
   };
 }
 
@@ -49,7 +51,8 @@ function touchedBy(books: Books, lines: Line[]): [string, string][] {
 }
 
 /** Sends one posting, by the model and by one of the doors. */
-async function post(world: World, tenant: Tenant, body: Body, via: Step['via']): Promise<void> {
+async function post(world: World, tenant: Tenant, { transaction_id, ...sent }: Body, via: Step['via']): Promise<void> {
+  const body: Body = via === 'grpc' && transaction_id !== undefined ? { ...sent, transaction_id } : sent;
   const { books } = tenant;
   const before = books.log.length;
   const path = isSingle(body) ? '/transactions' : '/transactions/double-entry';
@@ -59,7 +62,7 @@ async function post(world: World, tenant: Tenant, body: Body, via: Step['via']):
   const request = requestOf(body);
   const expected = books.post(request, by);
   await world.ask(call, expected);
-  if (!('refused' in expected)) tenant.posted.push({ path, body });
+  if (!('refused' in expected)) tenant.posted.push({ path, body, ...(expected.data as { transaction: Transaction }) });
   if ('status' in expected && expected.status === 201) world.around.tally.postings++;
   await world.agree(tenant, before, touchedBy(books, request.entries), via);
 }
@@ -86,7 +89,7 @@ async function reverse(world: World, tenant: Tenant, id: string, body: Body, via
   const original = books.transactions.find((each) => each.transaction_id.known() === id);
   const expected = books.reverse(original, body, by);
   await world.ask(call, expected);
-  if (!('refused' in expected)) tenant.posted.push({ path, body, reverses: id });
+  if (!('refused' in expected)) tenant.posted.push({ path, body, ...(expected.data as { transaction: Transaction }), reverses: id });
   if ('status' in expected && expected.status === 201) world.around.tally.postings++;
   await world.agree(tenant, before, touchedBy(books, original?.entries ?? []), via);
 }
@@ -118,7 +121,8 @@ export const ledgerMoves: Record<string, Move> = {
     const entries = [line(debit, 'debit'), line(credit, 'credit')];
     if (unbalanced === 0) entries[1]!.amount = '3.33';
     if (unbalanced === 1) entries[1]!.currency = currency === 'NGN' ? 'USD' : 'NGN';
-    await post(world, tenant, { ...about(world, step), entries }, step.via);
+    const own = step.via === 'grpc' && unbalanced > 9 ? { transaction_id: newId('txn') } : {};
+    await post(world, tenant, { ...about(world, step), ...own, entries }, step.via);
   },
   async single(world, tenant, step) {
     const { amount, side, currency, account } = step;
@@ -199,8 +203,12 @@ export const ledgerMoves: Record<string, Move> = {
     const found = tenant.posted[step['posting'] % Math.max(1, tenant.posted.length)];
     if (!found) return;
     if (found.reverses !== undefined) return reverse(world, tenant, found.reverses, found.body, step.via);
-    // Without a key it is another posting.
-    await post(world, tenant, reworded(found.body, step['form']), step.via);
+    const body = reworded(found.body, step['form']);
+    // Without a key it is another posting, unless it names the one that it was.
+    const id = found.transaction.transaction_id.known();
+    const keyless = body['idempotency_key'] === undefined && step['form'] > 0;
+    const named = !keyless ? {} : step.via === 'rest' || step['form'] === 1 ? { idempotency_key: id } : { transaction_id: id };
+    await post(world, tenant, { ...body, ...named }, step.via);
   },
   async reuse(world, tenant, step) {
     const found = tenant.posted[step['posting'] % Math.max(1, tenant.posted.length)];

@@ -1,7 +1,7 @@
 // The steps that only read: balances, their history, transactions, accounts, the tree and the log, through both doors and page by page.
 import { account, accounts, balance, hierarchy, history, inOrder, transactions } from './chart.ts';
 import type { Call } from './doors.ts';
-import { difference, type Expected } from './expectation.ts';
+import { Learned, difference, type Expected } from './expectation.ts';
 import type { Move } from './ledger-moves.ts';
 import { Divergence } from './world.ts';
 
@@ -45,7 +45,7 @@ export const readMoves: Record<string, Move> = {
       account_code: some?.entries[0].account_code,
       currency: ['NGN', 'USD', 'GBP'][at % 3],
       reference: 'INV-1',
-      idempotency_key: typeof key === 'string' ? key : 'nobody',
+      idempotency_key: key instanceof Learned ? key.known() : (key as string | undefined),
     };
     const value = values[step['filter']];
     const filter = value === undefined ? {} : { [step['filter']]: value };

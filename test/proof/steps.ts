@@ -104,7 +104,16 @@ const kinds: Record<string, [weight: number, own: Own]> = {
       enabled: fc.constantFrom(undefined, null, true, true, false),
     },
   ],
-  adjust: [2, { to: fc.constantFrom(undefined, 'ok', 'broken'), enabled: fc.constantFrom(undefined, true, true, false) }],
+  adjust: [
+    2,
+    {
+      to: fc.constantFrom(undefined, 'ok', 'broken'),
+      enabled: fc.constantFrom(undefined, true, true, false),
+      events: fc.constantFrom(undefined, ['balance.updated'], ['account.created', 'account.updated']),
+    },
+  ],
+  rotate: [1, { overlap: fc.constantFrom(undefined, 0, 3600) }],
+  rotateKey: [1, { key: nat, overlap: fc.constantFrom(undefined, 3600) }],
   unhook: [0.5, {}],
   hook: [1, {}],
   trial: [1, { type: fc.constantFrom(undefined, 'test.webhook', 'transaction.posted', 'balance.updated') }],

@@ -135,6 +135,19 @@ export const tenantMoves: Record<string, Move> = {
     await world.ask(owners(world, tenant, 'DELETE', `/api-keys/${id}`), expected);
     if (key) key.revokedAt = Date.now();
   },
+  async rotateKey(world, tenant, step) {
+    const key = tenant.keys[step['key'] % tenant.keys.length]!;
+    const { scopes } = key;
+    if (tenant.keys.length > 7 || key.revokedAt !== undefined || key.expires) return;
+    const told = { id: new Learned('key'), name: 'model', scopes, key: new Learned('text'), expires_at: null, revoked_at: null };
+    const previous = { id: key.id, last4: key.text.slice(-4), expires_at: new Learned('time') };
+    const body = step['overlap'] === undefined ? undefined : { overlap_seconds: step['overlap'] };
+    const call = owners(world, tenant, 'POST', `/api-keys/${key.id}/rotate`, body);
+    await world.ask(call, { status: 201, data: { api_key: told, previous } });
+    // Both are good for longer than this takes.
+    key.expires = true;
+    tenant.keys.push({ id: told.id.known(), text: told.key.known(), scopes });
+  },
   async scope(world, tenant, step) {
     const key = tenant.keys[step['key'] % tenant.keys.length]!;
     if (key.revokedAt !== undefined) {

@@ -1,6 +1,6 @@
 // One sequence's world: the tenants as the model knows them, the calls that were made, and the checks that follow every change.
 import { isDeepStrictEqual } from 'node:util';
-import { type Books, type By } from './books.ts';
+import type { Books, By, Transaction } from './books.ts';
 import { balance } from './chart.ts';
 import type { Call, Doors, Grpc, Made, Rest } from './doors.ts';
 import { Learned, difference, disagreement, type Expected, type Seen } from './expectation.ts';
@@ -14,6 +14,8 @@ export interface Key {
   scopes: string[];
   /** When its revocation was answered, milliseconds. */
   revokedAt?: number;
+  /** It was rotated. */
+  expires?: boolean;
 }
 
 /** A tenant as the model knows it. */
@@ -25,7 +27,7 @@ export interface Tenant {
   books: Books;
   hook: Hook;
   /** Every request to post that was answered, to be sent again. */
-  posted: { path: string; body: Record<string, any>; reverses?: string }[];
+  posted: { path: string; body: Record<string, any>; transaction: Transaction; reverses?: string }[];
   lastHash: string;
   lastCreated: number;
 }
