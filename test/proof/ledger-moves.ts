@@ -1,11 +1,10 @@
-// The steps that change a ledger: postings good and bad, reversals, repetitions, charts and accounts. Each is done by the model and by the house.
+// The steps that move money: postings good and bad, reversals, repetitions. Each is done by the model and by the house.
 import { newId } from '../../services/platform/ids.ts';
-import { minor, type Books, type Line, type Request, type Transaction } from './books.ts';
-import { anotherType, change, open, setUp, takeChart } from './chart.ts';
+import { decimal, minor, type Books, type Line, type Request, type Transaction } from './books.ts';
 import type { Rest } from './doors.ts';
-import { difference, disagreement, type Expected } from './expectation.ts';
+import { disagreement, type Expected } from './expectation.ts';
 import type { Step } from './steps.ts';
-import { Divergence, type Tenant, type World } from './world.ts';
+import type { Tenant, World } from './world.ts';
 
 /** Does a step in a world. Throws {@link Divergence}. */
 export type Move = (world: World, tenant: Tenant, step: Step) => Promise<void>;
@@ -62,8 +61,7 @@ async function post(world: World, tenant: Tenant, { transaction_id, ...sent }: B
   const request = requestOf(body);
   const expected = books.post(request, by);
   await world.ask(call, expected);
-  if (!('refused' in expected)) tenant.posted.push({ path, body, ...(expected.data as { transaction: Transaction }) });
-  if ('status' in expected && expected.status === 201) world.around.tally.postings++;
+  if (!('refused' in expected)) keep(world, tenant, body, expected);
   await world.agree(tenant, before, touchedBy(books, request.entries), via);
 }
 
@@ -89,8 +87,7 @@ async function reverse(world: World, tenant: Tenant, id: string, body: Body, via
   const original = books.transactions.find((each) => each.transaction_id.known() === id);
   const expected = books.reverse(original, body, by);
   await world.ask(call, expected);
-  if (!('refused' in expected)) tenant.posted.push({ path, body, ...(expected.data as { transaction: Transaction }), reverses: id });
-  if ('status' in expected && expected.status === 201) world.around.tally.postings++;
+  if (!('refused' in expected)) keep(world, tenant, body, expected, id);
   await world.agree(tenant, before, touchedBy(books, original?.entries ?? []), via);
 }
 
@@ -113,6 +110,25 @@ function reworded(body: Body, form: number): Body {
 
 // Thirteen digits are all that an amount may have.
 const longest = (wanted: string, before: string) => (wanted.split('.')[0]!.length > 13 ? before : wanted);
+
+/** Lines of a batch's item, with one more that balances them where it can. */
+function linesOf(world: World, tenant: Tenant, item: Body): Body {
+  const lines = (item['entries'] as Body[]).map(({ account, amount, side }) => {
+    return { account_code: world.code(tenant, account, item['currency']), amount, side, currency: item['currency'] };
+  });
+  if (lines.length === 1) return lines[0]!;
+  const sum = lines.reduce((all, { side, amount }) => all + (side === 'debit' ? minor(amount) : -minor(amount)), 0n);
+  const amount = decimal(sum < 0n ? -sum : sum);
+  if (sum !== 0n && amount.length <= 16) lines.push({ ...lines[0]!, side: sum > 0n ? 'credit' : 'debit', amount });
+  return { entries: lines };
+}
+
+/** Counts a posting that was answered, and keeps it to be sent again. */
+function keep(world: World, tenant: Tenant, body: Body, answered: { status: number; data: unknown }, reverses?: string): void {
+  const { transaction } = answered.data as { transaction: Transaction };
+  tenant.posted.push({ body, transaction, ...(reverses !== undefined && { reverses }) });
+  if (answered.status === 201) world.around.tally.postings++;
+}
 
 export const ledgerMoves: Record<string, Move> = {
   async double(world, tenant, step) {
@@ -140,53 +156,39 @@ export const ledgerMoves: Record<string, Move> = {
     ]);
     await post(world, tenant, { ...about(world, step), entries }, step.via);
   },
-  async batch(world, tenant, step) {
-    const { books } = tenant;
-    const before = books.log.length;
-    const expected: Expected[] = [];
-    const bodies: Body[] = [];
-    const postings = (step['items'] as Body[]).map((item, place) => {
-      const lines = (item['entries'] as Body[]).map(({ account, amount, side }) => {
-        return { account_code: world.code(tenant, account, item['currency']), amount, side, currency: item['currency'] };
-      });
-      const sum = lines.reduce((all, { side, amount }) => all + (side === 'debit' ? minor(amount) : -minor(amount)), 0n);
-      const last = {
-        ...lines[0]!,
-        side: sum > 0n ? 'credit' : 'debit',
-        amount: `${(sum < 0n ? -sum : sum) / 100n}.${String((sum < 0n ? -sum : sum) % 100n).padStart(2, '0')}`,
-      };
-      if (lines.length > 1 && sum !== 0n && last.amount.length <= 16) lines.push(last);
-      const repeats = place > 0 && item['again'] % 4 === 0;
-      const body = repeats ? bodies[place - 1]! : { ...about(world, item), ...(lines.length === 1 ? lines[0] : { entries: lines }) };
-      bodies.push(body);
+  async batch(world, first, step) {
+    const before = new Map(world.tenants.map((each) => [each, each.books.log.length]));
+    const items: { tenant: Tenant; body: Body; expected: Expected }[] = [];
+    const postings = (step['items'] as Body[]).map((item) => {
+      const tenant = item['tenant'] === 0 ? first : world.tenants[item['tenant'] % world.tenants.length]!;
+      const last = items.findLast((each) => each.tenant === tenant)?.body;
+      // The same key in the same call: the same posting again, or another one.
+      const again = last?.['idempotency_key'] === undefined ? 9 : item['again'] % 10;
+      const body = again < 2 ? last! : { ...about(world, item), ...linesOf(world, tenant, item) };
+      if (again === 2) body['idempotency_key'] = last!['idempotency_key'];
       const by = { actor: 'model', request_id: world.next('r') };
-      expected.push(books.post(requestOf(body), by));
+      items.push({ tenant, body, expected: tenant.books.post(requestOf(body), by) });
       return { ...message(tenant, body), actor: by.actor, requestId: by.request_id };
     });
     await world.ask({ via: 'grpc', method: 'postTransactions', request: { postings } }, ({ code, data }) => {
       if (code !== undefined) return `the whole batch was refused as ${code}`;
-      for (const [place, each] of expected.entries()) {
+      for (const [place, { expected }] of items.entries()) {
         const { transaction, refusal, replayed } = data.results[place];
         const { reason, field, tag, value } = refusal ?? {};
-        const wrong = disagreement(each, { status: null, code: reason, field, tag, value, data: { transaction }, replayed });
+        const wrong = disagreement(expected, { status: null, code: reason, field, tag, value, data: { transaction }, replayed });
         if (wrong !== null) return `item ${place}: ${wrong}`;
       }
-      return data.results.length === expected.length ? null : `${data.results.length} results`;
+      return data.results.length === items.length ? null : `${data.results.length} results`;
     });
-    for (const each of expected) {
+    for (const { tenant, body, expected } of items) {
       const { tally } = world.around;
-      if ('refused' in each) tally.count(tally.refusals, each.refused[0]!.code);
-      else if (each.status === 201) tally.postings++;
+      if ('refused' in expected) tally.count(tally.refusals, expected.refused[0]!.code);
+      else keep(world, tenant, body, expected);
     }
-    await world.agree(
-      tenant,
-      before,
-      touchedBy(
-        books,
-        bodies.flatMap((body) => requestOf(body).entries),
-      ),
-      step.via,
-    );
+    for (const [tenant, own] of Map.groupBy(items, (each) => each.tenant)) {
+      const lines = own.flatMap(({ body }) => requestOf(body).entries);
+      await world.agree(tenant, before.get(tenant)!, touchedBy(tenant.books, lines), step.via);
+    }
   },
   async reverse(world, tenant, step) {
     const { at, odd } = step['transaction'];
@@ -217,89 +219,4 @@ export const ledgerMoves: Record<string, Move> = {
     const lines = ['debit', 'credit'].map((side) => ({ account_code: 'NO-SUCH', amount: step['amount'], side, currency: 'NGN' }));
     await post(world, tenant, { idempotency_key: key, entries: lines }, step.via);
   },
-  async setUp(world, tenant, step) {
-    const { books } = tenant;
-    const before = books.log.length;
-    const businessType = step['type'] as string;
-    const rest = world.rest(tenant, 'POST', '/accounts/setup', { business_type: businessType });
-    const { by, ...call } = step.via === 'rest' ? rest : world.grpc(tenant, 'setUpChart', { businessType });
-    const known = setUp(books, businessType);
-    await world.ask(call, (seen) => {
-      if (known) return disagreement(known, seen);
-      if (seen.code === 'account_code_taken') {
-        const taken = books.accounts.get(seen.value as string);
-        return taken && taken['system'] !== true ? null : `account code ${String(seen.value)} is not taken`;
-      }
-      const wrong = disagreement({ status: 201, data: { business_type: businessType } }, seen);
-      return wrong ?? takeChart(books, businessType, seen.data.accounts, by);
-    });
-    await world.agree(tenant, before, [], step.via);
-  },
-  async open(world, tenant, step) {
-    const { type, only, parent, allow, group, taken, contra } = step;
-    const { books } = tenant;
-    const before = books.log.length;
-    const groups = [...books.accounts.values()].filter((each) => each['is_group'] === true && each['type'] === type);
-    const all = [...books.accounts.keys()];
-    const fitting = parent.odd < 3 ? all : groups.map((each) => each.account_code);
-    const parent_code = parent.odd === 0 ? 'NO-SUCH' : parent.odd > 14 ? undefined : fitting[parent.at % Math.max(1, fitting.length)];
-    const account_code = taken === 0 && all.length > 0 ? all[parent.at % all.length]! : world.next('By.hand:');
-    const normal_balance = contra === 0 ? (anotherType(type) === 'liability' ? 'credit' : 'debit') : undefined;
-    const given = { account_code, name: `Account ${account_code}`, type, currency: only, parent_code, normal_balance };
-    const all_ = {
-      ...given,
-      allow_negative: allow,
-      is_group: group === 0 ? true : undefined,
-      metadata: group === 1 ? { of: ['me'] } : undefined,
-    };
-    const body = Object.fromEntries(Object.entries(all_).filter(([, value]) => value !== undefined)) as typeof given;
-    const { by, ...call } =
-      step.via === 'rest' ? world.rest(tenant, 'POST', '/accounts', body) : world.grpc(tenant, 'createAccount', inMessage(body));
-    await world.ask(call, open(books, body, by));
-    await world.agree(tenant, before, [], step.via);
-  },
-  async change(world, tenant, step) {
-    const { books } = tenant;
-    const before = books.log.length;
-    const code = world.code(tenant, step['account']);
-    const account = books.accounts.get(code);
-    const wanted: Record<string, Body> = {
-      name: { name: world.next('Name ') },
-      description: { description: world.next('Words ') },
-      metadata: { metadata: { n: world.next('m') } },
-      allow: { allow_negative: true },
-      deny: { allow_negative: false },
-      close: { status: 'closed' },
-      open: { status: 'active' },
-      nothing: {},
-      immutable: { currency: 'NGN' },
-    };
-    const version = step['version'] === 0 ? 77 : step['version'] === 1 ? account?.version : undefined;
-    const body: Body = { ...wanted[step['what']], ...(version !== undefined && { version }) };
-    if (step['what'] === 'immutable') {
-      const refusal = { code: 'validation_failed', field: 'currency', tag: 'immutable' };
-      await world.ask(world.rest(tenant, 'PATCH', `/accounts/code/${code}`, body), { refused: [refusal] });
-      return;
-    }
-    const { by, ...call } =
-      step.via === 'rest'
-        ? world.rest(tenant, 'PATCH', `/accounts/code/${code}`, body)
-        : world.grpc(tenant, 'updateAccount', { accountCode: code, ...inMessage(body) });
-    const expected = change(books, code, body, by);
-    const seen = await world.ask(call, expected);
-    const wrong = seen.code === undefined ? difference({ account: books.accounts.get(code) }, seen.data) : null;
-    if (wrong !== null) throw new Divergence(wrong);
-    await world.agree(tenant, before, [], step.via);
-  },
 };
-
-/** A body of an account as the messages have it. */
-function inMessage(body: Body): Body {
-  const fields = Object.entries(body).filter(([, value]) => value !== null);
-  const named = Object.fromEntries(
-    fields.map(([name, value]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]),
-  );
-  if ('metadata' in named) named['metadata'] = JSON.stringify(named['metadata']);
-  if ('version' in named) named['version'] = BigInt(named['version'] as number);
-  return named;
-}

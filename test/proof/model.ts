@@ -5,6 +5,7 @@ import pg from 'pg';
 import { toUuid } from '../../services/platform/ids.ts';
 import { startHouse, type House } from '../house.ts';
 import { Books } from './books.ts';
+import { chartMoves } from './chart-moves.ts';
 import { script } from './curl.ts';
 import { Doors } from './doors.ts';
 import { startReceiver } from './hook.ts';
@@ -16,7 +17,7 @@ import { sequences, stepNames, type Step } from './steps.ts';
 import { mustBeDead, tenantMoves } from './tenant-moves.ts';
 import { Divergence, Tally, World, type Key, type Surroundings, type Tenant } from './world.ts';
 
-const moves = { ...ledgerMoves, ...readMoves, ...tenantMoves, ...hookMoves };
+const moves = { ...ledgerMoves, ...chartMoves, ...readMoves, ...tenantMoves, ...hookMoves };
 
 /** Sequences run side by side, each on tenants of its own. */
 const lanes = 12;

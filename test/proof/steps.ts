@@ -35,10 +35,19 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   batch: [
     4,
     {
-      items: fc.array(fc.record({ ...about, entries: fc.array(entry, { minLength: 1, maxLength: 3 }), currency, again: nat }), {
-        minLength: 1,
-        maxLength: 6,
-      }),
+      items: fc.array(
+        fc.record({
+          ...about,
+          tenant: fc.constantFrom(0, 0, 1, 2),
+          entries: fc.array(entry, { minLength: 1, maxLength: 3 }),
+          currency,
+          again: nat,
+        }),
+        {
+          minLength: 1,
+          maxLength: 6,
+        },
+      ),
     },
   ],
   reverse: [7, { ...about, transaction: pick }],

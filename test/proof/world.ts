@@ -27,7 +27,7 @@ export interface Tenant {
   books: Books;
   hook: Hook;
   /** Every request to post that was answered, to be sent again. */
-  posted: { path: string; body: Record<string, any>; transaction: Transaction; reverses?: string }[];
+  posted: { body: Record<string, any>; transaction: Transaction; reverses?: string }[];
   lastHash: string;
   lastCreated: number;
 }
