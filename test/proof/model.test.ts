@@ -49,7 +49,10 @@ class Forgetful extends Books {
 const has = (program: string) => spawnSync(program, ['--version']).error === undefined;
 /** An answer without what no two runs share. */
 const bare = (text: string) =>
-  text.replace(/"request_id": ?"[^"]*"|[a-z_]+_[0-7][0-9a-hjkmnp-tv-z]{25}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\s+/g, '');
+  text.replace(
+    /"(?:request_id|created|hash|previous_hash)": ?[^,}]*|[a-z_]+_[0-7][0-9a-hjkmnp-tv-z]{25}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\s+/g,
+    '',
+  );
 
 test('a wrong rule of balances in the model is found, shrunk to a few steps and printed as a script that shows it', async () => {
   const { failure } = await arena.drive({ seed: 5, enough: () => false, newBooks: () => new WrongWay(), shrinks: 200 });
@@ -63,7 +66,9 @@ test('a wrong rule of balances in the model is found, shrunk to a few steps and 
   const env = { PATH: process.env['PATH'], API: house.url, LEDGER: house.addresses.ledger[0], INTERNAL: house.internalToken };
   const shell = spawnSync('bash', ['-u'], { input: script, env, encoding: 'utf8' });
   expect([shell.status, shell.stderr]).toEqual([0, '']);
-  expect(bare(shell.stdout)).toMatch(new RegExp(`${RegExp.escape(bare(answer))}${status}$`));
+  expect(shell.stdout.trimEnd().split('\n').at(-1)).toBe(status);
+  // A long answer is told up to a point.
+  expect(bare(shell.stdout)).toContain(bare(answer.replace(/,[^,]*$/, '')));
 }, 180_000);
 
 test('deliveries that the model does not expect are found', async () => {
