@@ -218,6 +218,30 @@ export class Batch {
     }
   }
 
+  /**
+   * Whether something was refused that was decided without the keys that were used: its key may be one, and then it is a repetition,
+   * which no rule refuses.
+   */
+  get doubtful(): boolean {
+    return this.settled.some(({ outcome }) => 'refusal' in outcome);
+  }
+
+  /** Reads the keys of what was refused and decides it anew where one was used before this batch; to be called after the commit. */
+  async readKeysOfRefused(client: Client): Promise<void> {
+    const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
+    const orders = refused.map(({ item }) => item.order);
+    for (const row of await store.knownKeys(client, orders)) {
+      const from = this.states.get(row.tenant_id)?.from ?? 0n;
+      if (row.sequence <= from) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
+    }
+    await this.readReplays(client);
+    for (const settled of refused) {
+      const { order } = settled.item;
+      const known = this.keys.get(`${order.tenant} ${order.idempotencyKey}`);
+      if (known && known.sequence <= (this.states.get(order.tenant)?.from ?? 0n)) settled.outcome = this.outcomeOf(settled.item);
+    }
+  }
+
   private replayOf({ order, uncertain }: Item, known: UsedKey): Outcome {
     if (!known.fingerprint.equals(order.fingerprint)) throw keyReused(order);
     const transaction = known.transaction ?? this.records.get(`${order.tenant} ${known.sequence}`);

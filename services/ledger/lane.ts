@@ -76,7 +76,8 @@ export class Lane {
       const batch = new Batch(items, this.options.marks, this.last?.keys);
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
       const nowMs = this.clock.now();
-      if (nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs) batch.nowMs = nowMs;
+      const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;
+      if (blind) batch.nowMs = nowMs;
       else this.clock.heard(await this.readAhead(batch));
       this.client ??= await this.options.pool.connect();
       const answers = this.send(batch, this.client);
@@ -84,6 +85,7 @@ export class Lane {
       this.deciding = false;
       this.options.freed();
       this.clock.heard((await all(answers)).at(-1) as number);
+      if (blind && batch.doubtful) await this.lookBack(batch);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -110,10 +112,19 @@ export class Lane {
   }
 
   private async readAhead(batch: Batch): Promise<number> {
-    const reader = await this.options.pool.connect();
-    try {
+    await this.reading([], async (reader) => {
       await all(together(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
       await batch.readOn(reader);
+    });
+    return batch.nowMs;
+  }
+
+  /** Reads in a transaction of these tenants; of none where `read` begins it. */
+  private async reading(tenants: string[], read: (reader: Client) => Promise<void>): Promise<void> {
+    const reader = await this.options.pool.connect();
+    try {
+      if (tenants.length > 0) await all(together(reader, () => begin(reader, tenants)));
+      await read(reader);
     } catch (error) {
       reader.release(true);
       throw error;
@@ -123,7 +134,15 @@ export class Lane {
       () => reader.release(),
       () => reader.release(true),
     );
-    return batch.nowMs;
+  }
+
+  /** What was posted stays posted: a failure leaves its outcome open, as a lost answer does. */
+  private async lookBack(batch: Batch): Promise<void> {
+    try {
+      await this.reading(batch.tenants, (reader) => batch.readKeysOfRefused(reader));
+    } catch (error) {
+      throw new Error('keys could not be read after the commit', { cause: error });
+    }
   }
 
   private send(batch: Batch, client: Client): Promise<number>[] {

@@ -372,3 +372,15 @@ test('the head is the only explicit lock in the SQL of the ledger’s write path
   expect(locks.length).toBeGreaterThan(0);
   for (const lock of locks) expect(lock).toMatch(/(\$\{selectHead\}|from heads) where tenant_id/);
 });
+
+test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {
+  const tenant = await tenantWith('a', 'purse');
+  const writer = openWriter({ lanes: 1 });
+  posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
+  const spend = (amount: string, idempotencyKey: string) => writer.post(transfer(tenant, 'purse', 'a', amount, { idempotencyKey }));
+  const first = posted(await spend('1.00', 'spent'));
+  const outcomes = [await spend('1.00', 'spent'), await spend('2.00', 'spent'), await spend('1.00', 'more')];
+  expect(outcomes.map(reasonOf)).toEqual(['replayed', 'idempotency_key_reused', 'insufficient_funds']);
+  expect(posted(outcomes[0]!).transaction).toEqual(first.transaction);
+  expect(await transactionsOf(tenant)).toBe(2);
+});

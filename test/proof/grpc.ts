@@ -5,7 +5,7 @@ import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startHouse, type House } from '../house.ts';
-import { faultsOf } from './books.ts';
+import { faultsOf } from './soundness.ts';
 import type { Task } from './main.ts';
 import { furnish, missing, services, type Seed } from './messages.ts';
 import { mutateBytes, mutateFields, newDice, type Dice } from './mutation.ts';

@@ -17,6 +17,8 @@ export type Prove = (task: Task) => Promise<boolean>;
 /** By name; each is loaded only where it is asked for. */
 const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   grpc: () => import('./grpc.ts'),
+  histories: () => import('./histories.ts'),
+  model: () => import('./model.ts'),
   rest: () => import('./rest.ts'),
 };
 

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startHouse, type House, type Tenant } from '../house.ts';
-import { faultsOf } from './books.ts';
+import { faultsOf } from './soundness.ts';
 import type { Task } from './main.ts';
 
 /** Whether schemathesis is on the PATH; `.ci/tools` installs it and prints where. */

@@ -1,0 +1,191 @@
+// The model of a tenant's chart of accounts and of everything that is read from its books, written from the specification.
+import { currencies, decimal, newAccount, type Account, type Books, type By, type Transaction } from './books.ts';
+import { Learned, difference, type Expected, type Refused } from './expectation.ts';
+
+const refused = (...faults: Refused[]): Expected => ({ refused: faults });
+const unknownAccount = refused({ code: 'account_not_found' });
+const types = ['asset', 'liability', 'equity', 'revenue', 'expense'];
+
+/** An account is opened by hand. */
+export function open(books: Books, body: Record<string, any> & { account_code: string; type: string }, by: By): Expected {
+  const { account_code, parent_code } = body;
+  if (books.accounts.has(account_code)) return refused({ code: 'account_code_taken' });
+  const parent = parent_code == null ? null : books.accounts.get(parent_code);
+  const blame = { field: 'parent_code', value: parent_code };
+  if (parent === undefined) return refused({ code: 'account_not_found', tag: 'account_not_found', ...blame });
+  const fits = parent === null || (parent['is_group'] === true && parent['type'] === body.type && parent['status'] === 'active');
+  if (!fits) return refused({ code: 'parent_invalid', tag: 'parent_invalid', ...blame });
+  const account = newAccount(body);
+  books.record(account, 'account.created', by);
+  return { status: 201, data: { account } };
+}
+
+/** An account is changed; where everything is as wanted already nothing happens, and there is no event. */
+export function change(books: Books, code: string, { version, ...wanted }: Record<string, any>, by: By): Expected {
+  const account = books.accounts.get(code);
+  if (!account) return unknownAccount;
+  if (account['system'] === true) return refused({ code: 'account_is_system' });
+  if (version != null && version !== account.version) return refused({ code: 'version_conflict', tag: 'version_conflict', value: version });
+  const names = ['name', 'description', 'allow_negative', 'status', 'metadata'];
+  const changes = names.filter((name) => wanted[name] != null && difference(wanted[name], account[name]) !== null);
+  if (changes.length === 0) return { status: 200, data: { account } };
+  const faults = changes.flatMap((name) => misfits(books, account, name, wanted[name]));
+  if (faults.length > 0) return refused(...faults);
+  const said = Object.fromEntries(changes.map((name) => [name, wanted[name]]));
+  const after: Account = { ...account, ...said, version: account.version + 1, updated_at: new Learned('time') };
+  books.record(after, 'account.updated', by, { changes });
+  return { status: 200, data: { account: after } };
+}
+
+function misfits(books: Books, account: Account, name: string, value: unknown): Refused[] {
+  const code = account.account_code;
+  const fault = (reason: string): Refused[] => [{ code: reason, field: name, tag: reason, value }];
+  const balances = currencies.map((currency) => books.net(account, books.totalsOf(code, currency)));
+  if (name === 'allow_negative') return value === false && balances.some((each) => each < 0n) ? fault('insufficient_funds') : [];
+  if (name !== 'status') return [];
+  const below = [...books.accounts.values()].some((each) => each['parent_code'] === code && each['status'] === 'active');
+  if (value === 'closed') return below || balances.some((each) => each !== 0n) ? fault('account_not_empty') : [];
+  const parent = books.accounts.get(account['parent_code']);
+  return parent?.['status'] === 'closed' ? fault('parent_invalid') : [];
+}
+
+/** What set-up must answer before anything is known of the template; undefined: it makes accounts, which `takeChart` judges. */
+export function setUp(books: Books, businessType: string): Expected | undefined {
+  if (books.chart === businessType) return { status: 200, data: { business_type: businessType } };
+  return books.chart === null ? undefined : refused({ code: 'chart_exists' });
+}
+
+/** Takes a template's accounts into the books as the house tells them; answers what the specification forbids, or null. */
+export function takeChart(books: Books, businessType: string, told: Account[], by: By): string | null {
+  for (const each of told) {
+    const before = books.accounts.get(each.account_code);
+    if (before && before['system'] !== true) return `set-up took the code ${each.account_code}, which was taken`;
+    const given = { ...each, id: before?.['id'] ?? new Learned('acc'), updated_at: new Learned('time') };
+    const made = { ...newAccount(each), system: each['system'], normal_balance: each.normal_balance };
+    const account = before ? { ...before, parent_code: each['parent_code'], version: before.version + 1 } : made;
+    const wrong = difference({ ...account, id: given.id, updated_at: given.updated_at }, each, each.account_code);
+    if (wrong !== null) return wrong;
+    const parent = each['parent_code'] === null ? undefined : books.accounts.get(each['parent_code']);
+    if (each['parent_code'] !== null && !(parent?.['is_group'] === true && parent['type'] === each['type'])) {
+      return `${each.account_code} stands below ${each['parent_code']}, which is no group of its type`;
+    }
+    const event = before ? 'account.updated' : 'account.created';
+    const record = { ...account, id: given.id, updated_at: given.updated_at };
+    books.record(record, event, by, before ? { changes: ['parent_code'] } : {});
+  }
+  books.chart = businessType;
+  return missing(books, businessType);
+}
+
+function missing(books: Books, businessType: string): string | null {
+  const system = { type: 'liability', system: true, allow_negative: true, is_group: false, status: 'active' };
+  const hasFx = ['wallet', 'exchange', 'payment_processor'].includes(businessType);
+  for (const currency of currencies) {
+    for (const code of [`SUSPENSE-${currency}`, ...(hasFx ? [`FX-POSITION-${currency}`] : [])]) {
+      const wrong = difference({ ...system, currency }, books.accounts.get(code), code);
+      if (wrong !== null) return wrong;
+    }
+  }
+  if (businessType === 'wallet' && books.accounts.size <= 25) return `a wallet's chart of ${books.accounts.size} accounts`;
+  return difference({ type: 'equity', is_group: false }, books.accounts.get('OPENING-BALANCES'), 'OPENING-BALANCES');
+}
+
+export function account(books: Books, code: string): Expected {
+  const found = books.accounts.get(code);
+  return found ? { status: 200, data: { account: found } } : unknownAccount;
+}
+
+/** Newest first; the whole list, of which the answers are pages. */
+export function accounts(books: Books, filter: { type?: string; status?: string; parent_code?: string }): Account[] {
+  // A changed account keeps its place among the others.
+  const fits = (each: Account) => Object.entries(filter).every(([name, value]) => each[name] === value);
+  return [...books.accounts.values()].filter(fits).reverse();
+}
+
+/** The chart as a tree, the accounts of each level in the order of their codes. */
+export function hierarchy(books: Books, parent: string | null, balances: boolean): any[] {
+  const here = [...books.accounts.values()].filter((each) => each['parent_code'] === parent);
+  return inOrder(here).map((each) => {
+    const node = { ...each, children: hierarchy(books, each.account_code, balances) };
+    return balances ? { ...node, balances: totalsBelow(books, each) } : node;
+  });
+}
+
+/** A tree as it was told, in the same order. */
+export function inOrder<Node extends { account_code: string; children?: any[] }>(nodes: Node[]): Node[] {
+  const order = (one: Node, two: Node) => (one.account_code < two.account_code ? -1 : 1);
+  return nodes.map((node) => (node.children ? { ...node, children: inOrder(node.children) } : node)).sort(order);
+}
+
+function totalsBelow(books: Books, top: Account): object[] {
+  const codes = [top.account_code];
+  for (const code of codes) {
+    for (const each of books.accounts.values()) if (each['parent_code'] === code) codes.push(each.account_code);
+  }
+  return currencies.flatMap((currency) => {
+    const all = codes.map((code) => books.totalsOf(code, currency));
+    if (all.every(({ version }) => version === 0)) return [];
+    const debits = all.reduce((sum, each) => sum + each.debits, 0n);
+    const credits = all.reduce((sum, each) => sum + each.credits, 0n);
+    const balance = decimal(books.net(top, { debits, credits, version: 0 }));
+    return [{ currency, debits: decimal(debits), credits: decimal(credits), balance }];
+  });
+}
+
+// The one account of the path that can be asked for a balance, or why not.
+function holder(books: Books, code: string, currency: string | undefined): { refused: Refused[] } | { account: Account; currency: string } {
+  const found = books.accounts.get(code);
+  if (!found) return { refused: [{ code: 'account_not_found' }] };
+  const own = (currency ?? found['currency']) as string | null;
+  const faults: Refused[] = [];
+  if (found['is_group'] === true) faults.push({ code: 'account_is_group' });
+  if (own === null) faults.push({ code: 'validation_failed', field: 'currency', tag: 'required' });
+  else if (found['currency'] !== null && found['currency'] !== own) faults.push({ code: 'currency_not_allowed' });
+  return faults.length > 0 || own === null ? { refused: faults } : { account: found, currency: own };
+}
+
+export function balance(books: Books, code: string, wanted?: string): Expected {
+  const found = holder(books, code, wanted);
+  if ('refused' in found) return found;
+  const { account: held, currency } = found;
+  const totals = books.totalsOf(code, currency);
+  const net = decimal(books.net(held, totals));
+  const sums = { debits: decimal(totals.debits), credits: decimal(totals.credits), pending_debits: '0.00', pending_credits: '0.00' };
+  const updated = totals.version === 0 ? { updated_at: null } : {};
+  const about = { account_id: held['id'], account_code: code, currency, balance: net, available: net, version: totals.version };
+  return { status: 200, data: { balance: { ...about, ...sums, ...updated } } };
+}
+
+/** Newest first, of one entry several where a transaction has several on the account; or why there is none. */
+export function history(books: Books, code: string, wanted: string): { refused: Refused[] } | object[] {
+  const found = holder(books, code, wanted);
+  if ('refused' in found) return found;
+  const all = books.transactions.flatMap(({ transaction_id, sequence, entries, ...about }) =>
+    entries
+      .filter((entry) => entry.account_code === code && entry.currency === wanted)
+      .map(({ side, amount, balance_after }) => {
+        return { transaction_id, sequence, side, amount, balance_after, created_at: about['created_at'] as Learned };
+      }),
+  );
+  return all.reverse();
+}
+
+/** Newest first. */
+export function transactions(
+  books: Books,
+  filter: { account_code?: string; currency?: string; reference?: string; idempotency_key?: string },
+): Transaction[] {
+  const { account_code, currency, ...own } = filter;
+  const fits = (each: Transaction) =>
+    Object.entries(own).every(([name, value]) => textOf(each[name]) === value) &&
+    (account_code === undefined || each.entries.some((entry) => entry.account_code === account_code)) &&
+    (currency === undefined || each.entries.some((entry) => entry.currency === currency));
+  return books.transactions.filter(fits).reverse();
+}
+
+const textOf = (value: unknown) => (value instanceof Learned ? value.value : value);
+
+/** A type of account other than this one. */
+export function anotherType(type: string): string {
+  return types[(types.indexOf(type) + 1) % types.length]!;
+}

@@ -1,0 +1,226 @@
+// One tenant's clients: what each asks next is drawn from a seed, and everything that is asked and answered is recorded.
+import type { Tenant } from '../house.ts';
+import type { Call, Doors } from './doors.ts';
+import type { Seen } from './expectation.ts';
+import type { History, LogEvent, Op } from './history.ts';
+
+const wallets = ['W1', 'W2', 'W3', 'W4', 'W5', 'W6'];
+const currencies = ['NGN', 'USD'];
+
+/** Numbers below a bound; the same seed gives the same ones. */
+export type Draw = (bound: number) => number;
+
+/** Mulberry32. */
+export function drawFrom(seed: number): Draw {
+  let state = seed >>> 0;
+  return (bound) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
+  };
+}
+
+interface Request {
+  name: string;
+  key?: string;
+  path: string;
+  body: Record<string, any>;
+  /** What it takes from an account, by the account's code. */
+  lowers: Record<string, { currency: string; amount: string }>;
+  reverses?: string;
+}
+
+/** A tenant whose clients' doings are recorded. */
+export class Recorder {
+  readonly ops: Op[] = [];
+  private readonly sent: Request[] = [];
+  private readonly known: { id: string; entries: any[] }[] = [];
+  private readonly doors: Doors;
+  private readonly tenant: Tenant;
+  private readonly key: string;
+  private turn = 0;
+
+  constructor(doors: Doors, tenant: Tenant, key: string) {
+    this.doors = doors;
+    this.tenant = tenant;
+    this.key = key;
+  }
+
+  /** Makes the accounts. */
+  async prepare(): Promise<void> {
+    const open = async (account_code: string, type: string, allow_negative: boolean) => {
+      const seen = await this.call(this.rest('POST', '/accounts', { account_code, name: account_code, type, allow_negative }));
+      if (seen.code !== undefined) throw new Error(`${account_code} was refused: ${seen.code}`);
+    };
+    await open('BANK', 'asset', true);
+    for (const code of wallets) await open(code, 'liability', false);
+  }
+
+  /** One client until its time is over. */
+  async work(client: number, draw: Draw, until: number): Promise<void> {
+    while (performance.now() < until) {
+      const kind = draw(100);
+      if (kind < 58) await this.post(client, kind < 50 ? this.fresh(draw) : this.reversal(draw), draw);
+      else if (kind < 68) await this.post(client, this.sent[this.sent.length - 1 - draw(Math.min(20, this.sent.length || 1))], draw);
+      else if (kind < 71) await this.post(client, this.clash(draw), draw);
+      else await this.read(client, draw);
+    }
+  }
+
+  private rest(method: string, path: string, body?: unknown): Call {
+    return { via: 'rest', method, path: `/v1/tenants/${this.tenant.slug}${path}`, token: this.key, body };
+  }
+
+  private call(call: Call, signal?: AbortSignal): Promise<Seen> {
+    return this.doors.call(call, [], signal);
+  }
+
+  private fresh(draw: Draw): Request {
+    const name = `d${this.turn++}`;
+    const currency = currencies[draw(2)]!;
+    const amount = `${1 + draw(40)}.${10 + draw(90)}`;
+    const key = draw(5) > 0 ? { key: `k${name}` } : {};
+    const kind = draw(20);
+    const from = kind < 8 ? 'BANK' : wallets[draw(wallets.length)]!;
+    const to = kind > 17 ? 'BANK' : wallets[draw(wallets.length)]!;
+    const about = { description: name, ...(key.key && { idempotency_key: key.key }) };
+    const lowers = from === 'BANK' || from === to ? {} : { [from]: { currency, amount } };
+    if (kind === 8)
+      return { name, ...key, path: '/transactions', body: { ...about, account_code: to, amount, side: 'credit', currency }, lowers: {} };
+    const bank = from === 'BANK' ? 'debit' : 'credit';
+    const lines =
+      from === 'BANK' || to === 'BANK'
+        ? [
+            ['BANK', bank],
+            [from === 'BANK' ? to : from, bank === 'debit' ? 'credit' : 'debit'],
+          ]
+        : [
+            [from, 'debit'],
+            [to, 'credit'],
+          ];
+    const entries = lines.map(([account_code, side]) => ({ account_code, amount, side, currency }));
+    return { name, ...key, path: '/transactions/double-entry', body: { ...about, entries }, lowers };
+  }
+
+  private reversal(draw: Draw): Request | undefined {
+    const original = this.known[this.known.length - 1 - draw(Math.min(30, this.known.length || 1))];
+    if (!original) return undefined;
+    const name = `r${this.turn++}`;
+    const key = draw(3) > 0 ? { key: `k${name}` } : {};
+    const lowered = original.entries.filter(({ side, account_code }) => side === 'credit' && wallets.includes(account_code));
+    const lowers = Object.fromEntries(lowered.map(({ account_code, currency, amount }) => [account_code, { currency, amount }]));
+    const body = { description: name, ...(key.key && { idempotency_key: key.key }) };
+    return { name, ...key, path: `/transactions/${original.id}/reverse`, body, lowers, reverses: original.id };
+  }
+
+  /** Another request under a key that has been sent. */
+  private clash(draw: Draw): Request | undefined {
+    const other = this.sent[draw(this.sent.length || 1)];
+    if (other?.key === undefined) return undefined;
+    const request = this.fresh(draw);
+    return { ...request, key: other.key, body: { ...request.body, idempotency_key: other.key } };
+  }
+
+  private async post(client: number, request: Request | undefined, draw: Draw): Promise<void> {
+    if (!request) return;
+    const { name, key, body, path, reverses, lowers } = request;
+    const again = this.sent.includes(request);
+    // Without a key it would be another posting.
+    if (again && key === undefined) return;
+    if (!again) this.sent.push(request);
+    const op: Op = { client, kind: reverses === undefined ? 'post' : 'reverse', start: performance.now(), end: null, name };
+    if (key !== undefined) op.key = key;
+    if (reverses !== undefined) op.about = { transaction: reverses };
+    this.ops.push(op);
+    const signal = draw(20) === 0 ? AbortSignal.timeout(1 + draw(12)) : undefined;
+    const seen = await this.call(this.callOf(path, body, reverses, draw), signal).catch(() => null);
+    if (!seen) return;
+    op.end = performance.now();
+    op.code = seen.code;
+    op.replayed = seen.replayed;
+    op.blamed = String(seen.value);
+    op.data = seen.code === undefined ? seen.data.transaction : { lowered: lowers[op.blamed] };
+    const { transaction_id: id, kind, entries } = op.data;
+    if (seen.code === undefined && !seen.replayed && kind !== 'reversal') this.known.push({ id, entries });
+  }
+
+  private callOf(path: string, body: Record<string, any>, reverses: string | undefined, draw: Draw): Call {
+    if (draw(3) > 0) return this.rest('POST', path, body);
+    const {
+      description,
+      idempotency_key: idempotencyKey = '',
+      account_code,
+      amount,
+      side,
+      currency,
+      entries = [{ account_code, amount, side, currency }],
+    } = body;
+    const about = { tenantId: this.tenant.id, description, idempotencyKey };
+    if (reverses !== undefined) return { via: 'grpc', method: 'reverseTransaction', request: { ...about, transactionId: reverses } };
+    const lines = entries.map(({ account_code: accountCode, ...rest }: any) => ({ accountCode, ...rest }));
+    return { via: 'grpc', method: 'postTransaction', request: { posting: { ...about, entries: lines } } };
+  }
+
+  private async read(client: number, draw: Draw): Promise<void> {
+    const kind = (['balance', 'balance', 'balance', 'transaction', 'events', 'transactions'] as const)[draw(6)]!;
+    const account = ['BANK', ...wallets][draw(wallets.length + 1)]!;
+    const currency = currencies[draw(2)]!;
+    const transaction = this.known[this.known.length - 1 - draw(Math.min(30, this.known.length || 1))]?.id;
+    const newest = this.ops.findLast(({ data }) => typeof data?.sequence === 'number')?.data.sequence ?? 0;
+    const after = Math.max(0, newest - draw(40));
+    const tenantId = this.tenant.id;
+    const limit = 100;
+    if (kind === 'transaction' && transaction === undefined) return;
+    const calls: Record<typeof kind, [path: string, method: any, request: Record<string, unknown>, about: Op['about']]> = {
+      balance: [
+        `/accounts/code/${account}/balance?currency=${currency}`,
+        'getBalance',
+        { tenantId, accountCode: account, currency },
+        { account, currency },
+      ],
+      transaction: [
+        `/transactions/${transaction}`,
+        'getTransaction',
+        { tenantId, transactionId: transaction },
+        { transaction: transaction! },
+      ],
+      events: [`/events?after_sequence=${after}&limit=100`, 'listEvents', { tenantId, afterSequence: BigInt(after), limit }, { after }],
+      transactions: ['/transactions?limit=10', 'listTransactions', { tenantId, limit: 10 }, {}],
+    };
+    const [path, method, request, about] = calls[kind];
+    const op: Op = { client, kind, start: performance.now(), end: null, about: about! };
+    this.ops.push(op);
+    const call: Call = draw(2) === 0 ? this.rest('GET', path) : { via: 'grpc', method, request };
+    const seen = await this.call(call).catch(() => null);
+    if (!seen) return;
+    op.end = performance.now();
+    op.code = seen.code;
+    const small = (event: any) => ({ sequence: event.sequence, hash: event.hash });
+    const told: Record<typeof kind, () => unknown> = {
+      balance: () => seen.data.balance,
+      transaction: () => ({ reversed_by: seen.data.transaction.reversed_by }),
+      events: () => ({ events: seen.data.events.map(small), limit }),
+      transactions: () => seen.data.transactions.map(({ transaction_id, sequence }: any) => ({ transaction_id, sequence })),
+    };
+    op.data = seen.code === undefined ? told[kind]() : undefined;
+  }
+
+  /** Everything, with the log and the balances as they are in the end. */
+  async history(): Promise<History> {
+    const log: LogEvent[] = [];
+    for (let more = true; more;) {
+      const { data } = await this.call(this.rest('GET', `/events?limit=100&after_sequence=${log.length}`));
+      log.push(...data.events);
+      more = data.pagination.has_more;
+    }
+    const balances: History['balances'] = new Map();
+    for (const account of ['BANK', ...wallets]) {
+      for (const currency of currencies) {
+        const { data } = await this.call(this.rest('GET', `/accounts/code/${account}/balance?currency=${currency}`));
+        balances.set(`${account} ${currency}`, data.balance);
+      }
+    }
+    return { ops: this.ops, log, balances };
+  }
+}

@@ -1,0 +1,165 @@
+// The doors of a house, REST and gRPC, with answers in one form, so that either can be held against the model; every call is kept for the script.
+import { createClient, type ConnectError, type Client } from '@connectrpc/connect';
+import { toJson } from '@bufbuild/protobuf';
+import { Pool } from 'undici';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { openCaller, refusalOf } from '../../services/platform/caller.ts';
+import type { Seen } from './expectation.ts';
+
+/** A call of REST. A body that is a text is sent as it is. */
+export interface Rest {
+  via: 'rest';
+  method: string;
+  path: string;
+  /** Bearer token. */
+  token?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** A call of the ledger over gRPC, in the JSON form of its messages but for their field names, which are those of the generated code. */
+export interface Grpc {
+  via: 'grpc';
+  method: keyof Client<typeof LedgerService>;
+  request: Record<string, unknown>;
+}
+
+export type Call = Rest | Grpc;
+
+/** A call with what it answered. */
+export interface Made {
+  call: Call;
+  /** Status and body as they came. */
+  answer: string;
+  data: unknown;
+}
+
+/** A way into one house; many sequences share it. */
+export class Doors {
+  private readonly pool: Pool;
+  private readonly caller: ReturnType<typeof openCaller>;
+  private readonly ledger: Client<typeof LedgerService>;
+  readonly url: string;
+  readonly address: string;
+
+  constructor(house: { url: string; addresses: { ledger: string[] }; internalToken: string }) {
+    this.url = house.url;
+    this.address = house.addresses.ledger[0]!;
+    this.pool = new Pool(house.url, { connections: 64, pipelining: 1 });
+    this.caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 32 << 20, retried: [] });
+    this.ledger = createClient(LedgerService, this.caller);
+  }
+
+  /** Calls, keeps the call in `made`, and answers what was seen. Throws where the house gives no answer at all. */
+  async call(call: Call, made: Made[], signal?: AbortSignal): Promise<Seen> {
+    const place: Made = { call, answer: 'no answer', data: undefined };
+    made.push(place);
+    const seen = call.via === 'rest' ? await this.rest(call, place, signal) : await this.grpc(call, place);
+    place.data = seen.data;
+    return seen;
+  }
+
+  private async rest({ method, path, token, body, headers }: Rest, place: Made, signal?: AbortSignal): Promise<Seen> {
+    const sent = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
+    const answer = await this.pool.request({
+      method,
+      path,
+      headers: {
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(sent !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(sent !== undefined && { body: sent }),
+      ...(signal && { signal }),
+    });
+    const text = await answer.body.text();
+    place.answer = `${answer.statusCode} ${text}`;
+    const told = text === '' ? {} : JSON.parse(text);
+    const { details = {} } = told;
+    if (answer.statusCode >= 500 && told.code !== 'test_failed') throw new Error(`${method} ${path}: ${place.answer}`);
+    return {
+      status: answer.statusCode,
+      code: told.success === true ? undefined : told.code,
+      field: details.field,
+      tag: details.tag,
+      value: details.value,
+      data: told.data ?? told,
+      replayed: answer.headers['idempotent-replayed'] === 'true',
+    };
+  }
+
+  private async grpc({ method, request }: Grpc, place: Made): Promise<Seen> {
+    const call = this.ledger[method].bind(this.ledger) as (request: unknown) => Promise<any>;
+    try {
+      const answer = await call(request);
+      const data = inRestForm(toJson(LedgerService.method[method].output, answer, { alwaysEmitImplicit: true }));
+      place.answer = `OK ${JSON.stringify(data)}`;
+      return {
+        status: null,
+        code: undefined,
+        field: undefined,
+        tag: undefined,
+        value: undefined,
+        data,
+        replayed: answer.replayed === true,
+      };
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if (!refusal) throw error;
+      place.answer = `${(error as ConnectError).code} ${JSON.stringify(refusal)}`;
+      const { reason: code, field, tag, value } = refusal;
+      return { status: null, code, field, tag, value, data: undefined, replayed: false };
+    }
+  }
+
+  async close(): Promise<void> {
+    this.caller.close();
+    await this.pool.close();
+  }
+}
+
+const times: Record<string, string> = { createdMs: 'created_at', updatedMs: 'updated_at' };
+// Of these the messages say nothing where REST says null.
+const nullable = ['reference', 'currency', 'amount', 'reverses', 'reversed_by', 'parent_code', 'description', 'updated_at'];
+const numbers = ['sequence', 'version'];
+
+/** A message's JSON as REST would tell it: names, times, numbers, metadata, and what is absent. */
+function inRestForm(value: any): any {
+  if (Array.isArray(value)) return value.map(inRestForm);
+  if (typeof value !== 'object' || value === null) return value;
+  const fields: Record<string, any> = {};
+  for (const [name, each] of Object.entries(value)) {
+    const renamed = times[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    if (name in times) fields[renamed] = new Date(Number(each)).toISOString();
+    else if (renamed === 'metadata') fields[renamed] = JSON.parse((each as string) || '{}');
+    else if (numbers.includes(renamed)) fields[renamed] = Number(each);
+    else if (renamed === 'hash' || renamed === 'previous_hash') fields[renamed] = Buffer.from(each as string, 'base64').toString('hex');
+    else fields[renamed] = inRestForm(each);
+  }
+  if ('created_at' in fields && 'transaction_id' in fields && 'kind' in fields) fields['effective_at'] = fields['created_at'];
+  for (const name of nullable) fields[name] ??= null;
+  return flattened(fields);
+}
+
+// An event's data is the transaction or account itself, as a node of the hierarchy is its account.
+function flattened(fields: Record<string, any>): Record<string, any> {
+  const { transaction_posted, account_created, account_updated, children, ...rest } = fields;
+  if (transaction_posted) {
+    const { entries, ...about } = transaction_posted;
+    return { ...rest, data: { ...about, ...sums(entries), lines: entries, sequence: rest['sequence'] } };
+  }
+  const changed = account_created ?? account_updated;
+  if (changed) {
+    return { ...rest, data: { ...changed.account, ...(account_updated && { changes: changed.changes }), sequence: rest['sequence'] } };
+  }
+  return children ? { ...rest['account'], balances: rest['balances'], children } : fields;
+}
+
+function sums(entries: any[]): { currency: string | null; amount: string | null } {
+  const [first] = entries;
+  if (entries.some((entry) => entry.currency !== first.currency)) return { currency: null, amount: null };
+  const units = entries
+    .reduce<bigint>((sum, { side, amount }) => sum + (side === 'debit' ? BigInt(amount.replace('.', '')) : 0n), 0n)
+    .toString();
+  return { currency: first.currency, amount: `${units.padStart(3, '0').slice(0, -2)}.${units.padStart(3, '0').slice(-2)}` };
+}

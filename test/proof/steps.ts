@@ -1,0 +1,168 @@
+// The steps that a sequence is made of: plain data that names nothing but places and turns, so that a sequence stays one when steps are taken out of it.
+import fc from 'fast-check';
+
+/** Which account, transaction or key is meant: a place among those that are there, or, where `odd`, one that does not fit. */
+export interface Pick {
+  at: number;
+  /** 0 to 19; the small ones ask for something odd. */
+  odd: number;
+}
+
+/** One step; `do` names it, the rest is its own. */
+export type Step = { do: string; via: 'rest' | 'grpc'; tenant: number } & Record<string, any>;
+
+const amounts = ['1.00', '0.01', '5.5', '10', '10.00', '250.75', '9999999999999.99'];
+const nat = fc.nat({ max: 999 });
+const pick: fc.Arbitrary<Pick> = fc.record({ at: nat, odd: fc.nat({ max: 19 }) });
+const amount = fc.constantFrom(...amounts);
+const currency = fc.constantFrom('NGN', 'NGN', 'USD', 'EUR', 'GBP');
+const side = fc.constantFrom('debit' as const, 'credit' as const);
+const about = {
+  keyed: fc.constantFrom(true, true, false),
+  description: fc.constantFrom(undefined, null, '', 'Déposit 🏦'),
+  reference: fc.constantFrom(undefined, null, 'INV-1', 'INV-2'),
+  metadata: fc.constantFrom(undefined, null, {}, { b: 1, a: { d: [1, 2], c: null } }, { order: 'x' }),
+};
+const entry = fc.record({ account: pick, amount, side });
+
+type Own = Record<string, fc.Arbitrary<unknown>>;
+
+// How often a step is taken, and what it is made of.
+const kinds: Record<string, [weight: number, own: Own]> = {
+  double: [16, { ...about, debit: pick, credit: pick, amount, currency, unbalanced: fc.nat({ max: 19 }) }],
+  single: [8, { ...about, account: pick, amount, side, currency }],
+  many: [6, { ...about, lines: fc.array(fc.record({ from: pick, to: pick, amount, currency }), { minLength: 2, maxLength: 4 }) }],
+  batch: [
+    4,
+    {
+      items: fc.array(
+        fc.record({
+          ...about,
+          tenant: fc.constantFrom(0, 0, 1, 2),
+          entries: fc.array(entry, { minLength: 1, maxLength: 3 }),
+          currency,
+          again: nat,
+        }),
+        {
+          minLength: 1,
+          maxLength: 6,
+        },
+      ),
+    },
+  ],
+  reverse: [7, { ...about, transaction: pick }],
+  again: [7, { posting: nat, form: fc.nat({ max: 3 }) }],
+  reuse: [3, { posting: nat, amount }],
+  wrong: [6, { kind: nat }],
+  open: [
+    6,
+    {
+      type: fc.constantFrom('asset', 'liability', 'equity', 'revenue', 'expense'),
+      only: fc.option(currency, { nil: null }),
+      parent: pick,
+      allow: fc.constantFrom(undefined, true, false, false),
+      group: fc.nat({ max: 7 }),
+      taken: fc.nat({ max: 9 }),
+      contra: fc.nat({ max: 5 }),
+    },
+  ],
+  change: [
+    8,
+    {
+      account: pick,
+      what: fc.constantFrom('name', 'description', 'metadata', 'allow', 'deny', 'close', 'close', 'open', 'nothing', 'immutable'),
+      version: fc.nat({ max: 5 }),
+    },
+  ],
+  setUp: [2, { type: fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other') }],
+  balance: [6, { account: pick, currency: fc.option(currency, { nil: undefined }) }],
+  history: [4, { account: pick, currency, limit: fc.constantFrom(1, 2, 7, 100) }],
+  transaction: [3, { transaction: pick }],
+  transactions: [
+    4,
+    {
+      filter: fc.constantFrom('none', 'account_code', 'currency', 'reference', 'idempotency_key', 'dates'),
+      at: nat,
+      limit: fc.constantFrom(3, 10, 100),
+    },
+  ],
+  account: [2, { account: pick }],
+  accounts: [2, { filter: fc.constantFrom('none', 'type', 'status', 'parent_code'), at: nat, limit: fc.constantFrom(10, 100) }],
+  hierarchy: [2, { balances: fc.boolean() }],
+  events: [2, { after: nat, limit: fc.constantFrom(1, 10, 100) }],
+  tenant: [1, { taken: fc.nat({ max: 3 }) }],
+  key: [
+    2,
+    {
+      scopes: fc.subarray(
+        ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'],
+        { minLength: 1 },
+      ),
+    },
+  ],
+  keys: [1, {}],
+  revoke: [1, { key: pick }],
+  scope: [5, { key: nat, route: nat }],
+  foreign: [2, { key: nat, route: nat }],
+  configure: [
+    3,
+    {
+      to: fc.constantFrom('ok', 'ok', 'broken', 'second', 'moved'),
+      events: fc.subarray(['transaction.posted', 'balance.updated', 'account.created', 'account.updated'], { minLength: 1 }),
+      secret: fc.nat({ max: 3 }),
+      enabled: fc.constantFrom(undefined, null, true, true, false),
+    },
+  ],
+  adjust: [
+    2,
+    {
+      to: fc.constantFrom(undefined, 'ok', 'broken'),
+      enabled: fc.constantFrom(undefined, true, true, false),
+      events: fc.constantFrom(undefined, ['balance.updated'], ['account.created', 'account.updated']),
+    },
+  ],
+  rotate: [1, { overlap: fc.constantFrom(undefined, 0, 3600) }],
+  rotateKey: [1, { key: nat, overlap: fc.constantFrom(undefined, 3600) }],
+  unhook: [0.5, {}],
+  hook: [1, {}],
+  trial: [1, { type: fc.constantFrom(undefined, 'test.webhook', 'transaction.posted', 'balance.updated') }],
+  deliveries: [
+    1,
+    {
+      status: fc.constantFrom(undefined, 'delivered', 'failed'),
+      type: fc.constantFrom(undefined, 'transaction.posted', 'balance.updated'),
+    },
+  ],
+  delivery: [1, { at: pick }],
+  retry: [2, { at: pick }],
+  burst: [0.5, { of: fc.constantFrom('configure', 'trial', 'retry', 'retry') }],
+};
+
+const via = fc.constantFrom('rest' as const, 'grpc' as const);
+const tenant = fc.constantFrom(0, 0, 0, 1, 2);
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  ...Object.entries(kinds).map(([name, [weight, own]]) => ({
+    weight: weight * 2,
+    arbitrary: fc.record({ do: fc.constant(name), via, tenant, ...own }) as fc.Arbitrary<Step>,
+  })),
+);
+
+/** Names of all steps. */
+export const stepNames = Object.keys(kinds);
+
+// What most tenants begin with.
+const beginning: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other', ''), fc.boolean())
+  .map(([type, hook]) => [
+    ...(hook
+      ? [{ do: 'configure', via: 'rest' as const, tenant: 0, to: 'ok', events: ['transaction.posted', 'account.updated'], secret: 0 }]
+      : []),
+    ...(type === '' ? [] : [{ do: 'setUp', via: 'rest' as const, tenant: 0, type }]),
+  ]);
+
+/** A sequence of at most so many steps, and a few to begin with. */
+export function sequences(most: number): fc.Arbitrary<Step[]> {
+  const steps = fc.array(step, { minLength: 1, maxLength: most, size: 'max' });
+  return fc.noBias(fc.tuple(beginning, steps).map(([one, rest]) => [...one, ...rest]));
+}

@@ -1,0 +1,195 @@
+// The steps about who may do what: tenants, keys, scopes, other people's books; and requests that are wrong in themselves.
+import type { Rest } from './doors.ts';
+import { Learned, difference, type Expected, type Refused } from './expectation.ts';
+import type { Move } from './ledger-moves.ts';
+import { Divergence, type Key, type Tenant, type World } from './world.ts';
+
+/** A route of each scope that changes nothing, whoever is let in. */
+const routes: [scope: string, method: string, path: string, body?: unknown][] = [
+  ['accounts:read', 'GET', '/accounts?limit=1'],
+  ['accounts:read', 'GET', '/accounts/hierarchy'],
+  ['accounts:read', 'GET', '/accounts/code/NO-SUCH'],
+  ['accounts:read balances:read', 'GET', '/accounts/hierarchy?include=balances'],
+  ['accounts:write', 'POST', '/accounts/setup', { business_type: 'nothing' }],
+  ['accounts:write', 'POST', '/accounts', {}],
+  ['accounts:write', 'PATCH', '/accounts/code/NO-SUCH', {}],
+  ['balances:read', 'GET', '/accounts/code/NO-SUCH/balance?currency=NGN'],
+  ['balances:read', 'GET', '/accounts/code/NO-SUCH/balance/history?currency=NGN'],
+  ['transactions:read', 'GET', '/transactions?limit=1'],
+  ['transactions:read', 'GET', '/transactions/txn_01jd1zq5v8e6n9w2k4m7p3r5t8'],
+  ['transactions:read', 'GET', '/events?limit=1'],
+  ['transactions:write', 'POST', '/transactions', {}],
+  ['transactions:write', 'POST', '/transactions/double-entry', {}],
+  ['transactions:write', 'POST', '/transactions/txn_01jd1zq5v8e6n9w2k4m7p3r5t8/reverse', {}],
+  ['webhooks:manage', 'GET', '/webhooks?limit=1'],
+  ['webhooks:manage', 'POST', '/webhooks', {}],
+  ['webhooks:manage', 'GET', '/webhooks/nonsense'],
+];
+
+const letIn = new Set(['validation_failed', 'account_not_found', 'transaction_not_found', 'invalid_delivery_id', undefined]);
+
+/** What a revoked key may be told: nothing else once five seconds have gone, and until then what it was told before, too. */
+export async function mustBeDead(world: World, tenant: Tenant, key: Key): Promise<boolean> {
+  const asked = Date.now();
+  const seen = await world.ask(world.rest(tenant, 'GET', '/accounts?limit=1', undefined, key.text), ({ code }) => {
+    if (code === 'unauthenticated') return null;
+    return asked - (key.revokedAt ?? 0) > 5_000 ? `a key revoked ${asked - (key.revokedAt ?? 0)} ms ago is let in` : null;
+  });
+  return seen.code === 'unauthenticated';
+}
+
+const owners = (world: World, tenant: Tenant, method: string, path: string, body?: unknown): Rest => ({
+  via: 'rest',
+  method,
+  path: `/v1/tenants/${tenant.id}${path}`,
+  token: world.around.owner.token,
+  body,
+});
+
+const line = { account_code: 'CASH', amount: '1.00', side: 'debit', currency: 'NGN' };
+const lines = [line, { ...line, side: 'credit' }];
+const invalid = (field: string, tag: string): Refused => ({ code: 'validation_failed', field, tag });
+const single = '/transactions';
+const double = '/transactions/double-entry';
+
+/** Requests that are refused for themselves, whatever the books hold. */
+const wrongs: [method: string, path: string, body: unknown, refused: Refused, headers?: Record<string, string>][] = [
+  ['POST', single, { ...line, amount: '0.00' }, { ...invalid('amount', 'gt'), value: '0.00' }],
+  ['POST', single, { ...line, amount: '1.234' }, { ...invalid('amount', 'decimal'), value: '1.234' }],
+  ['POST', single, { ...line, amount: '-1' }, invalid('amount', 'decimal')],
+  ['POST', single, { ...line, amount: '10000000000000' }, invalid('amount', 'decimal')],
+  ['POST', single, { ...line, amount: 100 }, { ...invalid('amount', 'type'), value: 100 }],
+  ['POST', single, { ...line, amount: undefined }, { ...invalid('amount', 'required'), value: '' }],
+  ['POST', single, { ...line, side: 'left' }, invalid('side', 'oneof')],
+  ['POST', single, { ...line, currency: 'ngn' }, invalid('currency', 'oneof')],
+  ['POST', single, { ...line, account_code: '-CASH' }, invalid('account_code', 'code')],
+  ['POST', single, { ...line, account_code: '' }, invalid('account_code', 'required')],
+  ['POST', single, { ...line, description: 'x'.repeat(1001) }, invalid('description', 'max')],
+  ['POST', single, { ...line, reference: 'x'.repeat(256) }, invalid('reference', 'max')],
+  ['POST', single, { ...line, idempotency_key: 'x'.repeat(256) }, invalid('idempotency_key', 'max')],
+  ['POST', single, { ...line, metadata: [1] }, invalid('metadata', 'type')],
+  ['POST', single, { ...line, metadata: { text: 'x'.repeat(16_400) } }, invalid('metadata', 'max')],
+  ['POST', single, { ...line, idempotency_key: 'one' }, invalid('idempotency_key', 'same'), { 'idempotency-key': 'other' }],
+  ['POST', double, { entries: lines.slice(1) }, invalid('entries', 'min')],
+  ['POST', double, { entries: Array.from({ length: 201 }, () => line) }, invalid('entries', 'max')],
+  ['POST', double, {}, invalid('entries', 'required')],
+  ['POST', double, { entries: [line, { ...line, amount: '0' }] }, invalid('entries[1].amount', 'gt')],
+  ['POST', double, '{"entries": [', { code: 'invalid_json' }],
+  ['POST', double, '{"__proto__": {"a": 1}}', { code: 'invalid_json' }],
+  ['POST', double, 'entries=1', { code: 'unsupported_media_type' }, { 'content-type': 'application/x-www-form-urlencoded' }],
+  ['POST', double, JSON.stringify({ description: 'x'.repeat(1 << 20) }), { code: 'payload_too_large' }],
+  ['POST', '/transactions/txn_1/reverse', {}, invalid('transaction_id', 'id')],
+  ['GET', '/transactions/txn_1', undefined, invalid('transaction_id', 'id')],
+  ['GET', '/transactions?limit=101', undefined, invalid('limit', 'max')],
+  ['GET', '/transactions?limit=0', undefined, invalid('limit', 'min')],
+  ['GET', '/transactions?start_date=yesterday', undefined, invalid('start_date', 'datetime')],
+  ['GET', '/accounts?type=cash', undefined, invalid('type', 'oneof')],
+  ['GET', '/accounts/code/-/balance?currency=NGN', undefined, { code: 'account_not_found' }],
+  ['POST', '/accounts', { account_code: 'x', name: '', type: 'asset' }, invalid('name', 'required')],
+  ['POST', '/accounts', { account_code: 'x', name: 'x', type: 'cash' }, invalid('type', 'oneof')],
+  ['POST', '/accounts/setup', { business_type: 'bank' }, invalid('business_type', 'oneof')],
+  ['POST', '/webhooks', { url: 'nowhere', events: ['transaction.posted'] }, invalid('url', 'url')],
+  ['POST', '/webhooks', { url: '', events: ['transaction.posted'] }, invalid('url', 'required')],
+  ['POST', '/webhooks', { url: 'https://example.com', events: [] }, invalid('events', 'min')],
+  ['POST', '/webhooks', { url: 'https://example.com', events: ['rain'] }, invalid('events[0]', 'oneof')],
+  ['GET', '/webhooks?limit=0', undefined, invalid('limit', 'min')],
+  ['GET', '/reports', undefined, { code: 'route_not_found' }],
+  ['PUT', '/transactions', {}, { code: 'method_not_allowed' }],
+];
+
+/** Those that gRPC is told, too. */
+const wrongMessages: [entries: Record<string, string>[], field: string, tag: string][] = [
+  [[{ accountCode: 'CASH', amount: '0', side: 'debit', currency: 'NGN' }], 'amount', 'gt'],
+  [[{ accountCode: 'CASH', amount: '1.234', side: 'debit', currency: 'NGN' }], 'amount', 'decimal'],
+  [[{ accountCode: 'CASH', amount: '1', side: 'left', currency: 'NGN' }], 'side', 'oneof'],
+  [[{ accountCode: 'CASH', amount: '1', side: 'debit', currency: 'XXX' }], 'currency', 'oneof'],
+  [[], 'entries', 'required'],
+];
+
+export const tenantMoves: Record<string, Move> = {
+  async tenant(world, _, step) {
+    const { token } = world.around.owner;
+    if (step['taken'] === 0) {
+      const body = { name: 'Again', slug: world.tenants[0]!.slug, business_type: 'other' };
+      await world.ask({ via: 'rest', method: 'POST', path: '/v1/tenants', token, body }, { refused: [{ code: 'slug_taken' }] });
+    } else if (step['taken'] === 1) {
+      const body = { email: world.around.owner.email.toUpperCase(), password: 'long enough', first_name: 'A', last_name: 'B' };
+      await world.ask({ via: 'rest', method: 'POST', path: '/v1/auth/register', body }, { refused: [{ code: 'email_taken' }] });
+    } else if (world.tenants.length < 3) await world.newTenant();
+  },
+  async key(world, tenant, step) {
+    if (tenant.keys.length < 8) tenant.keys.push(await world.newKey(tenant.id, step['scopes'] as string[]));
+  },
+  async keys(world, tenant) {
+    const api_keys = tenant.keys.map(({ id, scopes, text, revokedAt }) => {
+      return { id, name: 'model', scopes, last4: text.slice(-4), revoked_at: revokedAt === undefined ? null : new Learned('time') };
+    });
+    await world.ask(owners(world, tenant, 'GET', '/api-keys'), { status: 200, data: { api_keys: api_keys.reverse() } });
+  },
+  async revoke(world, tenant, step) {
+    const { at, odd } = step['key'];
+    const among = tenant.keys.slice(1).filter((key) => key.revokedAt === undefined);
+    const key = odd === 0 ? undefined : among[at % Math.max(1, among.length)];
+    const id = key?.id ?? 'key_01jd1zq5v8e6n9w2k4m7p3r5t8';
+    const expected: Expected = key ? { status: 200, data: { id, deleted: true } } : { refused: [{ code: 'key_not_found' }] };
+    await world.ask(owners(world, tenant, 'DELETE', `/api-keys/${id}`), expected);
+    if (key) key.revokedAt = Date.now();
+  },
+  async rotateKey(world, tenant, step) {
+    const key = tenant.keys[step['key'] % tenant.keys.length]!;
+    const { scopes } = key;
+    if (tenant.keys.length > 7 || key.revokedAt !== undefined || key.expires) return;
+    const told = { id: new Learned('key'), name: 'model', scopes, key: new Learned('text'), expires_at: null, revoked_at: null };
+    const previous = { id: key.id, last4: key.text.slice(-4), expires_at: new Learned('time') };
+    const body = step['overlap'] === undefined ? undefined : { overlap_seconds: step['overlap'] };
+    const call = owners(world, tenant, 'POST', `/api-keys/${key.id}/rotate`, body);
+    await world.ask(call, { status: 201, data: { api_key: told, previous } });
+    // Both are good for longer than this takes.
+    key.expires = true;
+    tenant.keys.push({ id: told.id.known(), text: told.key.known(), scopes });
+  },
+  async scope(world, tenant, step) {
+    const key = tenant.keys[step['key'] % tenant.keys.length]!;
+    if (key.revokedAt !== undefined) {
+      await mustBeDead(world, tenant, key);
+      return;
+    }
+    const [scopes, method, path, body] = routes[step['route'] % routes.length]!;
+    const may = scopes.split(' ').every((scope) => key.scopes.includes(scope));
+    await world.ask(world.rest(tenant, method, path, body, key.text), ({ code }) => {
+      if (!may) return code === 'forbidden' ? null : `${String(code)} where ${scopes} is missing`;
+      return letIn.has(code) ? null : `${String(code)} with ${scopes}`;
+    });
+  },
+  async foreign(world, tenant, step) {
+    const [, method, path, body] = routes[step['route'] % routes.length]!;
+    const whose = world.tenants[(world.tenants.indexOf(tenant) + 1) % world.tenants.length]!;
+    const [text, flipped] = [whose.keys[0].text, whose.keys[0].text.endsWith('0') ? '1' : '0'];
+    const kinds: [string | undefined, string][] = [
+      [undefined, 'unauthenticated'],
+      [text.slice(0, -1) + flipped, 'unauthenticated'],
+      [world.around.owner.token, 'unauthenticated'],
+      ...(whose === tenant ? [] : [[text, 'tenant_not_found'] as [string, string]]),
+    ];
+    const [token, code] = kinds[step['key'] % kinds.length]!;
+    const { token: _, ...call } = world.rest(tenant, method, path, body);
+    await world.ask({ ...call, token }, { refused: [{ code }] });
+  },
+  async wrong(world, tenant, step) {
+    const kind = step['kind'] as number;
+    const { books } = tenant;
+    const before = books.log.length;
+    if (step.via === 'rest') {
+      const [method, path, body, refused, headers] = wrongs[kind % wrongs.length]!;
+      const call = world.rest(tenant, method, path, body);
+      await world.ask({ ...call, headers: { ...call.headers, ...headers } }, { refused: [refused] });
+    } else {
+      const [entries, field, tag] = wrongMessages[kind % wrongMessages.length]!;
+      const call = world.grpc(tenant, 'postTransaction', { posting: { tenantId: tenant.id, entries } });
+      await world.ask(call, { refused: [invalid(field, tag)] });
+    }
+    await world.agree(tenant, before, [], step.via);
+    const wrong = difference(before, books.log.length, 'log');
+    if (wrong !== null) throw new Divergence(wrong);
+  },
+};
