@@ -1,4 +1,4 @@
-// A TCP proxy between two parts of the house, that cuts or holds what passes when a test says so.
+// A TCP proxy between two parts of the house, that cuts, holds, delays or orphans what passes when a test says so.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
 /** What a watcher decides about a chunk of bytes: pass it on, or cut the connection instead (`cut`), also before it (`cut before`). */
@@ -13,40 +13,62 @@ export interface Proxy {
   hold(held: boolean): void;
   /** Cuts every connection there is. */
   cut(): void;
+  /** Every chunk from now on arrives so many milliseconds later, in its order; 0 ends it. */
+  delay(ms: number): void;
+  /**
+   * While true, connections are half-open, those that are made meanwhile too: the server's side is gone, the client's stays open and what
+   * it sends is never answered. Then the client's side is reset, as by a machine that is back and knows nothing of it.
+   */
+  orphan(orphaned: boolean): void;
   close(): Promise<void>;
 }
 
 /** Opens a proxy in front of a port of this machine. */
 export async function openProxy(target: number): Promise<Proxy> {
   const pairs = new Set<[Socket, Socket]>();
+  const orphans = new Set<Socket>();
+  let delayMs = 0;
+  let orphaning = false;
   const server = createServer((client) => {
+    if (orphaning) {
+      keep(client);
+      return;
+    }
     const upstream = connect(target, '127.0.0.1');
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
+    const [up, down] = [later(upstream, () => delayMs), later(client, () => delayMs)];
     let swallow = false;
     const end = () => {
-      pairs.delete(pair);
+      if (!pairs.delete(pair)) return;
       client.destroy();
       upstream.destroy();
     };
     client.on('data', (chunk) => {
+      if (!pairs.has(pair)) return;
       const verdict = proxy.watch(chunk);
       if (verdict === 'cut') {
         end();
         return;
       }
       if (verdict === 'cut after') swallow = true;
-      upstream.write(chunk);
+      up(chunk);
     });
     upstream.on('data', (chunk) => {
       if (swallow) end();
-      else client.write(chunk);
+      else down(chunk);
     });
     for (const socket of pair) {
       socket.on('error', end);
       socket.on('close', end);
     }
   });
+  const keep = (client: Socket) => {
+    orphans.add(client);
+    client.resume();
+    client.on('error', () => client.destroy());
+    client.on('close', () => orphans.delete(client));
+  };
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const proxy: Proxy = {
     port: (server.address() as AddressInfo).port,
@@ -60,10 +82,50 @@ export async function openProxy(target: number): Promise<Proxy> {
     cut: () => {
       for (const socket of [...pairs].flat()) socket.destroy();
     },
+    delay: (ms) => {
+      delayMs = ms;
+    },
+    orphan: (orphaned) => {
+      orphaning = orphaned;
+      if (!orphaned) for (const client of orphans) client.resetAndDestroy();
+      else {
+        for (const [client, upstream] of pairs) {
+          keep(client);
+          upstream.destroy();
+        }
+        pairs.clear();
+      }
+    },
     close: async () => {
       proxy.cut();
+      for (const client of orphans) client.destroy();
       await new Promise((done) => server.close(done));
     },
   };
   return proxy;
+}
+
+/** Writes to a socket after the delay of the moment, in order also when the delay changes. */
+function later(socket: Socket, delayMs: () => number): (chunk: Buffer) => void {
+  const waiting: { at: number; chunk: Buffer }[] = [];
+  const pass = () => {
+    for (let first = waiting[0]; first; first = waiting[0]) {
+      const left = first.at - performance.now();
+      if (left > 0) {
+        setTimeout(pass, left);
+        return;
+      }
+      socket.write(first.chunk);
+      waiting.shift();
+    }
+  };
+  return (chunk) => {
+    const ms = delayMs();
+    if (ms === 0 && waiting.length === 0) {
+      socket.write(chunk);
+      return;
+    }
+    waiting.push({ at: performance.now() + ms, chunk });
+    if (waiting.length === 1) setTimeout(pass, ms);
+  };
 }

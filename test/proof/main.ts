@@ -15,7 +15,9 @@ export interface Task {
 export type Prove = (task: Task) => Promise<boolean>;
 
 /** By name; each is loaded only where it is asked for. */
-const proofs: Record<string, () => Promise<{ prove: Prove }>> = {};
+const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
+  faults: () => import('./faults.ts'),
+};
 
 const usage = `npm run proof -- ${Object.keys(proofs).join('|')} [--seed N] [--minutes M]
   --seed N     makes the choices of an earlier run again; default: a new one, which is printed
