@@ -18,11 +18,21 @@ export interface PoolOptions {
   logger: Logger;
   /** Extra `-c` settings of each connection. */
   settings?: Record<string, string>;
+  /** Milliseconds after which an unanswered statement's connection is given up. */
+  patienceMs?: number;
 }
 
 /**
+ * Milliseconds after which an unanswered statement's connection is given up: the server itself would have given the statement up before. A
+ * connection that was forgotten on the way (by a firewall, by a machine that lost power) is never answered and never closed, and TCP notices
+ * after a quarter of an hour; what hung on it hung as long, and held its claims meanwhile.
+ */
+export const patienceMs = 15_000;
+
+/**
  * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each connection gives up on a
- * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks.
+ * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks; and is itself given up when a
+ * statement is not answered.
  */
 export function openPool(url: string, options: PoolOptions): Pool {
   const settings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '3s', lock_timeout: '2s', ...options.settings };
@@ -32,6 +42,8 @@ export function openPool(url: string, options: PoolOptions): Pool {
     application_name: options.name,
     keepAlive: true,
     pipeline: true,
+    // With `pipeline` it closes the connection, which fails whatever else was sent on it.
+    query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
     options: Object.entries(settings)
