@@ -1,4 +1,4 @@
-// A TCP proxy between two parts of the house, that cuts, holds, delays or orphans what passes when a test says so.
+// A TCP proxy between two parts of the house, that cuts, holds, delays or forgets what passes when a test says so.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
 /** What a watcher decides about a chunk of bytes: pass it on, or cut the connection instead (`cut`), also before it (`cut before`). */
@@ -15,23 +15,22 @@ export interface Proxy {
   cut(): void;
   /** Every chunk from now on arrives so many milliseconds later, in its order; 0 ends it. */
   delay(ms: number): void;
-  /**
-   * While true, connections are half-open, those that are made meanwhile too: the server's side is gone, the client's stays open and what
-   * it sends is never answered. Then the client's side is reset, as by a machine that is back and knows nothing of it.
-   */
-  orphan(orphaned: boolean): void;
+  /** Leaves every connection there is half-open: both sides stay open, nothing passes, and neither is ever told. New ones work. */
+  forget(): void;
+  /** While true nothing passes, on no connection, and new ones are accepted and not answered; then they are all reset. */
+  isolate(isolated: boolean): void;
   close(): Promise<void>;
 }
 
 /** Opens a proxy in front of a port of this machine. */
 export async function openProxy(target: number): Promise<Proxy> {
   const pairs = new Set<[Socket, Socket]>();
-  const orphans = new Set<Socket>();
+  const forgotten = new Set<Socket>();
   let delayMs = 0;
-  let orphaning = false;
+  let isolating = false;
   const server = createServer((client) => {
-    if (orphaning) {
-      keep(client);
+    if (isolating) {
+      neglect(client);
       return;
     }
     const upstream = connect(target, '127.0.0.1');
@@ -55,6 +54,7 @@ export async function openProxy(target: number): Promise<Proxy> {
       up(chunk);
     });
     upstream.on('data', (chunk) => {
+      if (!pairs.has(pair)) return;
       if (swallow) end();
       else down(chunk);
     });
@@ -63,11 +63,11 @@ export async function openProxy(target: number): Promise<Proxy> {
       socket.on('close', end);
     }
   });
-  const keep = (client: Socket) => {
-    orphans.add(client);
-    client.resume();
-    client.on('error', () => client.destroy());
-    client.on('close', () => orphans.delete(client));
+  const neglect = (socket: Socket) => {
+    forgotten.add(socket);
+    socket.resume();
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => forgotten.delete(socket));
   };
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const proxy: Proxy = {
@@ -85,20 +85,18 @@ export async function openProxy(target: number): Promise<Proxy> {
     delay: (ms) => {
       delayMs = ms;
     },
-    orphan: (orphaned) => {
-      orphaning = orphaned;
-      if (!orphaned) for (const client of orphans) client.resetAndDestroy();
-      else {
-        for (const [client, upstream] of pairs) {
-          keep(client);
-          upstream.destroy();
-        }
-        pairs.clear();
-      }
+    forget: () => {
+      for (const socket of [...pairs].flat()) neglect(socket);
+      pairs.clear();
+    },
+    isolate: (isolated) => {
+      isolating = isolated;
+      if (isolated) proxy.forget();
+      else for (const socket of forgotten) socket.resetAndDestroy();
     },
     close: async () => {
       proxy.cut();
-      for (const client of orphans) client.destroy();
+      for (const socket of forgotten) socket.destroy();
       await new Promise((done) => server.close(done));
     },
   };

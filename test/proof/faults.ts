@@ -250,7 +250,7 @@ export function complaints({ findings, clients, episodes }: Verdict): string[] {
 }
 
 /** The table, and what is wrong. */
-function report(verdict: Verdict): string[] {
+export function report(verdict: Verdict): string[] {
   const { episodes, clients, lost, doubled, eventsLost, quietAfter, events, transactions } = verdict;
   const tried = [...clients.tried.values()];
   const during = (name: string, keys: string[]) => keys.filter((key) => clients.tried.get(key)?.during === name).length;

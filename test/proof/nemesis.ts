@@ -150,11 +150,21 @@ function wireFaults(wires: Wires, name: string): Fault[] {
       name: `half-open ${name}`,
       target: name,
       run: async (chance) => {
-        // Of several replicas one is cut off.
+        // Nobody is ever told: what hangs on such a connection has to notice by itself, while others work.
+        for (const proxy of proxies) proxy.forget();
+        await pause(chance.whole(4_000, 8_000));
+        return {};
+      },
+    },
+    {
+      name: `isolate ${name}`,
+      target: name,
+      run: async (chance) => {
+        // Of several replicas one is out of reach.
         const proxy = chance.shuffled(proxies)[0]!;
-        proxy.orphan(true);
+        proxy.isolate(true);
         await pause(chance.whole(8_000, 20_000));
-        proxy.orphan(false);
+        proxy.isolate(false);
         return {};
       },
     },
