@@ -11,7 +11,8 @@ import { openChance, type Chance } from './chance.ts';
 import { Clients, type Customer } from './clients.ts';
 import type { Task } from './main.ts';
 import { faultsOf, type Fault, type Stage } from './nemesis.ts';
-import { reckon, type Reckoning } from './reckoning.ts';
+import { reckon } from './reckoning.ts';
+import { complaints, described, report, type Episode, type Verdict } from './verdict.ts';
 import { Wires } from './wires.ts';
 
 /** How a proof is run. */
@@ -24,30 +25,7 @@ export interface Trial extends Task {
   stallSeconds?: [number, number];
 }
 
-/** Faults that were there at once, and what the clients saw of them. */
-export interface Episode {
-  /** The fault's name, or what several are called. */
-  name: string;
-  /** Seconds without any answered posting of a tenant that it was about, the longest. */
-  silence: number;
-  /** Seconds that it might have been; where it is not said, as long as the fault lasts. */
-  limit?: number;
-  /** The same of the tenants that it was not about, where there are any. */
-  silenceOfOthers?: number;
-  limitOfOthers?: number;
-  /** Seconds that this process waited for its turn at most: on a machine busy with other things limits mean nothing. */
-  late: number;
-}
-
-/** What came of it. */
-export interface Verdict extends Reckoning {
-  episodes: Episode[];
-  clients: Clients;
-}
-
 const severalAtOnce = 'several at once';
-// Where this process, which is mostly idle, waited longer for its turn, others had to wait, too.
-const lateAtMost = 0.25;
 // After a fault all tenants post again within this time, or are stuck.
 const recoverySeconds = 60;
 
@@ -229,55 +207,4 @@ class Nemesis {
       await pause(10);
     }
   }
-}
-
-function described({ name, silence, limit, silenceOfOthers, limitOfOthers, late }: Episode, seconds: number): string {
-  const most = (limited?: number) => (limited === undefined ? '' : ` (at most ${limited.toFixed(1)})`);
-  const others = silenceOfOthers === undefined ? '' : `, of other tenants ${silenceOfOthers.toFixed(2)} s${most(limitOfOthers)}`;
-  return `${name}: ${seconds.toFixed(1)} s, longest without an answer ${silence.toFixed(2)} s${most(limit)}${others}, this process late by ${(late * 1000).toFixed(0)} ms`;
-}
-
-/** Everything that makes a proof fail. */
-export function complaints({ findings, clients, episodes }: Verdict): string[] {
-  const slow = episodes.flatMap((episode) => {
-    const { name, silence, limit = Infinity, silenceOfOthers = 0, limitOfOthers = Infinity, late } = episode;
-    if (late > lateAtMost) return [];
-    const over = silence > limit + late ? [`${name}: ${silence.toFixed(2)} s without an answer, at most ${limit.toFixed(1)}`] : [];
-    if (silenceOfOthers > limitOfOthers + late) over.push(`${name}: other tenants were ${silenceOfOthers.toFixed(2)} s without an answer`);
-    return over;
-  });
-  return [...findings, ...clients.wrong, ...slow];
-}
-
-/** The table, and what is wrong. */
-export function report(verdict: Verdict): string[] {
-  const { episodes, clients, lost, doubled, eventsLost, quietAfter, events, transactions } = verdict;
-  const tried = [...clients.tried.values()];
-  const during = (name: string, keys: string[]) => keys.filter((key) => clients.tried.get(key)?.during === name).length;
-  const row = (name: string, times: number | string, silence: string) => {
-    const mine = tried.filter((each) => each.during === name);
-    const answered = mine.filter(({ transactionId }) => transactionId !== undefined);
-    const cells = [name, times, silence, mine.length, answered.length, during(name, lost), during(name, doubled), during(name, eventsLost)];
-    return `| ${cells.join(' | ')} |`;
-  };
-  const rows = [...Map.groupBy(episodes, ({ name }) => name)].map(([name, all]) => {
-    const longest = all.reduce((worst, each) => (each.silence > worst.silence ? each : worst));
-    return row(
-      name,
-      name === 'nothing' ? '' : all.length,
-      `${longest.silence.toFixed(2)}${longest.limit === undefined ? '' : ` of ${longest.limit.toFixed(1)}`}`,
-    );
-  });
-  const answers = [...clients.statuses].sort().map(([status, count]) => `${status}: ${count}`);
-  const wrong = complaints(verdict);
-  return [
-    '',
-    '| fault | times | longest without an answer, s | postings tried | answered | lost | doubled | events lost |',
-    '| --- | --- | --- | --- | --- | --- | --- | --- |',
-    ...rows,
-    '',
-    `${tried.length} postings tried, ${transactions} transactions, ${lost.length} lost, ${doubled.length} doubled; ${events} events, ${eventsLost.length} lost; all was delivered ${quietAfter.toFixed(1)} s after the end`,
-    `answers: ${answers.join(', ')}`,
-    ...(wrong.length === 0 ? ['everything held'] : wrong.map((line) => `WRONG: ${line}`)),
-  ];
 }
