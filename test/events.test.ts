@@ -106,6 +106,21 @@ function faults(): void {
     expect(idsReceived(tenantId).sort()).toEqual(events.map(({ id }) => id).sort());
   });
 
+  test('a tenant whose webhook comes late hears of everything that it posts from then on', async () => {
+    const tenantId = newId('tenant');
+    for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+    for (let turn = 0; turn < 5; turn++) await post(tenantId);
+    const before = (await eventsOf(tenantId)).length;
+    const { webhook } = await notifier.configureWebhook({ tenantId, url: receiver.url, events: types });
+    // Its own clock says when it was made, and what is as old as that is no news to it.
+    await until(() => Promise.resolve(Date.now() > Number(webhook?.createdMs)));
+    for (let turn = 0; turn < 5; turn++) await post(tenantId);
+    const news = (await eventsOf(tenantId)).slice(before).map(({ id }) => id);
+    known.set(tenantId, new Set(news));
+    await until(() => Promise.resolve(new Set(idsReceived(tenantId)).size === news.length));
+    expect(Number((await notifier.listDeliveries({ tenantId, limit: 1 })).total)).toBe(news.length);
+  });
+
   test('a ledger that is killed under load loses no event, and the other one relays what it has left', async () => {
     const tenants = [await newTenant(), await newTenant(), await newTenant()];
     const posts = Array.from({ length: 150 }, (_, turn) => post(tenants[turn % 3]!));

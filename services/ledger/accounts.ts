@@ -17,9 +17,10 @@ import {
   type AccountRow,
   type By,
 } from './chart.ts';
-import { append, lockHead, writeLog, type Head, type LogRow } from './log.ts';
-import { openMarks } from './marks.ts';
+import { append, lockHead, type Head, type LogRow } from './log.ts';
+import { openUntil } from './marks.ts';
 import { cut, placeOf, type Page } from './page.ts';
+import * as store from './store.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 
 /**
@@ -206,7 +207,9 @@ async function lock(client: Client, tenant: string, how: { make: true } | { make
 }
 
 function write(client: Client, events: LogRow[], head: Head, from: bigint, nowMs: number): Promise<unknown> {
-  return Promise.all([openMarks(client, [head.tenant], nowMs), writeLog(client, events, [{ head, from }])]);
+  const tenants = [head.tenant];
+  const opened = { tenants, untilMs: openUntil(nowMs) };
+  return store.write(client, { tenants, held: null, opened, log: events, heads: [{ head, from }], posted: [], balances: [] });
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -13,8 +13,8 @@ import type { Client } from '../platform/postgres.ts';
 import { Refusal, net, nothing, opposite, post, type Books, type Posted, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, insertAccounts, newSuspenseAccount, nextPlace } from './chart.ts';
-import { append, clock, writeLog, type Head, type LogRow, type NewEvent } from './log.ts';
-import { openMarks, type OpenMarks } from './marks.ts';
+import { append, clock, type Head, type LogRow, type NewEvent } from './log.ts';
+import { openUntil, type OpenMarks } from './marks.ts';
 import type { Item, Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
@@ -30,6 +30,9 @@ export interface UsedKey {
   /** The transaction, where it was decided in memory. */
   transaction?: Transaction;
 }
+
+/** A change that only locks. */
+const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], heads: [], posted: [], balances: [] };
 
 /** A tenant's books and where its log stood when the batch began. */
 interface TenantState {
@@ -56,10 +59,11 @@ export class Batch {
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
   private readonly log: LogRow[] = [];
-  private readonly made: { tenant: string; account: AccountRecord }[] = [];
+  readonly made: { tenant: string; account: AccountRecord }[] = [];
   private readonly posted: store.PostedOrder[] = [];
   private readonly changed = new Map<string, store.ChangedBalance>();
-  private nowMs = 0;
+  /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
+  nowMs = 0;
 
   /** `before`: keys of a batch whose commit may not be visible yet to what this one reads. */
   constructor(items: Item[], marks: OpenMarks, before?: ReadonlyMap<string, UsedKey>) {
@@ -91,6 +95,15 @@ export class Batch {
   /** Tenants (UUIDs) whose logs have grown. */
   get moved(): string[] {
     return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from).map(([tenant]) => tenant);
+  }
+
+  /** Whether everything that the rules need is at hand, but for the keys that were used. */
+  get complete(): boolean {
+    return this.items.every(({ order, uncertain }) => {
+      if (order.reverses || order.retry || uncertain) return false;
+      const accounts = this.states.get(order.tenant)?.books.accounts;
+      return accounts !== undefined && this.codesOf(order).every((code) => accounts.has(code));
+    });
   }
 
   /**
@@ -159,26 +172,26 @@ export class Batch {
     }
   }
 
-  /** Writes everything that was decided, to be sent together with the commit; the head comes first. */
-  write(client: Client): Promise<unknown>[] {
-    const moved = [...this.states.values()].filter(({ books, from }) => books.head.sequence !== from);
-    if (moved.length === 0) return [];
-    const heads = moved.map(({ books, from }) => ({ head: books.head, from }));
+  /**
+   * Sends everything that was decided. `held`: heads to lock, on which it depends; null where the caller holds them. It is a transaction of
+   * its own where the caller has not begun one, unless accounts were `made`.
+   */
+  write(client: Client, held: Head[] | null): Promise<number>[] {
+    const heads = [...this.states.values()]
+      .filter(({ books, from }) => books.head.sequence !== from)
+      .map(({ books, from }) => ({ head: books.head, from }));
     this.written = heads.map(({ head }) => head.tenant);
-    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
-    const writes: Promise<unknown>[] = [];
-    if (this.opened.length > 0) writes.push(openMarks(client, this.opened, this.nowMs));
-    // Balances refer to accounts by foreign key.
-    if (this.made.length > 0) writes.push(insertAccounts(client, this.made));
-    writes.push(writeLog(client, this.log, heads));
-    if (this.posted.length > 0) {
-      writes.push(
-        store.insertTransactions(client, this.posted),
-        store.insertEntries(client, this.posted),
-        ...store.writeBalances(client, this.changed.values()),
-      );
-    }
-    return writes;
+    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs)).sort();
+    const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
+    const { tenants, log, posted } = this;
+    const change: store.Change = { tenants, held, opened, log, heads, posted, balances: [...this.changed.values()] };
+    if (this.made.length === 0) return [store.write(client, change)];
+    // Balances refer to accounts by foreign key, and nothing comes before the heads.
+    return [
+      ...(held ? [store.write(client, { ...nothingElse, tenants, held })] : []),
+      insertAccounts(client, this.made).then(() => 0),
+      store.write(client, { ...change, held: null }),
+    ];
   }
 
   /** To be called after the commit. */

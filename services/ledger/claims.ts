@@ -1,6 +1,7 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 import { eventColumns, type EventRow } from './events.ts';
+import type { Stretch } from './exit.ts';
 import type { DeadLetter } from './letters.ts';
 
 /** The names that `eventColumns` gives. */
@@ -12,6 +13,15 @@ export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Recor
 /** How long a claim holds unless it is given back or renewed, seconds: so long the events of a replica that was killed wait for another. */
 export const leaseSeconds = 10;
 
+const claimed = `free as (
+    select tenant_id from relay_marks
+    where tenant_id = any($1::uuid[]) and (claimed_until is null or claimed_until <= clock_timestamp())
+    order by tenant_id for update skip locked),
+  claimed as (
+    update relay_marks m set claim_id = $2, claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    from free where m.tenant_id = free.tenant_id
+    returning m.tenant_id, m.sequence as mark)`;
+
 /**
  * Claims the tenants (UUIDs) whose marks are free and reads what lies beyond them, in one round trip: of each at most `most` events and about
  * `bytes` of payload, but one event at least. What another replica holds is left out. The transaction is over before anybody is asked to take the events.
@@ -20,14 +30,7 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
   return inTransaction(pool, tenants, async (client) => {
     const { rows } = await client.query<ClaimedRow>({
       name: 'claim_marks',
-      text: `with free as (
-          select tenant_id from relay_marks
-          where tenant_id = any($1::uuid[]) and (claimed_until is null or claimed_until <= clock_timestamp())
-          order by tenant_id for update skip locked),
-        claimed as (
-          update relay_marks m set claim_id = $2, claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
-          from free where m.tenant_id = free.tenant_id
-          returning m.tenant_id, m.sequence as mark)
+      text: `with ${claimed}
         select c.tenant_id, c.mark, l.* from claimed c left join lateral (
           select ${names} from (
             select ${eventColumns}, sum(case when sequence > c.mark then octet_length(payload) else 0 end)
@@ -36,6 +39,20 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
           where before is null or before <= $4 or sequence = c.mark + 1 offset 0) l on true
         order by c.tenant_id, l.sequence`,
       values: [tenants, claimId, most + 1, bytes],
+    });
+    return rows;
+  });
+}
+
+/** Claims as {@link claim} does, but reads only where the logs end. */
+export async function claimEnds(pool: Pool, tenants: string[], claimId: string): Promise<Stretch[]> {
+  return inTransaction(pool, tenants, async (client) => {
+    const { rows } = await client.query<Stretch>({
+      name: 'claim_ends',
+      text: `with ${claimed}
+        select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through
+        from claimed c, lateral (select sequence from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
+      values: [tenants, claimId],
     });
     return rows;
   });

@@ -17,6 +17,11 @@ export type Publish = (events: Event[]) => Promise<void>;
 export interface Exit {
   name: 'kafka' | 'notifier';
   publish: Publish;
+  /**
+   * Hands over stretches of logs without their events, where nobody listens; answers the tenants (UUIDs) whose events are wanted, of whom
+   * nothing was taken. Absent where that can't be asked.
+   */
+  pass?: (stretches: Stretch[]) => Promise<Set<string>>;
   /** Throws where the other side can't be reached. */
   probe: () => Promise<void>;
   close: () => Promise<void>;
@@ -28,13 +33,17 @@ export class EventRefused extends Error {}
 /** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
 export class NotTaken extends Error {}
 
-/** A tenant's mark in hand, and what lies beyond it. */
-export interface Claimed {
+/** A part of a tenant's log: what lies beyond its mark. */
+export interface Stretch {
   /** UUID. */
   tenant: string;
   mark: bigint;
-  /** The last place that was read, the mark itself where nothing lies beyond. */
+  /** The last place in it, the mark itself where nothing lies beyond. */
   through: bigint;
+}
+
+/** A tenant's mark in hand, and what was read beyond it. */
+export interface Claimed extends Stretch {
   /** Events of the log; `events` has those that are derived, too. */
   read: number;
   /** Their payload. */

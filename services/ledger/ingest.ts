@@ -2,6 +2,7 @@
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { tenantId, toUuid } from '../platform/ids.ts';
 import { openCaller } from '../platform/caller.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
@@ -22,6 +23,19 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
         const code = error instanceof ConnectError ? error.code : undefined;
         if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRefused((error as Error).message);
         if (code === Code.Internal || code === Code.Unknown || code === Code.DataLoss) throw new NotTaken((error as Error).message);
+        throw error;
+      }
+    },
+    pass: async (stretches) => {
+      const asked = stretches.map(({ tenant, mark, through }) => ({ tenantId: tenantId(tenant), after: mark, through }));
+      try {
+        const { wantedTenantIds } = await notifier.pass({ stretches: asked }, { timeoutMs });
+        return new Set(wantedTenantIds.map((id) => toUuid('tenant', id) ?? ''));
+      } catch (error) {
+        const code = error instanceof ConnectError ? error.code : undefined;
+        // One that is older than this, or fails over one of them: then events are told apart.
+        const unable = code === Code.Unimplemented || code === Code.Internal || code === Code.Unknown || code === Code.InvalidArgument;
+        if (unable) return new Set(stretches.map(({ tenant }) => tenant));
         throw error;
       }
     },

@@ -1,6 +1,7 @@
 // A lane: batches on one connection, the next one decided while the one before is still being committed. It takes no lock before it decides:
-// it reads ahead on another connection, decides on the books that this process remembers, and sends everything as one packet that begins with
-// locking the heads and fails as a whole unless they stand where they are remembered. What fails is run again under locks.
+// it decides on the books that this process remembers, and sends everything in one call that begins with locking the heads and fails as a
+// whole unless they stand where they are remembered, and unless the keys are new. What it lacks it reads ahead on another connection. What
+// fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
 import { together, type Client, type Pool } from '../platform/postgres.ts';
@@ -8,10 +9,13 @@ import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';
 import type { Item } from './queue.ts';
-import { all, begin, commit, holdHeads } from './store.ts';
+import { Clock } from './clock.ts';
+import { all, begin, commit } from './store.ts';
 
 /** Batches that may be open at a time: one being committed and one being decided. */
 const mostOpen = 2;
+/** So long after a key was met again keys are read ahead, milliseconds: who repeats one mostly repeats more, and each would fail a batch. */
+const repetitionMs = 1_000;
 
 /** What a lane needs. */
 export interface LaneOptions {
@@ -37,6 +41,8 @@ export class Lane {
   private readonly sent = new Map<string, TenantBooks>();
   private last: Batch | undefined;
   private started = 0;
+  private readonly clock = new Clock();
+  private repeatedAt = -Infinity;
   private open = 0;
   private deciding = false;
   private failures: { place: number; items: Item[]; error: unknown }[] = [];
@@ -69,19 +75,22 @@ export class Lane {
     try {
       const batch = new Batch(items, this.options.marks, this.last?.keys);
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
-      await this.readAhead(batch);
+      const nowMs = this.clock.now();
+      if (nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs) batch.nowMs = nowMs;
+      else this.clock.heard(await this.readAhead(batch));
       this.client ??= await this.options.pool.connect();
       const answers = this.send(batch, this.client);
       this.last = batch;
       this.deciding = false;
       this.options.freed();
-      await all(answers);
+      this.clock.heard((await all(answers)).at(-1) as number);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
     } catch (error) {
       this.deciding = false;
       this.open--;
+      if ((error as { code?: unknown }).code === '23505') this.repeatedAt = performance.now();
       this.failures.push({ place, items, error });
       if (this.open > 0) await this.settling.promise;
     }
@@ -100,7 +109,7 @@ export class Lane {
     return sent ?? (this.options.shelf.take(tenant) as TenantBooks);
   }
 
-  private async readAhead(batch: Batch): Promise<void> {
+  private async readAhead(batch: Batch): Promise<number> {
     const reader = await this.options.pool.connect();
     try {
       await all(together(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
@@ -114,19 +123,23 @@ export class Lane {
       () => reader.release(),
       () => reader.release(true),
     );
+    return batch.nowMs;
   }
 
-  private send(batch: Batch, client: Client): Promise<unknown>[] {
+  private send(batch: Batch, client: Client): Promise<number>[] {
     // The batch before has failed meanwhile: what this one builds on is void.
     if (this.failures.length > 0) throw this.failures[0]?.error;
-    const before = batch.heads;
+    const held = batch.heads;
     batch.decide();
-    const answers = together(client, () => [
-      ...begin(client, batch.tenants),
-      holdHeads(client, before),
-      ...batch.write(client),
-      commit(client),
-    ]);
+    const answers =
+      batch.made.length === 0
+        ? batch.write(client, held)
+        : together(client, () => {
+            const begun = begin(client, batch.tenants);
+            const written = batch.write(client, held);
+            const committed = commit(client);
+            return [...begun, committed, ...written] as Promise<number>[];
+          });
     for (const books of batch.books) this.sent.set(books.head.tenant, books);
     return answers;
   }

@@ -1,7 +1,7 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { hash as digest } from 'node:crypto';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
-import { bigintArray, bytesArray, doubleArray, plainArray, uuidArray, type Client } from '../platform/postgres.ts';
+import type { Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
@@ -123,56 +123,4 @@ export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch
 /** A head from its row. */
 export function headOf(row: HeadRow): Head {
   return { tenant: row.tenant_id, sequence: row.sequence, hash: row.hash, lastMs: row.last_ms, chart: row.chart, rebuilt: row.rebuilt };
-}
-
-/**
- * Writes what was appended and the heads' new ends, in statements sent together. `from` is the sequence each head was locked at; a head that
- * is elsewhere rolls the transaction back.
- */
-export function writeLog(client: Client, rows: LogRow[], heads: { head: Head; from: bigint }[]): Promise<unknown> {
-  const groups = Map.groupBy(heads, ({ head, from }) => head.sequence - from);
-  return Promise.all([
-    client.query({
-      name: 'append_log',
-      text: `insert into log (tenant_id, sequence, event_id, type, created_at, actor, request_id, payload, hash)
-        select t, s, e, y, to_timestamp(c / 1000.0), a, r, p, h
-        from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::float8[], $6::text[], $7::text[], $8::bytea[], $9::bytea[])
-          as new (t, s, e, y, c, a, r, p, h)`,
-      values: [
-        uuidArray(rows.map((row) => row.tenant)),
-        bigintArray(rows.map((row) => row.sequence)),
-        uuidArray(rows.map((row) => row.eventId)),
-        plainArray(rows.map((row) => row.type)),
-        doubleArray(rows.map((row) => row.createdMs)),
-        rows.map((row) => row.actor),
-        rows.map((row) => row.requestId),
-        bytesArray(rows.map((row) => row.payload)),
-        bytesArray(rows.map((row) => row.hash)),
-      ],
-    }),
-    // An insert that conflicts goes by the primary key whatever the planner thinks, as an update with a join does not.
-    ...[...groups].map(([events, moved]) =>
-      client.query({
-        name: 'move_heads',
-        text: `with moved as (
-            insert into heads (tenant_id, sequence, hash, last_at, chart, rebuilt)
-            select t, s, h, to_timestamp(l / 1000.0), c, 0
-            from unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::float8[], $5::text[]) as new (t, s, h, l, c)
-            on conflict (tenant_id) do update
-              set sequence = excluded.sequence, hash = excluded.hash, last_at = excluded.last_at, chart = excluded.chart
-            where heads.sequence = excluded.sequence - $6
-            returning xmax <> 0 as updated)
-          select must_change($7, (select count(*) from moved where updated), 'heads')`,
-        values: [
-          uuidArray(moved.map(({ head }) => head.tenant)),
-          bigintArray(moved.map(({ head }) => head.sequence)),
-          bytesArray(moved.map(({ head }) => head.hash)),
-          doubleArray(moved.map(({ head }) => head.lastMs)),
-          plainArray(moved.map(({ head }) => head.chart)),
-          events,
-          moved.length,
-        ],
-      }),
-    ),
-  ]);
 }

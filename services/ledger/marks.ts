@@ -2,8 +2,6 @@
 // is opened with the first change, in its transaction, and stays open for ten minutes, so that a busy tenant's postings pay nothing for it
 // (a flag of every posting would be a second row that every posting dirties). The relay looks through the open marks alone, and closes one
 // when its time is over and everything is published, and looks through all of them once when it starts.
-import type { Client } from '../platform/postgres.ts';
-
 /** How long a mark stays open, milliseconds. */
 const openMs = 10 * 60_000;
 /**
@@ -26,18 +24,11 @@ export class OpenMarks {
   /** Remembers what was opened and committed. */
   opened(tenants: string[], nowMs: number): void {
     if (this.until.size > most) this.until.clear();
-    for (const tenant of tenants) this.until.set(tenant, nowMs + openMs);
+    for (const tenant of tenants) this.until.set(tenant, openUntil(nowMs));
   }
 }
 
-/** Opens the tenants' marks in the transaction that appends to their logs, after their heads are locked. */
-export function openMarks(client: Client, tenants: string[], nowMs: number): Promise<unknown> {
-  return client.query({
-    name: 'open_marks',
-    // In one order, as whoever locks several marks does.
-    text: `insert into relay_marks (tenant_id, sequence, open_until)
-      select t, 0, to_timestamp($2::float8 / 1000.0) from unnest($1::uuid[]) as opened (t) order by t
-      on conflict (tenant_id) do update set open_until = greatest(relay_marks.open_until, excluded.open_until)`,
-    values: [tenants, nowMs + openMs],
-  });
+/** Until when a mark that is opened now stays open. */
+export function openUntil(nowMs: number): number {
+  return nowMs + openMs;
 }

@@ -1,9 +1,11 @@
 // The ledger's migrations, oldest first, under the names that schema.ts gives.
 import { Books } from './migrations/0001-books.ts';
 import { Relay } from './migrations/0002-relay.ts';
+import { WriteBatch } from './migrations/0003-write-batch.ts';
 
 /** Migrations by name. */
 export const migrations = [
   { name: '0001-books', class: Books },
   { name: '0002-relay', class: Relay },
+  { name: '0003-write-batch', class: WriteBatch },
 ];

@@ -5,12 +5,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
 import { eventOf } from './events.ts';
-import { claim, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
-import { claimsOf, deliver, EventRefused, type Claimed, type Delivery, type Exit } from './exit.ts';
+import { claimsOf, deliver, EventRefused, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
 import { claimDueLetters, settleLetter } from './letters.ts';
+import { Listeners } from './listeners.ts';
 import { genesis } from './log.ts';
-
 import { withUpdates } from './updates.ts';
 
 /** What a relay needs. */
@@ -30,14 +30,25 @@ export interface RelayOptions {
 /** A round: tenants, events and bytes of payload, shared by its tenants. */
 const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
 
+/**
+ * So long the events of a tenant that nobody listened to just now are gathered before they are passed over, milliseconds: a busy tenant's
+ * marks, here and in the notifier, then cost next to nothing.
+ */
+const restMs = 200;
+
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
+  private readonly listeners: Listeners;
   /** Tenants (UUIDs) that may have events to publish, the one that waits longest first. */
   private readonly due = new Set<string>();
   private readonly working = new Set<string>();
   /** Times a tenant was held by another replica or not taken, in a row. */
   private readonly misses = new Map<string, number>();
+  /** Tenants that rest before their events are passed over. */
+  private readonly resting = new Set<string>();
+  private rest: NodeJS.Timeout | undefined;
+  private ending = false;
   private readonly timers = new Set<NodeJS.Timeout>();
   private readonly loops: Promise<void>[] = [];
   private sleepers: (() => void)[] = [];
@@ -47,13 +58,16 @@ export class Relay {
   private answeredAt = -Infinity;
   private measured: { at: number; lag: Promise<Lag> } | undefined;
   private readonly published: Counter;
+  private readonly passed: Counter;
   private readonly refusals: Counter;
   private readonly failed: Counter;
 
   constructor(options: RelayOptions) {
     this.options = options;
+    this.listeners = new Listeners(options.exit?.pass !== undefined);
     const registers = [options.metrics];
     this.published = new Counter({ name: 'ledger_relay_published_total', help: 'Events published, repetitions included', registers });
+    this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
     const gauge = (name: string, help: string, value: (lag: Lag) => number) => {
@@ -70,8 +84,21 @@ export class Relay {
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
   wake(tenant: string): void {
     if (!this.options.exit) return;
+    if (this.listeners.noneFor(tenant) && !this.ending) {
+      this.resting.add(tenant);
+      this.rest ??= setTimeout(() => this.endRest(), restMs);
+      return;
+    }
     this.due.add(tenant);
     if (this.sleepers.length > 0) this.rouse();
+  }
+
+  private endRest(): void {
+    clearTimeout(this.rest);
+    this.rest = undefined;
+    for (const tenant of this.resting) this.due.add(tenant);
+    this.resting.clear();
+    this.rouse();
   }
 
   /** What readiness says: the other side's name and `ok`, or what is wrong. */
@@ -83,6 +110,8 @@ export class Relay {
 
   /** Publishes what is known to wait, for a few seconds at most, then stops; what is left is found by others, or after the next start. */
   async close(): Promise<void> {
+    this.ending = true;
+    this.endRest();
     const until = performance.now() + 5_000;
     const busy = () => this.due.size > 0 || this.working.size > 0;
     while (busy() && this.failures === 0 && performance.now() < until) await pause(20);
@@ -118,37 +147,40 @@ export class Relay {
     return tenants;
   }
 
-  /** Claims, reads, publishes, raises. Whatever fails on the way leaves the marks where they were. */
+  /** Claims, reads, publishes or passes over, raises. Whatever fails on the way leaves the marks where they were. */
   private async round(exit: Exit, tenants: string[]): Promise<void> {
     const { pool, logger } = this.options;
     const began = performance.now();
     const claimId = randomUUID();
+    const { heard, unheard } = this.listeners.split(tenants);
     // At most so much of each tenant; who has more takes another turn.
-    const share = { events: Math.ceil(bounds.events / tenants.length), bytes: Math.ceil(bounds.bytes / tenants.length) };
+    const share = { events: Math.ceil(bounds.events / heard.length), bytes: Math.ceil(bounds.bytes / heard.length) };
     const delivery: Delivery = { refused: [], postponed: new Map() };
     let claims: Claimed[] = [];
+    let stretches: Stretch[] = [];
+    let wanted = new Set<string>();
     let failure: unknown;
     // The other side may take its time; whoever stalls, or is killed, lets go.
     const held = setInterval(() => {
       renew(pool, claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
     }, leaseSeconds * 300);
     try {
-      const rows = await claim(pool, tenants, claimId, share.events, share.bytes);
-      claims = claimsOf(rows);
+      if (heard.length > 0) claims = claimsOf(await claim(pool, heard, claimId, share.events, share.bytes));
       const full = claims.filter((each) => each.read > 0);
       await deliver(exit, full, delivery);
-      if (full.length > 0 || this.failures > 0) this.answered();
+      if (unheard.length > 0) stretches = await claimEnds(pool, unheard, claimId);
+      const grown = stretches.filter(({ mark, through }) => through > mark);
+      if (exit.pass && grown.length > 0) wanted = await exit.pass(grown);
+      if (full.length > 0 || grown.length > 0 || this.failures > 0) this.answered();
     } catch (error) {
       failure = error;
     } finally {
       clearInterval(held);
     }
+    const left = (each: Claimed | Stretch) => failure !== undefined || wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
     try {
-      const marks = claims.map((each) => {
-        const raised = failure === undefined && !delivery.postponed.has(each);
-        return { tenant: each.tenant, sequence: raised ? each.through : each.mark };
-      });
-      if (claims.length > 0) await settle(pool, claimId, marks, failure === undefined ? delivery.refused : []);
+      const marks = [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through }));
+      if (marks.length > 0) await settle(pool, claimId, marks, failure === undefined ? delivery.refused : []);
       this.refusals.inc(failure === undefined ? delivery.refused.length : 0);
     } catch (error) {
       // The claims run out by themselves.
@@ -160,7 +192,8 @@ export class Relay {
     }
     const events = claims.reduce((sum, each) => sum + each.events.length, 0);
     this.published.inc(events);
-    const claimed = new Set(claims.map((each) => each.tenant));
+    this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
+    const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
       const why = delivery.postponed.get(each);
       if (why) {
@@ -170,6 +203,11 @@ export class Relay {
         this.misses.delete(each.tenant);
         if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
       }
+    }
+    for (const { tenant } of stretches) {
+      this.misses.delete(tenant);
+      this.listeners.learn(tenant, wanted.has(tenant));
+      if (wanted.has(tenant)) this.due.add(tenant);
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
     const line = { tenants: claims.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };

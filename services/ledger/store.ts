@@ -68,19 +68,6 @@ export async function commit(client: Client): Promise<void> {
   if (command !== 'COMMIT') throw new Error(`the batch ended with ${command}`);
 }
 
-/**
- * Locks heads that nobody else holds and raises unless all stand where they are remembered. `heads` are ordered by tenant, as every lock of
- * several heads is.
- */
-export function holdHeads(client: Client, heads: Head[]): Promise<unknown> {
-  return client.query({
-    name: 'hold_heads',
-    text: `select must_be($2, (select string_agg(sequence || '.' || rebuilt, ',' order by tenant_id) from
-      (select tenant_id, sequence, rebuilt from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked) held), 'heads')`,
-    values: [uuidArray(heads.map((head) => head.tenant)), heads.map((head) => `${head.sequence}.${head.rebuilt}`).join(',')],
-  });
-}
-
 /** Which of the orders' keys were used. */
 export async function knownKeys(client: Client, orders: Order[]): Promise<KnownKey[]> {
   const { rows } = await client.query<KnownKey>({
@@ -174,100 +161,125 @@ function balanceOf(row: AccountBalanceRow): Balance {
   };
 }
 
-/** Writes what transactions are found by. */
-export function insertTransactions(client: Client, posted: PostedOrder[]): Promise<unknown> {
-  return client.query({
-    name: 'insert_transactions',
-    text: `insert into transactions (tenant_id, sequence, id, idempotency_key, fingerprint, reference, reverses, created_at)
-      select t, s, i, k, f, r, v, to_timestamp(c / 1000.0)
-      from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[], $7::uuid[], $8::float8[])
-        as new (t, s, i, k, f, r, v, c)`,
-    values: [
-      uuidArray(posted.map(({ order }) => order.tenant)),
-      bigintArray(posted.map(({ row }) => row.sequence)),
-      uuidArray(posted.map(({ order }) => order.transaction)),
-      posted.map(({ order }) => order.idempotencyKey),
-      bytesArray(posted.map(({ order }) => order.fingerprint)),
-      posted.map(({ order }) => order.reference),
-      uuidArray(posted.map(({ order }) => order.reverses?.uuid ?? null)),
-      doubleArray(posted.map(({ row }) => row.createdMs)),
-    ],
-  });
+/** What a change writes. */
+export interface Change {
+  /** UUIDs. */
+  tenants: string[];
+  /** Heads to lock, ascending by tenant, which must stand as they are remembered; null: the caller holds them. */
+  held: Head[] | null;
+  /** Marks of the relay to open, ascending, and until when. */
+  opened: { tenants: string[]; untilMs: number };
+  log: LogRow[];
+  /** Heads that have moved, and the sequence each came from. */
+  heads: { head: Head; from: bigint }[];
+  /** In the order of their events in the log. */
+  posted: PostedOrder[];
+  balances: ChangedBalance[];
 }
 
-/** Writes all entries in one statement, which the trigger that sums them needs. */
-export function insertEntries(client: Client, posted: PostedOrder[]): Promise<unknown> {
-  const tenants: string[] = [];
+/**
+ * Writes a change in one call, which is a transaction of its own unless the caller has begun one, and answers the database's clock,
+ * milliseconds since the Unix epoch. A row that is not as it is remembered rolls everything back (SQLSTATE 40001), and so does a key that
+ * was used (23505). What the parameters are stands with the function `write_batch`.
+ */
+export async function write(client: Client, change: Change): Promise<number> {
+  const { rows } = await client.query<{ now_ms: number }>({ name: 'write_batch', text: writeBatch, values: valuesOf(change) });
+  return (rows[0] as { now_ms: number }).now_ms;
+}
+
+const types = [
+  ...['text', 'text', 'uuid[]', 'text', 'uuid[]', 'float8'],
+  ...['uuid[]', 'bigint[]', 'uuid[]', 'text[]', 'float8[]', 'text[]', 'text[]', 'bytea[]', 'bytea[]'],
+  ...['uuid[]', 'text[]', 'bytea[]', 'text[]', 'uuid[]'],
+  ...['uuid[]', 'bigint[]', 'bytea[]', 'float8[]', 'text[]', 'bigint[]', 'int[]'],
+  ...['int[]', 'uuid[]', 'text[]', 'smallint[]', 'text[]', 'bigint[]', 'numeric[]'],
+  ...['uuid[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint[]', 'float8[]', 'bigint[]', 'int[]'],
+];
+const writeBatch = `select write_batch(${types.map((type, place) => `$${place + 1}::${type}`).join(', ')}) as now_ms`;
+
+function valuesOf({ tenants, held, opened, log, heads, posted, balances }: Change): unknown[] {
+  const rows = new Map(log.map((row, place) => [row, place]));
+  const orders: (Order | null)[] = log.map(() => null);
+  for (const { row, order } of posted) orders[rows.get(row) as number] = order;
+  const moved = inGroups(heads, ({ head, from }) => head.sequence - from);
+  const changed = inGroups(balances, ({ from, after }) => (from === 0n ? 0n : after.version - from));
+  return [
+    ...seeing(tenants).values,
+    held ? uuidArray(held.map((head) => head.tenant)) : null,
+    held?.map((head) => `${head.sequence}.${head.rebuilt}`).join(',') ?? null,
+    uuidArray(opened.tenants),
+    opened.untilMs,
+    uuidArray(log.map((row) => row.tenant)),
+    bigintArray(log.map((row) => row.sequence)),
+    uuidArray(log.map((row) => row.eventId)),
+    plainArray(log.map((row) => row.type)),
+    doubleArray(log.map((row) => row.createdMs)),
+    log.map((row) => row.actor),
+    log.map((row) => row.requestId),
+    bytesArray(log.map((row) => row.payload)),
+    bytesArray(log.map((row) => row.hash)),
+    uuidArray(orders.map((order) => order?.transaction ?? null)),
+    orders.map((order) => order?.idempotencyKey ?? null),
+    bytesArray(orders.map((order) => order?.fingerprint ?? null)),
+    orders.map((order) => order?.reference ?? null),
+    uuidArray(orders.map((order) => order?.reverses?.uuid ?? null)),
+    uuidArray(moved.rows.map(({ head }) => head.tenant)),
+    bigintArray(moved.rows.map(({ head }) => head.sequence)),
+    bytesArray(moved.rows.map(({ head }) => head.hash)),
+    doubleArray(moved.rows.map(({ head }) => head.lastMs)),
+    plainArray(moved.rows.map(({ head }) => head.chart)),
+    bigintArray(moved.steps),
+    plainArray(moved.ends),
+    ...entriesOf(posted, rows),
+    uuidArray(changed.rows.map(({ tenant }) => tenant)),
+    uuidArray(changed.rows.map(({ account }) => account.uuid)),
+    plainArray(changed.rows.map(({ currency }) => currency)),
+    plainArray(changed.rows.map(({ after }) => after.debits)),
+    plainArray(changed.rows.map(({ after }) => after.credits)),
+    plainArray(changed.rows.map(({ after }) => after.pendingDebits)),
+    plainArray(changed.rows.map(({ after }) => after.pendingCredits)),
+    bigintArray(changed.rows.map(({ after }) => after.version)),
+    doubleArray(changed.rows.map(({ atMs }) => atMs)),
+    bigintArray(changed.steps),
+    plainArray(changed.ends),
+  ];
+}
+
+/** Rows by how far they rise, with where each group ends. */
+function inGroups<Row>(rows: Row[], step: (row: Row) => bigint): { rows: Row[]; steps: bigint[]; ends: number[] } {
+  const groups = Map.groupBy(rows, step);
+  let end = 0;
+  return { rows: [...groups.values()].flat(), steps: [...groups.keys()], ends: [...groups.values()].map((group) => (end += group.length)) };
+}
+
+/** All entries in one statement, which the trigger that sums them needs. */
+function entriesOf(posted: PostedOrder[], places: Map<LogRow, number>): unknown[] {
+  const rows: number[] = [];
   const accounts: string[] = [];
   const currencies: string[] = [];
-  const sequences: bigint[] = [];
   const positions: number[] = [];
   const sides: string[] = [];
   const amounts: bigint[] = [];
   const balances: bigint[] = [];
   for (const { row, result } of posted) {
+    const place = (places.get(row) as number) + 1;
     result.lines.forEach((line, position) => {
-      tenants.push(row.tenant);
+      rows.push(place);
       accounts.push((line.account as BookedAccount).uuid);
       currencies.push(line.currency);
-      sequences.push(row.sequence);
       positions.push(position);
       sides.push(line.side);
       amounts.push(line.amount);
       balances.push(line.balanceAfter);
     });
   }
-  return client.query({
-    name: 'insert_entries',
-    text: `insert into entries (tenant_id, account_id, currency, sequence, position, side, amount, balance_after)
-      select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::smallint[], $6::text[], $7::bigint[], $8::numeric[])`,
-    values: [
-      uuidArray(tenants),
-      uuidArray(accounts),
-      plainArray(currencies),
-      bigintArray(sequences),
-      plainArray(positions),
-      plainArray(sides),
-      bigintArray(amounts),
-      plainArray(balances),
-    ],
-  });
-}
-
-const insertBalances = `insert into balances
-    (tenant_id, account_id, currency, debits, credits, pending_debits, pending_credits, version, updated_at)
-  select t, a, u, d, c, pd, pc, v, to_timestamp(at / 1000.0)
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::numeric[], $5::numeric[], $6::numeric[], $7::numeric[], $8::bigint[], $9::float8[])
-    as new (t, a, u, d, c, pd, pc, v, at)`;
-
-// Optimistic locking: every row must still have the version that was read, which is the new one less the postings between ($10). An insert
-// that conflicts goes by the primary key whatever the planner thinks, as an update with a join does not. A row that was inserted after all
-// (xmax 0) was not there to be updated.
-const updateBalances = `with changed as (
-    ${insertBalances}
-    on conflict (tenant_id, account_id, currency) do update set
-      debits = excluded.debits, credits = excluded.credits, pending_debits = excluded.pending_debits,
-      pending_credits = excluded.pending_credits, version = excluded.version, updated_at = excluded.updated_at
-    where balances.version = excluded.version - $10
-    returning xmax <> 0 as updated)
-  select must_change($11, (select count(*) from changed where updated), 'balances')`;
-
-/** Writes balances, each on the version that was read; a row that has another one rolls the transaction back. */
-export function writeBalances(client: Client, changed: Iterable<ChangedBalance>): Promise<unknown>[] {
-  const groups = Map.groupBy(changed, ({ from, after }) => (from === 0n ? 0n : after.version - from));
-  return [...groups].map(([postings, balances]) => {
-    const values = [
-      uuidArray(balances.map(({ tenant }) => tenant)),
-      uuidArray(balances.map(({ account }) => account.uuid)),
-      plainArray(balances.map(({ currency }) => currency)),
-      plainArray(balances.map(({ after }) => after.debits)),
-      plainArray(balances.map(({ after }) => after.credits)),
-      plainArray(balances.map(({ after }) => after.pendingDebits)),
-      plainArray(balances.map(({ after }) => after.pendingCredits)),
-      bigintArray(balances.map(({ after }) => after.version)),
-      doubleArray(balances.map(({ atMs }) => atMs)),
-    ];
-    if (postings === 0n) return client.query({ name: 'insert_balances', text: insertBalances, values });
-    return client.query({ name: 'update_balances', text: updateBalances, values: [...values, postings, balances.length] });
-  });
+  return [
+    plainArray(rows),
+    uuidArray(accounts),
+    plainArray(currencies),
+    plainArray(positions),
+    plainArray(sides),
+    bigintArray(amounts),
+    plainArray(balances),
+  ];
 }

@@ -194,16 +194,38 @@ test('a posting that the database itself refuses costs the other forty-nine noth
   }
 });
 
-test.each(['cut', 'cut after'] as const)('a connection lost at the commit (%s) has one effect and is answered as posted', async (how) => {
+// The first batch of a tenant is locked and committed in steps, the next ones are one call.
+const commits = ['commit\0', 'write_batch\0'].flatMap((last) =>
+  (['cut', 'cut after'] as const).map((how) => ({ last, how, name: last.slice(0, -1) })),
+);
+test.each(commits)(
+  'a connection lost at the commit ($name, $how) has one effect and is answered as posted',
+  async ({ last, name, how }) => {
+    const tenant = await tenantWith('a', 'b');
+    const writer = openWriter({ proxied: true });
+    if (last !== 'commit\0') await writer.post(transfer(tenant, 'b', 'a', '1.00'));
+    let cuts = 0;
+    proxy.watch = (chunk) => (chunk.includes(last) && cuts++ === 0 ? how : 'pass');
+    const orders = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '4.00', { idempotencyKey: `key ${name} ${how}` })];
+    const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+    expect(cuts).toBeGreaterThan(0);
+    expect(tally(outcomes)).toEqual({ posted: 2 });
+    expect(await balance(tenant, 'b')).toBe(last === 'commit\0' ? '600' : '500');
+  },
+);
+
+test('a key that comes again on remembered books is found, and fails none of its neighbours', async () => {
   const tenant = await tenantWith('a', 'b');
-  const writer = openWriter({ proxied: true });
-  let cuts = 0;
-  proxy.watch = (chunk) => (chunk.includes('commit\0') && cuts++ === 0 ? how : 'pass');
-  const orders = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '3.00', { idempotencyKey: `key ${how}` })];
-  const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
-  expect(cuts).toBeGreaterThan(0);
-  expect(tally(outcomes)).toEqual({ posted: 2 });
-  expect(await balance(tenant, 'b')).toBe('500');
+  const writer = openWriter({ lanes: 1 });
+  const first = posted(await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' })));
+  await writer.post(transfer(tenant, 'a', 'b', '1.00'));
+  const again = ['1.00', '1.00', '9.00', '1.00'].map((amount, place) =>
+    writer.post(transfer(tenant, 'a', 'b', amount, place === 0 ? {} : { idempotencyKey: 'once' })),
+  );
+  const outcomes = await Promise.all(again);
+  expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'replayed']);
+  expect(posted(outcomes[1] as Outcome).transaction).toEqual(first.transaction);
+  expect(await balance(tenant, 'b')).toBe('300');
 });
 
 test('a head held by another session makes its tenant wait or be told, and nobody else', async () => {
@@ -338,7 +360,9 @@ test('what nobody waits for any more is not begun', async () => {
 test('the head is the only explicit lock in the SQL of the ledger’s write path', () => {
   // The relay's: no posting waits for them longer than one statement takes.
   const others = ['claims.ts', 'letters.ts'];
-  const files = readdirSync(import.meta.dirname).filter((file) => /(?<!\.test)\.ts$/.test(file) && !others.includes(file));
+  const files = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => /(?<!\.test)\.ts$/.test(file) && !others.includes(file),
+  );
   const locks = files.flatMap((file) => {
     const text = readFileSync(`${import.meta.dirname}/${file}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
     return [...text.matchAll(/.*(for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|advisory|lock\s+table).*/gi)].map((match) =>

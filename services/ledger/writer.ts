@@ -198,11 +198,15 @@ export class Writer {
     for (const { item, outcome } of batch.settled) item.settle(outcome);
   }
 
-  // A lane's batch failed as a whole: mostly because another process has written to one of its tenants. What it was is found out under locks.
+  // A lane's batch failed as a whole: mostly because another process has written to one of its tenants, or a key came again. What it was is
+  // found out under locks.
   private async runAgain(items: Item[], error: unknown): Promise<void> {
     const code = (error as { code?: unknown }).code;
     this.failures.inc({ sqlstate: typeof code === 'string' ? code : 'none' });
-    this.options.logger[code === '40001' ? 'debug' : 'warn']({ err: error, items: items.length }, 'a batch was not committed ahead');
+    this.options.logger[code === '40001' || code === '23505' ? 'debug' : 'warn'](
+      { err: error, items: items.length },
+      'a batch was not committed ahead',
+    );
     await this.run(items, false);
   }
 

@@ -87,6 +87,35 @@ test('what was taken before is skipped, however it comes again', async () => {
   expect(await made(tenant)).toEqual([first.id, second.id, third.id]);
 });
 
+test('a stretch of the log is passed over where no webhook is enabled, and its events are asked for where one is', async () => {
+  const [listening, disabled, silent] = [await subscribed(), await subscribed(), newTenant()];
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
+  const stretches = [listening, disabled, silent].map(({ tenantId }) => ({ tenantId, after: 0n, through: 3n }));
+  const before = await gaps();
+  for (let time = 0; time < 2; time++) {
+    expect((await notifier.client.pass({ stretches })).wantedTenantIds).toEqual([listening.tenantId]);
+  }
+  expect(await rows(silent, 'select sequence from inbox')).toEqual([{ sequence: 3n }]);
+  expect(await rows(listening, 'select sequence from inbox where sequence > 0')).toEqual([]);
+
+  // Once it listens, what was passed over is not taken again, and what follows is.
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: true });
+  const events = Array.from({ length: 5 }, () => disabled.posting());
+  await ingest(...events);
+  expect(await made(disabled)).toEqual(events.slice(3).map(({ id }) => id));
+  expect(await gaps()).toBe(before);
+});
+
+test('what was published before a passed stretch and never came is a gap', async () => {
+  const silent = newTenant();
+  const before = await gaps();
+  await notifier.client.pass({ stretches: [{ tenantId: silent.tenantId, after: 2n, through: 5n }] });
+  expect(await gaps()).toBe(before + 1);
+  expect(await rows(silent, 'select after_sequence, before_sequence, before_part from gaps')).toEqual([
+    { after_sequence: 0n, before_sequence: 3n, before_part: 0 },
+  ]);
+});
+
 test('the same events to two replicas at once are taken once', async () => {
   const replica = await startNotifier({ claims: false, database: notifier.database });
   try {

@@ -29,6 +29,14 @@ interface Known {
   eventId: string;
 }
 
+/** A part of a tenant's log: behind `after`, to `through`. */
+export interface Stretch {
+  /** UUID. */
+  tenant: string;
+  after: bigint;
+  through: bigint;
+}
+
 const insertDeliveries = {
   name: 'insert_deliveries',
   // The clock is read row by row: the order of the rows is the order of their times. An event that is known is left out; who else could add
@@ -99,6 +107,30 @@ export class Consumer {
     if (made > 0) this.parts.wake();
   }
 
+  /**
+   * Takes stretches of logs without their events, of tenants whose webhook is absent or disabled; resolves after the commit with those
+   * (UUIDs) that have one which is enabled, of whom nothing was taken. May be called again with the same.
+   */
+  async pass(stretches: Stretch[]): Promise<string[]> {
+    const tenants = [...new Set(stretches.map(({ tenant }) => tenant))].sort();
+    if (tenants.length === 0) return [];
+    const { marks, webhooks } = await onClient(this.parts.pool, async (client) => {
+      const [, , inbox, enabled] = await Promise.all([
+        client.query('begin'),
+        client.query(seeing(tenants)),
+        readInbox(client, tenants),
+        subscriptions(client, tenants),
+      ]);
+      const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
+      for (const { tenant, after, through } of passed) inbox.get(tenant)?.pass(after, through);
+      const moved = [...inbox.values()].filter(({ tenant }) => !enabled.has(tenant));
+      await Promise.all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
+      return { marks: moved, webhooks: enabled };
+    });
+    this.reportGaps(marks);
+    return [...webhooks.keys()];
+  }
+
   /** Keeps messages as dead letters; may be called again with the same. */
   async keep(letters: Letter[]): Promise<void> {
     await inTransaction(this.parts.pool, [], (client) => insertLetters(client, letters));
@@ -134,7 +166,7 @@ export class Consumer {
 
   // `deliver` false: the places are taken, and no more.
   private async take(events: Known[], malformed: Letter[], deliver = true): Promise<number> {
-    const { pool, logger } = this.parts;
+    const { pool } = this.parts;
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
     const { marks, taken, made } = await onClient(pool, async (client) => {
@@ -154,13 +186,17 @@ export class Consumer {
       ]);
       return { marks: [...inbox.values()], taken: fresh.length, made: inserted };
     });
-    const gaps = foundGaps(marks);
-    for (const gap of gaps) logger.error(gap, 'gap in the log of a tenant');
-    this.gaps.inc(gaps.length);
+    this.reportGaps(marks);
     this.taken.inc({ result: 'taken' }, taken);
     this.taken.inc({ result: 'known' }, events.length - taken);
     this.report(letters);
     return made;
+  }
+
+  private reportGaps(marks: Mark[]): void {
+    const gaps = foundGaps(marks);
+    for (const gap of gaps) this.parts.logger.error(gap, 'gap in the log of a tenant');
+    this.gaps.inc(gaps.length);
   }
 
   private report(letters: Letter[]): void {

@@ -19,6 +19,9 @@ function compare(a: Place, b: Place): number {
   return a.sequence === b.sequence ? a.part - b.part : a.sequence < b.sequence ? -1 : 1;
 }
 
+/** Behind every part of a posting. */
+const lastPart = 0x7fffffff;
+
 /** A tenant's place in its log, changed in memory until it is written. */
 export class Mark {
   readonly tenant: string;
@@ -42,15 +45,26 @@ export class Mark {
   take(event: Event): boolean {
     const place = { sequence: event.sequence, part: event.part };
     if (compare(place, this.place) <= 0) return this.takeLate(place);
-    if (!this.isNext(place)) {
-      const gap = { after: this.place, before: place };
-      this.found.push(gap);
-      this.gaps.push(gap);
-    }
+    if (!this.isNext(place)) this.note(place);
     if (event.data.case === 'transactionPosted') this.parts = event.data.value.balances.length;
     else if (place.sequence !== this.place.sequence) this.parts = place.part === 0 ? 0 : null;
     this.place = place;
     return true;
+  }
+
+  /** Takes everything to the end of a stretch of the log that begins behind `after`, without its events. */
+  pass(after: bigint, through: bigint): void {
+    if (through <= this.place.sequence) return;
+    // What lies before the stretch has not come.
+    if (after > this.place.sequence) this.note({ sequence: after + 1n, part: 0 });
+    this.place = { sequence: through, part: lastPart };
+    this.parts = null;
+  }
+
+  private note(before: Place): void {
+    const gap = { after: this.place, before };
+    this.found.push(gap);
+    this.gaps.push(gap);
   }
 
   private takeLate(place: Place): boolean {

@@ -64,6 +64,11 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         await consumer.ingest(events.map((event) => ({ event })));
         return {};
       }),
+      pass: answer(async ({ stretches }) => {
+        const asked = stretches.map(({ tenantId, after, through }) => ({ tenant: tenantOf(tenantId), after, through }));
+        const wanted = await consumer.pass(asked);
+        return { wantedTenantIds: wanted.map((tenant) => toId('tenant', tenant)) };
+      }),
       configureWebhook: answer(async ({ tenantId, url, events, secret, enabled }) => {
         const done = await configure(parts, tenantOf(tenantId), { url, events, secret, enabled });
         const { webhook, created, standing } = done;

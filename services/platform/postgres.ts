@@ -109,14 +109,14 @@ export function doubleArray(values: readonly number[]): Buffer {
 }
 
 /** An array parameter of bytea in binary form. */
-export function bytesArray(values: readonly Uint8Array[]): Buffer {
-  const bytes = Buffer.allocUnsafe(20 + values.reduce((sum, value) => sum + 4 + value.length, 0));
-  arrayHead(bytes, 17, values.length, false);
+export function bytesArray(values: readonly (Uint8Array | null)[]): Buffer {
+  const bytes = Buffer.allocUnsafe(20 + values.reduce((sum, value) => sum + 4 + (value?.length ?? 0), 0));
+  arrayHead(bytes, 17, values.length, values.includes(null));
   let at = 20;
   for (const value of values) {
-    bytes.writeInt32BE(value.length, at);
-    bytes.set(value, at + 4);
-    at += 4 + value.length;
+    bytes.writeInt32BE(value?.length ?? -1, at);
+    if (value) bytes.set(value, at + 4);
+    at += 4 + (value?.length ?? 0);
   }
   return bytes;
 }

@@ -42,6 +42,72 @@ export declare type IngestResponse = Message<"notifier.v1.IngestResponse"> & {
 export declare const IngestResponseSchema: GenMessage<IngestResponse>;
 
 /**
+ * Stretch is a part of a tenant's log.
+ *
+ * @generated from message notifier.v1.Stretch
+ */
+export declare type Stretch = Message<"notifier.v1.Stretch"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * Sequence of the last event before it, 0 where it begins with the first.
+   *
+   * @generated from field: int64 after = 2;
+   */
+  after: bigint;
+
+  /**
+   * Sequence of its last event.
+   *
+   * @generated from field: int64 through = 3;
+   */
+  through: bigint;
+};
+
+/**
+ * Describes the message notifier.v1.Stretch.
+ * Use `create(StretchSchema)` to create a new message.
+ */
+export declare const StretchSchema: GenMessage<Stretch>;
+
+/**
+ * @generated from message notifier.v1.PassRequest
+ */
+export declare type PassRequest = Message<"notifier.v1.PassRequest"> & {
+  /**
+   * A tenant at most once.
+   *
+   * @generated from field: repeated notifier.v1.Stretch stretches = 1;
+   */
+  stretches: Stretch[];
+};
+
+/**
+ * Describes the message notifier.v1.PassRequest.
+ * Use `create(PassRequestSchema)` to create a new message.
+ */
+export declare const PassRequestSchema: GenMessage<PassRequest>;
+
+/**
+ * @generated from message notifier.v1.PassResponse
+ */
+export declare type PassResponse = Message<"notifier.v1.PassResponse"> & {
+  /**
+   * @generated from field: repeated string wanted_tenant_ids = 1;
+   */
+  wantedTenantIds: string[];
+};
+
+/**
+ * Describes the message notifier.v1.PassResponse.
+ * Use `create(PassResponseSchema)` to create a new message.
+ */
+export declare const PassResponseSchema: GenMessage<PassResponse>;
+
+/**
  * Webhook is a tenant's configuration without its secret.
  *
  * @generated from message notifier.v1.Webhook
@@ -741,6 +807,18 @@ export declare const NotifierService: GenService<{
     methodKind: "unary";
     input: typeof IngestRequestSchema;
     output: typeof IngestResponseSchema;
+  },
+  /**
+   * Pass takes stretches of logs without their events, where the tenant has no webhook that is enabled: nobody would hear of them, whatever
+   * is configured later, because the caller asks after they are committed. Decided in the transaction that takes them; the answer names the
+   * tenants whose events are wanted, of whom nothing was taken. May be repeated.
+   *
+   * @generated from rpc notifier.v1.NotifierService.Pass
+   */
+  pass: {
+    methodKind: "unary";
+    input: typeof PassRequestSchema;
+    output: typeof PassResponseSchema;
   },
   /**
    * ConfigureWebhook makes or replaces the tenant's webhook. The secret stays unless a new one is sent. Refused: `validation_failed`

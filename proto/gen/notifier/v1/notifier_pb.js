@@ -11,7 +11,7 @@ import { file_ledger_v1_events } from "../../ledger/v1/events_pb.js";
  * Describes the file notifier/v1/notifier.proto.
  */
 export const file_notifier_v1_notifier = /*@__PURE__*/
-  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEiMQoNSW5nZXN0UmVxdWVzdBIgCgZldmVudHMYASADKAsyEC5sZWRnZXIudjEuRXZlbnQiEAoOSW5nZXN0UmVzcG9uc2UiXwoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoGZXZlbnRzGAIgAygJEg8KB2VuYWJsZWQYAyABKAgSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgp1cGRhdGVkX21zGAUgASgDImgKBUxpbWl0Eg4KBnBvbGljeRgBIAEoCRINCgVxdW90YRgCIAEoBRIWCg53aW5kb3dfc2Vjb25kcxgDIAEoBRIRCglyZW1haW5pbmcYBCABKAUSFQoNcmVzZXRfc2Vjb25kcxgFIAEoBSKLAQoXQ29uZmlndXJlV2ViaG9va1JlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEgsKA3VybBgCIAEoCRIOCgZldmVudHMYAyADKAkSEwoGc2VjcmV0GAQgASgJSACIAQESFAoHZW5hYmxlZBgFIAEoCEgBiAEBQgkKB19zZWNyZXRCCgoIX2VuYWJsZWQilQEKGENvbmZpZ3VyZVdlYmhvb2tSZXNwb25zZRIlCgd3ZWJob29rGAEgASgLMhQubm90aWZpZXIudjEuV2ViaG9vaxITCgZzZWNyZXQYAiABKAlIAIgBARIPCgdjcmVhdGVkGAMgASgIEiEKBWxpbWl0GAQgASgLMhIubm90aWZpZXIudjEuTGltaXRCCQoHX3NlY3JldCImChFHZXRXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkiOwoSR2V0V2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rIqwBChRVcGRhdGVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSEAoDdXJsGAIgASgJSACIAQESDgoGZXZlbnRzGAMgAygJEhUKDWNoYW5nZV9ldmVudHMYBCABKAgSFAoHZW5hYmxlZBgFIAEoCEgBiAEBEhMKBnNlY3JldBgGIAEoCUgCiAEBQgYKBF91cmxCCgoIX2VuYWJsZWRCCQoHX3NlY3JldCJeChVVcGRhdGVXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sSEwoGc2VjcmV0GAIgASgJSACIAQFCCQoHX3NlY3JldCIpChREZWxldGVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkiFwoVRGVsZXRlV2ViaG9va1Jlc3BvbnNlIloKE1JvdGF0ZVNlY3JldFJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhwKD292ZXJsYXBfc2Vjb25kcxgCIAEoBUgAiAEBQhIKEF9vdmVybGFwX3NlY29uZHMiTQoUUm90YXRlU2VjcmV0UmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sSDgoGc2VjcmV0GAIgASgJItwCCghEZWxpdmVyeRIKCgJpZBgBIAEoCRIQCghldmVudF9pZBgCIAEoCRISCgpldmVudF90eXBlGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYCgtzdGF0dXNfY29kZRgFIAEoBUgAiAEBEhAKCGF0dGVtcHRzGAYgASgFEhQKDG1heF9hdHRlbXB0cxgHIAEoBRIaCg1uZXh0X3JldHJ5X21zGAggASgDSAGIAQESGQoMZGVsaXZlcmVkX21zGAkgASgDSAKIAQESFgoJZmFpbGVkX21zGAogASgDSAOIAQESEgoKY3JlYXRlZF9tcxgLIAEoAxIYCgtlcnJvcl9jbGFzcxgMIAEoCUgEiAEBQg4KDF9zdGF0dXNfY29kZUIQCg5fbmV4dF9yZXRyeV9tc0IPCg1fZGVsaXZlcmVkX21zQgwKCl9mYWlsZWRfbXNCDgoMX2Vycm9yX2NsYXNzIpYBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRISCgpzdGFydGVkX21zGAIgASgDEhMKC2R1cmF0aW9uX21zGAMgASgFEhgKC3N0YXR1c19jb2RlGAQgASgFSACIAQESGAoLZXJyb3JfY2xhc3MYBSABKAlIAYgBAUIOCgxfc3RhdHVzX2NvZGVCDgoMX2Vycm9yX2NsYXNzItUBChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhcKCmV2ZW50X3R5cGUYAiABKAlIAIgBARITCgZzdGF0dXMYAyABKAlIAYgBARIVCghzdGFydF9tcxgEIAEoA0gCiAEBEhMKBmVuZF9tcxgFIAEoA0gDiAEBEg0KBWxpbWl0GAYgASgFEg4KBm9mZnNldBgHIAEoBUINCgtfZXZlbnRfdHlwZUIJCgdfc3RhdHVzQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIooBChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEioKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rSACIAQESKQoKZGVsaXZlcmllcxgCIAMoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5Eg0KBXRvdGFsGAMgASgDQgoKCF93ZWJob29rIjwKEkdldERlbGl2ZXJ5UmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSEwoLZGVsaXZlcnlfaWQYAiABKAkipQEKE0dldERlbGl2ZXJ5UmVzcG9uc2USJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIPCgdwYXlsb2FkGAIgASgJEhoKDXJlc3BvbnNlX2JvZHkYAyABKAlIAIgBARImCghhdHRlbXB0cxgEIAMoCzIULm5vdGlmaWVyLnYxLkF0dGVtcHRCEAoOX3Jlc3BvbnNlX2JvZHkiPgoUUmV0cnlEZWxpdmVyeVJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhMKC2RlbGl2ZXJ5X2lkGAIgASgJImMKFVJldHJ5RGVsaXZlcnlSZXNwb25zZRInCghkZWxpdmVyeRgBIAEoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EiEKBWxpbWl0GAIgASgLMhIubm90aWZpZXIudjEuTGltaXQiOwoSVGVzdFdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRISCgpldmVudF90eXBlGAIgASgJIowBChNUZXN0V2ViaG9va1Jlc3BvbnNlEicKCGRlbGl2ZXJ5GAEgASgLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSGAoQcmVzcG9uc2VfdGltZV9tcxgCIAEoBRIPCgdwYXlsb2FkGAMgASgJEiEKBWxpbWl0GAQgASgLMhIubm90aWZpZXIudjEuTGltaXQy4AYKD05vdGlmaWVyU2VydmljZRJBCgZJbmdlc3QSGi5ub3RpZmllci52MS5Jbmdlc3RSZXF1ZXN0Ghsubm90aWZpZXIudjEuSW5nZXN0UmVzcG9uc2USXwoQQ29uZmlndXJlV2ViaG9vaxIkLm5vdGlmaWVyLnYxLkNvbmZpZ3VyZVdlYmhvb2tSZXF1ZXN0GiUubm90aWZpZXIudjEuQ29uZmlndXJlV2ViaG9va1Jlc3BvbnNlEk0KCkdldFdlYmhvb2sSHi5ub3RpZmllci52MS5HZXRXZWJob29rUmVxdWVzdBofLm5vdGlmaWVyLnYxLkdldFdlYmhvb2tSZXNwb25zZRJWCg1VcGRhdGVXZWJob29rEiEubm90aWZpZXIudjEuVXBkYXRlV2ViaG9va1JlcXVlc3QaIi5ub3RpZmllci52MS5VcGRhdGVXZWJob29rUmVzcG9uc2USVgoNRGVsZXRlV2ViaG9vaxIhLm5vdGlmaWVyLnYxLkRlbGV0ZVdlYmhvb2tSZXF1ZXN0GiIubm90aWZpZXIudjEuRGVsZXRlV2ViaG9va1Jlc3BvbnNlElMKDFJvdGF0ZVNlY3JldBIgLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlcXVlc3QaIS5ub3RpZmllci52MS5Sb3RhdGVTZWNyZXRSZXNwb25zZRJZCg5MaXN0RGVsaXZlcmllcxIiLm5vdGlmaWVyLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBojLm5vdGlmaWVyLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2USUAoLR2V0RGVsaXZlcnkSHy5ub3RpZmllci52MS5HZXREZWxpdmVyeVJlcXVlc3QaIC5ub3RpZmllci52MS5HZXREZWxpdmVyeVJlc3BvbnNlElYKDVJldHJ5RGVsaXZlcnkSIS5ub3RpZmllci52MS5SZXRyeURlbGl2ZXJ5UmVxdWVzdBoiLm5vdGlmaWVyLnYxLlJldHJ5RGVsaXZlcnlSZXNwb25zZRJQCgtUZXN0V2ViaG9vaxIfLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVxdWVzdBogLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVzcG9uc2ViBnByb3RvMw", [file_ledger_v1_events]);
+  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEiMQoNSW5nZXN0UmVxdWVzdBIgCgZldmVudHMYASADKAsyEC5sZWRnZXIudjEuRXZlbnQiEAoOSW5nZXN0UmVzcG9uc2UiPAoHU3RyZXRjaBIRCgl0ZW5hbnRfaWQYASABKAkSDQoFYWZ0ZXIYAiABKAMSDwoHdGhyb3VnaBgDIAEoAyI2CgtQYXNzUmVxdWVzdBInCglzdHJldGNoZXMYASADKAsyFC5ub3RpZmllci52MS5TdHJldGNoIikKDFBhc3NSZXNwb25zZRIZChF3YW50ZWRfdGVuYW50X2lkcxgBIAMoCSJfCgdXZWJob29rEgsKA3VybBgBIAEoCRIOCgZldmVudHMYAiADKAkSDwoHZW5hYmxlZBgDIAEoCBISCgpjcmVhdGVkX21zGAQgASgDEhIKCnVwZGF0ZWRfbXMYBSABKAMiaAoFTGltaXQSDgoGcG9saWN5GAEgASgJEg0KBXF1b3RhGAIgASgFEhYKDndpbmRvd19zZWNvbmRzGAMgASgFEhEKCXJlbWFpbmluZxgEIAEoBRIVCg1yZXNldF9zZWNvbmRzGAUgASgFIosBChdDb25maWd1cmVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSCwoDdXJsGAIgASgJEg4KBmV2ZW50cxgDIAMoCRITCgZzZWNyZXQYBCABKAlIAIgBARIUCgdlbmFibGVkGAUgASgISAGIAQFCCQoHX3NlY3JldEIKCghfZW5hYmxlZCKVAQoYQ29uZmlndXJlV2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rEhMKBnNlY3JldBgCIAEoCUgAiAEBEg8KB2NyZWF0ZWQYAyABKAgSIQoFbGltaXQYBCABKAsyEi5ub3RpZmllci52MS5MaW1pdEIJCgdfc2VjcmV0IiYKEUdldFdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCSI7ChJHZXRXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sirAEKFFVwZGF0ZVdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIQCgN1cmwYAiABKAlIAIgBARIOCgZldmVudHMYAyADKAkSFQoNY2hhbmdlX2V2ZW50cxgEIAEoCBIUCgdlbmFibGVkGAUgASgISAGIAQESEwoGc2VjcmV0GAYgASgJSAKIAQFCBgoEX3VybEIKCghfZW5hYmxlZEIJCgdfc2VjcmV0Il4KFVVwZGF0ZVdlYmhvb2tSZXNwb25zZRIlCgd3ZWJob29rGAEgASgLMhQubm90aWZpZXIudjEuV2ViaG9vaxITCgZzZWNyZXQYAiABKAlIAIgBAUIJCgdfc2VjcmV0IikKFERlbGV0ZVdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCSIXChVEZWxldGVXZWJob29rUmVzcG9uc2UiWgoTUm90YXRlU2VjcmV0UmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSHAoPb3ZlcmxhcF9zZWNvbmRzGAIgASgFSACIAQFCEgoQX292ZXJsYXBfc2Vjb25kcyJNChRSb3RhdGVTZWNyZXRSZXNwb25zZRIlCgd3ZWJob29rGAEgASgLMhQubm90aWZpZXIudjEuV2ViaG9vaxIOCgZzZWNyZXQYAiABKAki3AIKCERlbGl2ZXJ5EgoKAmlkGAEgASgJEhAKCGV2ZW50X2lkGAIgASgJEhIKCmV2ZW50X3R5cGUYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKC3N0YXR1c19jb2RlGAUgASgFSACIAQESEAoIYXR0ZW1wdHMYBiABKAUSFAoMbWF4X2F0dGVtcHRzGAcgASgFEhoKDW5leHRfcmV0cnlfbXMYCCABKANIAYgBARIZCgxkZWxpdmVyZWRfbXMYCSABKANIAogBARIWCglmYWlsZWRfbXMYCiABKANIA4gBARISCgpjcmVhdGVkX21zGAsgASgDEhgKC2Vycm9yX2NsYXNzGAwgASgJSASIAQFCDgoMX3N0YXR1c19jb2RlQhAKDl9uZXh0X3JldHJ5X21zQg8KDV9kZWxpdmVyZWRfbXNCDAoKX2ZhaWxlZF9tc0IOCgxfZXJyb3JfY2xhc3MilgEKB0F0dGVtcHQSDgoGbnVtYmVyGAEgASgFEhIKCnN0YXJ0ZWRfbXMYAiABKAMSEwoLZHVyYXRpb25fbXMYAyABKAUSGAoLc3RhdHVzX2NvZGUYBCABKAVIAIgBARIYCgtlcnJvcl9jbGFzcxgFIAEoCUgBiAEBQg4KDF9zdGF0dXNfY29kZUIOCgxfZXJyb3JfY2xhc3Mi1QEKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSFwoKZXZlbnRfdHlwZRgCIAEoCUgAiAEBEhMKBnN0YXR1cxgDIAEoCUgBiAEBEhUKCHN0YXJ0X21zGAQgASgDSAKIAQESEwoGZW5kX21zGAUgASgDSAOIAQESDQoFbGltaXQYBiABKAUSDgoGb2Zmc2V0GAcgASgFQg0KC19ldmVudF90eXBlQgkKB19zdGF0dXNCCwoJX3N0YXJ0X21zQgkKB19lbmRfbXMiigEKFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USKgoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2tIAIgBARIpCgpkZWxpdmVyaWVzGAIgAygLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSDQoFdG90YWwYAyABKANCCgoIX3dlYmhvb2siPAoSR2V0RGVsaXZlcnlSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRITCgtkZWxpdmVyeV9pZBgCIAEoCSKlAQoTR2V0RGVsaXZlcnlSZXNwb25zZRInCghkZWxpdmVyeRgBIAEoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5Eg8KB3BheWxvYWQYAiABKAkSGgoNcmVzcG9uc2VfYm9keRgDIAEoCUgAiAEBEiYKCGF0dGVtcHRzGAQgAygLMhQubm90aWZpZXIudjEuQXR0ZW1wdEIQCg5fcmVzcG9uc2VfYm9keSI+ChRSZXRyeURlbGl2ZXJ5UmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSEwoLZGVsaXZlcnlfaWQYAiABKAkiYwoVUmV0cnlEZWxpdmVyeVJlc3BvbnNlEicKCGRlbGl2ZXJ5GAEgASgLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSIQoFbGltaXQYAiABKAsyEi5ub3RpZmllci52MS5MaW1pdCI7ChJUZXN0V2ViaG9va1JlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhIKCmV2ZW50X3R5cGUYAiABKAkijAEKE1Rlc3RXZWJob29rUmVzcG9uc2USJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIYChByZXNwb25zZV90aW1lX21zGAIgASgFEg8KB3BheWxvYWQYAyABKAkSIQoFbGltaXQYBCABKAsyEi5ub3RpZmllci52MS5MaW1pdDKdBwoPTm90aWZpZXJTZXJ2aWNlEkEKBkluZ2VzdBIaLm5vdGlmaWVyLnYxLkluZ2VzdFJlcXVlc3QaGy5ub3RpZmllci52MS5Jbmdlc3RSZXNwb25zZRI7CgRQYXNzEhgubm90aWZpZXIudjEuUGFzc1JlcXVlc3QaGS5ub3RpZmllci52MS5QYXNzUmVzcG9uc2USXwoQQ29uZmlndXJlV2ViaG9vaxIkLm5vdGlmaWVyLnYxLkNvbmZpZ3VyZVdlYmhvb2tSZXF1ZXN0GiUubm90aWZpZXIudjEuQ29uZmlndXJlV2ViaG9va1Jlc3BvbnNlEk0KCkdldFdlYmhvb2sSHi5ub3RpZmllci52MS5HZXRXZWJob29rUmVxdWVzdBofLm5vdGlmaWVyLnYxLkdldFdlYmhvb2tSZXNwb25zZRJWCg1VcGRhdGVXZWJob29rEiEubm90aWZpZXIudjEuVXBkYXRlV2ViaG9va1JlcXVlc3QaIi5ub3RpZmllci52MS5VcGRhdGVXZWJob29rUmVzcG9uc2USVgoNRGVsZXRlV2ViaG9vaxIhLm5vdGlmaWVyLnYxLkRlbGV0ZVdlYmhvb2tSZXF1ZXN0GiIubm90aWZpZXIudjEuRGVsZXRlV2ViaG9va1Jlc3BvbnNlElMKDFJvdGF0ZVNlY3JldBIgLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlcXVlc3QaIS5ub3RpZmllci52MS5Sb3RhdGVTZWNyZXRSZXNwb25zZRJZCg5MaXN0RGVsaXZlcmllcxIiLm5vdGlmaWVyLnYxLkxpc3REZWxpdmVyaWVzUmVxdWVzdBojLm5vdGlmaWVyLnYxLkxpc3REZWxpdmVyaWVzUmVzcG9uc2USUAoLR2V0RGVsaXZlcnkSHy5ub3RpZmllci52MS5HZXREZWxpdmVyeVJlcXVlc3QaIC5ub3RpZmllci52MS5HZXREZWxpdmVyeVJlc3BvbnNlElYKDVJldHJ5RGVsaXZlcnkSIS5ub3RpZmllci52MS5SZXRyeURlbGl2ZXJ5UmVxdWVzdBoiLm5vdGlmaWVyLnYxLlJldHJ5RGVsaXZlcnlSZXNwb25zZRJQCgtUZXN0V2ViaG9vaxIfLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVxdWVzdBogLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVzcG9uc2ViBnByb3RvMw", [file_ledger_v1_events]);
 
 /**
  * Describes the message notifier.v1.IngestRequest.
@@ -28,158 +28,179 @@ export const IngestResponseSchema = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 1);
 
 /**
+ * Describes the message notifier.v1.Stretch.
+ * Use `create(StretchSchema)` to create a new message.
+ */
+export const StretchSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 2);
+
+/**
+ * Describes the message notifier.v1.PassRequest.
+ * Use `create(PassRequestSchema)` to create a new message.
+ */
+export const PassRequestSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 3);
+
+/**
+ * Describes the message notifier.v1.PassResponse.
+ * Use `create(PassResponseSchema)` to create a new message.
+ */
+export const PassResponseSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 4);
+
+/**
  * Describes the message notifier.v1.Webhook.
  * Use `create(WebhookSchema)` to create a new message.
  */
 export const WebhookSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 2);
+  messageDesc(file_notifier_v1_notifier, 5);
 
 /**
  * Describes the message notifier.v1.Limit.
  * Use `create(LimitSchema)` to create a new message.
  */
 export const LimitSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 3);
+  messageDesc(file_notifier_v1_notifier, 6);
 
 /**
  * Describes the message notifier.v1.ConfigureWebhookRequest.
  * Use `create(ConfigureWebhookRequestSchema)` to create a new message.
  */
 export const ConfigureWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 4);
+  messageDesc(file_notifier_v1_notifier, 7);
 
 /**
  * Describes the message notifier.v1.ConfigureWebhookResponse.
  * Use `create(ConfigureWebhookResponseSchema)` to create a new message.
  */
 export const ConfigureWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 5);
+  messageDesc(file_notifier_v1_notifier, 8);
 
 /**
  * Describes the message notifier.v1.GetWebhookRequest.
  * Use `create(GetWebhookRequestSchema)` to create a new message.
  */
 export const GetWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 6);
+  messageDesc(file_notifier_v1_notifier, 9);
 
 /**
  * Describes the message notifier.v1.GetWebhookResponse.
  * Use `create(GetWebhookResponseSchema)` to create a new message.
  */
 export const GetWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 7);
+  messageDesc(file_notifier_v1_notifier, 10);
 
 /**
  * Describes the message notifier.v1.UpdateWebhookRequest.
  * Use `create(UpdateWebhookRequestSchema)` to create a new message.
  */
 export const UpdateWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 8);
+  messageDesc(file_notifier_v1_notifier, 11);
 
 /**
  * Describes the message notifier.v1.UpdateWebhookResponse.
  * Use `create(UpdateWebhookResponseSchema)` to create a new message.
  */
 export const UpdateWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 9);
+  messageDesc(file_notifier_v1_notifier, 12);
 
 /**
  * Describes the message notifier.v1.DeleteWebhookRequest.
  * Use `create(DeleteWebhookRequestSchema)` to create a new message.
  */
 export const DeleteWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 10);
+  messageDesc(file_notifier_v1_notifier, 13);
 
 /**
  * Describes the message notifier.v1.DeleteWebhookResponse.
  * Use `create(DeleteWebhookResponseSchema)` to create a new message.
  */
 export const DeleteWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 11);
+  messageDesc(file_notifier_v1_notifier, 14);
 
 /**
  * Describes the message notifier.v1.RotateSecretRequest.
  * Use `create(RotateSecretRequestSchema)` to create a new message.
  */
 export const RotateSecretRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 12);
+  messageDesc(file_notifier_v1_notifier, 15);
 
 /**
  * Describes the message notifier.v1.RotateSecretResponse.
  * Use `create(RotateSecretResponseSchema)` to create a new message.
  */
 export const RotateSecretResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 13);
+  messageDesc(file_notifier_v1_notifier, 16);
 
 /**
  * Describes the message notifier.v1.Delivery.
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 14);
+  messageDesc(file_notifier_v1_notifier, 17);
 
 /**
  * Describes the message notifier.v1.Attempt.
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 15);
+  messageDesc(file_notifier_v1_notifier, 18);
 
 /**
  * Describes the message notifier.v1.ListDeliveriesRequest.
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 16);
+  messageDesc(file_notifier_v1_notifier, 19);
 
 /**
  * Describes the message notifier.v1.ListDeliveriesResponse.
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 17);
+  messageDesc(file_notifier_v1_notifier, 20);
 
 /**
  * Describes the message notifier.v1.GetDeliveryRequest.
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 18);
+  messageDesc(file_notifier_v1_notifier, 21);
 
 /**
  * Describes the message notifier.v1.GetDeliveryResponse.
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 19);
+  messageDesc(file_notifier_v1_notifier, 22);
 
 /**
  * Describes the message notifier.v1.RetryDeliveryRequest.
  * Use `create(RetryDeliveryRequestSchema)` to create a new message.
  */
 export const RetryDeliveryRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 20);
+  messageDesc(file_notifier_v1_notifier, 23);
 
 /**
  * Describes the message notifier.v1.RetryDeliveryResponse.
  * Use `create(RetryDeliveryResponseSchema)` to create a new message.
  */
 export const RetryDeliveryResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 21);
+  messageDesc(file_notifier_v1_notifier, 24);
 
 /**
  * Describes the message notifier.v1.TestWebhookRequest.
  * Use `create(TestWebhookRequestSchema)` to create a new message.
  */
 export const TestWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 22);
+  messageDesc(file_notifier_v1_notifier, 25);
 
 /**
  * Describes the message notifier.v1.TestWebhookResponse.
  * Use `create(TestWebhookResponseSchema)` to create a new message.
  */
 export const TestWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 23);
+  messageDesc(file_notifier_v1_notifier, 26);
 
 /**
  * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token; refusals carry

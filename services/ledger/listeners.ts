@@ -1,0 +1,47 @@
+// Which tenants have somebody who listens to their events, as far as the relay has learned. Never taken for true: the other side decides
+// each time, in the transaction that takes the events or passes them over.
+
+/** So long a tenant's events are published without asking again, milliseconds. */
+const heardMs = 60_000;
+/** Tenants remembered; of one that was forgotten is asked again. */
+const most = 200_000;
+
+/** What was answered of each tenant (UUID). */
+export class Listeners {
+  private readonly askable: boolean;
+  private readonly heardUntil = new Map<string, number>();
+  private readonly unheard = new Set<string>();
+
+  /** `askable`: whether the other side says who listens; where it does not, everybody does. */
+  constructor(askable: boolean) {
+    this.askable = askable;
+  }
+
+  /** Whether nobody listened when it was asked last. */
+  noneFor(tenant: string): boolean {
+    return this.unheard.has(tenant);
+  }
+
+  /** Those whose events are to be published, and those of whom is to be asked. */
+  split(tenants: string[]): { heard: string[]; unheard: string[] } {
+    if (!this.askable) return { heard: tenants, unheard: [] };
+    const now = performance.now();
+    const { heard = [], unheard = [] } = Object.groupBy(tenants, (tenant) =>
+      (this.heardUntil.get(tenant) ?? -Infinity) > now ? 'heard' : 'unheard',
+    );
+    return { heard, unheard };
+  }
+
+  /** Remembers an answer. */
+  learn(tenant: string, wanted: boolean): void {
+    if (wanted) {
+      if (this.heardUntil.size > most) this.heardUntil.clear();
+      this.heardUntil.set(tenant, performance.now() + heardMs);
+      this.unheard.delete(tenant);
+    } else {
+      if (this.unheard.size > most) this.unheard.clear();
+      this.unheard.add(tenant);
+      this.heardUntil.delete(tenant);
+    }
+  }
+}
