@@ -25,6 +25,7 @@ export interface Trial extends Task {
   stallSeconds?: [number, number];
 }
 
+const judged = ['kill ledger', 'stall ledger', 'kill postgres', 'hold a head'];
 const severalAtOnce = 'several at once';
 // After a fault all tenants post again within this time, or are stuck.
 const recoverySeconds = 60;
@@ -147,8 +148,13 @@ class Nemesis {
 
   private *choices(): Iterable<Fault[]> {
     const asked = this.trial.faults?.map((name) => this.faults.filter((fault) => fault.name === name));
-    if (asked) yield* asked;
-    else for (;;) yield this.draw();
+    if (asked) {
+      yield* asked;
+      return;
+    }
+    // What has a limit comes first, and alone, so that every run judges it.
+    for (const name of this.chance.shuffled(judged)) yield this.faults.filter((fault) => fault.name === name);
+    for (;;) yield this.draw();
   }
 
   /** The next of a shuffled deck, and sometimes one or two more that can be there at once. */
