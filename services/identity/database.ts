@@ -1,6 +1,6 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
-import { patienceMs } from '../platform/postgres.ts';
+import { keepAliveMs, patienceMs } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './schema.ts';
 
@@ -13,6 +13,7 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     driverOptions: {
       application_name: 'identity',
       keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveMs,
       connectionTimeoutMillis: 5000,
       // Without `pipeline` a connection that is given up would stay in the pool.
       pipeline: true,
