@@ -56,11 +56,13 @@ export function report(verdict: Verdict): string[] {
   const tried = [...clients.tried.values()];
   const during = (name: string, keys: string[]) => keys.filter((key) => clients.tried.get(key)?.during === name).length;
   const rows = [...Map.groupBy(episodes, ({ name }) => name)].map(([name, all]) => {
-    const longest = all.reduce((worst, each) => (each.silence > worst.silence ? each : worst));
+    const longest = all.reduce((most, each) => (each.silence > most.silence ? each : most));
+    const ofOthers = all.flatMap(({ silenceOfOthers }) => silenceOfOthers ?? []);
+    const worst = ofOthers.length === 0 ? longest : { ...longest, silenceOfOthers: Math.max(...ofOthers) };
     const mine = tried.filter((each) => each.during === name);
     const answered = mine.filter(({ transactionId }) => transactionId !== undefined);
     const reckoned = [lost, doubled, eventsLost].map((keys) => during(name, keys));
-    return [name, all.length, silences(longest), mine.length, answered.length, ...reckoned];
+    return [name, all.length, silences(worst), mine.length, answered.length, ...reckoned];
   });
   const heads = ['fault', 'times', 'longest without an answer, s', 'postings tried', 'answered', 'lost', 'doubled', 'events lost'];
   const busy = episodes.filter(({ late }) => late > lateAtMost).length;
