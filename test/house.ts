@@ -10,6 +10,7 @@ import { gatewayChild, root, serviceChild, services, type HousePlan, type Servic
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { currentRun } from './run.ts';
+import type { OwnServer } from './server.ts';
 
 /** What a test may ask of its house. */
 export interface HouseOptions {
@@ -19,6 +20,10 @@ export interface HouseOptions {
   notifiers?: number;
   /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
   environment?: Record<string, NodeJS.ProcessEnv>;
+  /** Environment, by process, that hangs on where everything is: proxies between two of them. */
+  between?: (places: Pick<HousePlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
+  /** Where its databases are made, instead of the run's server. */
+  server?: OwnServer;
 }
 
 /** What the gateway answered. */
@@ -84,8 +89,9 @@ const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transac
 /** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One house serves a whole test file. */
 export async function startHouse(options: HouseOptions = {}): Promise<House> {
   const children = newChildren();
-  const databases = await freshDatabases();
+  const databases = await freshDatabases(options.server);
   const plan = await newPlan(options, databases);
+  const between = (await options.between?.(plan)) ?? {};
   const gatewayPort = await testPort();
   const processes = new Map<string, { options: ChildOptions; ops: string; child?: Child; asked?: boolean }>();
   for (const child of [
@@ -93,7 +99,11 @@ export async function startHouse(options: HouseOptions = {}): Promise<House> {
     gatewayChild('127.0.0.1', gatewayPort, plan),
   ]) {
     const opsPort = await testPort();
-    const more = { ...options.environment?.[child.name.replace(/-[0-9]+$/, '')], ...options.environment?.[child.name] };
+    const more = {
+      ...options.environment?.[child.name.replace(/-[0-9]+$/, '')],
+      ...options.environment?.[child.name],
+      ...between[child.name],
+    };
     const env = { ...child.env, OPS_PORT: String(opsPort), ...more };
     processes.set(child.name, { options: { ...child, env }, ops: `http://127.0.0.1:${opsPort}` });
   }
@@ -103,15 +113,16 @@ export async function startHouse(options: HouseOptions = {}): Promise<House> {
     return entry;
   };
   const unasked: string[] = [];
-  const launch = (name: string) => {
+  const launch = async (name: string) => {
     const entry = found(name);
     const child = children.start(entry.options);
     entry.child = child;
     entry.asked = false;
+    await ready(name, child, entry.ops);
+    // One that ends before it is ready has failed to start, which its starter is told.
     void child.ended.then((how) => {
       if (entry.asked !== true) unasked.push(`${name} ended ${described(how)}: ${child.lastWords()}`);
     });
-    return ready(name, child, entry.ops);
   };
   const end = async (name: string, signal: NodeJS.Signals) => {
     const entry = found(name);
@@ -175,9 +186,10 @@ async function newPlan(options: HouseOptions, databases: Record<Service, FreshDa
   };
 }
 
-async function freshDatabases(): Promise<Record<Service, FreshDatabase>> {
+async function freshDatabases(server?: OwnServer): Promise<Record<Service, FreshDatabase>> {
   const entries: [Service, FreshDatabase][] = [];
-  for (const service of services) entries.push([service, await freshDatabase(service, { migrated: true })]);
+  const { adminUrl } = server ?? currentRun();
+  for (const service of services) entries.push([service, await freshDatabase(service, { migrated: true, adminUrl })]);
   return Object.fromEntries(entries) as Record<Service, FreshDatabase>;
 }
 
@@ -260,16 +272,18 @@ export interface FreshDatabase extends ServiceDatabase {
 
 /**
  * A new database for one test file, with its owner's role; `migrated`: also the service's schema and role (copied from a template that is
- * migrated once a run, so it takes some 100 ms).
+ * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's.
  */
-export async function freshDatabase(service: Service | 'notifier', { migrated = false } = {}): Promise<FreshDatabase> {
-  const run = currentRun();
+export async function freshDatabase(
+  service: Service | 'notifier',
+  { migrated = false, adminUrl = currentRun().adminUrl } = {},
+): Promise<FreshDatabase> {
   const plan = planOf(service, `${service}_${randomBytes(4).toString('hex')}`);
-  if (migrated) plan.template = await migratedTemplate(service);
-  const database = await createDatabase(run.adminUrl, plan);
-  const adminUrl = new URL(run.adminUrl);
-  adminUrl.pathname = `/${plan.name}`;
-  return { ...database, adminUrl: adminUrl.href, drop: () => dropDatabases(run.adminUrl, [plan.name], []) };
+  if (migrated) plan.template = await migratedTemplate(service, adminUrl);
+  const database = await createDatabase(adminUrl, plan);
+  const own = new URL(adminUrl);
+  own.pathname = `/${plan.name}`;
+  return { ...database, adminUrl: own.href, drop: () => dropDatabases(adminUrl, [plan.name], []) };
 }
 
 function planOf(service: Service | 'notifier', name: string): DatabasePlan {
@@ -281,8 +295,8 @@ function planOf(service: Service | 'notifier', name: string): DatabasePlan {
   };
 }
 
-async function migratedTemplate(service: Service | 'notifier'): Promise<string> {
-  const { adminUrl, prefix } = currentRun();
+async function migratedTemplate(service: Service | 'notifier', adminUrl: string): Promise<string> {
+  const { prefix } = currentRun();
   const plan = planOf(service, `${service}_template`);
   await withClient(adminUrl, async (client) => {
     // Two workers may ask for it at once. The lock ends with the connection.

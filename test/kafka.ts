@@ -64,13 +64,28 @@ export async function kafkaBrokers(): Promise<string> {
   });
 }
 
-/** A broker of a test's own, to be stopped and started; it ends with the run. */
+/** A broker that may be away. */
+export interface OwnKafka {
+  address: string;
+  stop(): Promise<void>;
+  /** SIGKILL is waited for. */
+  signal(signal: NodeJS.Signals): Promise<void>;
+  start(): Promise<void>;
+}
+
+/**
+ * A broker of a test's own, to be stopped and started; it ends with the run. `front` opens what clients are sent to instead of its port, a
+ * proxy, and answers the port of that.
+ */
 export async function ownKafka(
   directory = join(currentRun().directory, `kafka-${randomBytes(4).toString('hex')}`),
-): Promise<{ address: string; stop: () => Promise<void>; start: () => Promise<void> }> {
+  front?: (port: number) => Promise<number>,
+): Promise<OwnKafka> {
   mkdirSync(directory, { recursive: true });
   const children = new Children(join(directory, 'logs'), join(directory, 'processes.json'));
-  const options = { directory: join(directory, 'broker'), port: await testPort(), controllerPort: await testPort(), children };
+  const port = await testPort();
+  const advertisedPort = (await front?.(port)) ?? port;
+  const options = { directory: join(directory, 'broker'), port, controllerPort: await testPort(), advertisedPort, children };
   const launch = async () => {
     const broker = await startBroker({ ...options, say: (line) => process.stderr.write(`${line}\n`) });
     // The run ends it, after the worker that has started it.
@@ -82,6 +97,10 @@ export async function ownKafka(
     address,
     stop: async () => {
       await child.end();
+    },
+    signal: async (signal) => {
+      child.signal(signal);
+      if (signal === 'SIGKILL') await child.ended;
     },
     start: async () => {
       ({ address, child } = await launch());

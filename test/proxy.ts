@@ -1,4 +1,4 @@
-// A TCP proxy between two parts of the house, that cuts or holds what passes when a test says so.
+// A TCP proxy between two parts of the house, that cuts, holds, delays or forgets what passes when a test says so.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
 /** What a watcher decides about a chunk of bytes: pass it on, or cut the connection instead (`cut`), also before it (`cut before`). */
@@ -13,40 +13,62 @@ export interface Proxy {
   hold(held: boolean): void;
   /** Cuts every connection there is. */
   cut(): void;
+  /** Every chunk from now on arrives so many milliseconds later, in its order; 0 ends it. */
+  delay(ms: number): void;
+  /** Leaves every connection there is half-open: both sides stay open, nothing passes, and neither is ever told. New ones work. */
+  forget(): void;
+  /** While true nothing passes, on no connection, and new ones are accepted and not answered; then they are all reset. */
+  isolate(isolated: boolean): void;
   close(): Promise<void>;
 }
 
 /** Opens a proxy in front of a port of this machine. */
 export async function openProxy(target: number): Promise<Proxy> {
   const pairs = new Set<[Socket, Socket]>();
+  const forgotten = new Set<Socket>();
+  let delayMs = 0;
+  let isolating = false;
   const server = createServer((client) => {
+    if (isolating) {
+      neglect(client);
+      return;
+    }
     const upstream = connect(target, '127.0.0.1');
     const pair: [Socket, Socket] = [client, upstream];
     pairs.add(pair);
+    const [up, down] = [later(upstream, () => delayMs), later(client, () => delayMs)];
     let swallow = false;
     const end = () => {
-      pairs.delete(pair);
+      if (!pairs.delete(pair)) return;
       client.destroy();
       upstream.destroy();
     };
     client.on('data', (chunk) => {
+      if (!pairs.has(pair)) return;
       const verdict = proxy.watch(chunk);
       if (verdict === 'cut') {
         end();
         return;
       }
       if (verdict === 'cut after') swallow = true;
-      upstream.write(chunk);
+      up(chunk);
     });
     upstream.on('data', (chunk) => {
+      if (!pairs.has(pair)) return;
       if (swallow) end();
-      else client.write(chunk);
+      else down(chunk);
     });
     for (const socket of pair) {
       socket.on('error', end);
       socket.on('close', end);
     }
   });
+  const neglect = (socket: Socket) => {
+    forgotten.add(socket);
+    socket.resume();
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => forgotten.delete(socket));
+  };
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const proxy: Proxy = {
     port: (server.address() as AddressInfo).port,
@@ -60,10 +82,48 @@ export async function openProxy(target: number): Promise<Proxy> {
     cut: () => {
       for (const socket of [...pairs].flat()) socket.destroy();
     },
+    delay: (ms) => {
+      delayMs = ms;
+    },
+    forget: () => {
+      for (const socket of [...pairs].flat()) neglect(socket);
+      pairs.clear();
+    },
+    isolate: (isolated) => {
+      isolating = isolated;
+      if (isolated) proxy.forget();
+      else for (const socket of forgotten) socket.resetAndDestroy();
+    },
     close: async () => {
       proxy.cut();
+      for (const socket of forgotten) socket.destroy();
       await new Promise((done) => server.close(done));
     },
   };
   return proxy;
+}
+
+/** Writes to a socket after the delay of the moment, in order also when the delay changes. */
+function later(socket: Socket, delayMs: () => number): (chunk: Buffer) => void {
+  const waiting: { at: number; chunk: Buffer }[] = [];
+  const pass = () => {
+    for (let first = waiting[0]; first; first = waiting[0]) {
+      const left = first.at - performance.now();
+      if (left > 0) {
+        setTimeout(pass, left);
+        return;
+      }
+      socket.write(first.chunk);
+      waiting.shift();
+    }
+  };
+  return (chunk) => {
+    const ms = delayMs();
+    if (ms === 0 && waiting.length === 0) {
+      socket.write(chunk);
+      return;
+    }
+    waiting.push({ at: performance.now() + ms, chunk });
+    if (waiting.length === 1) setTimeout(pass, ms);
+  };
 }

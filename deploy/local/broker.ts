@@ -81,6 +81,8 @@ export interface BrokerOptions {
   directory: string;
   port: number;
   controllerPort: number;
+  /** Where clients are sent to; `port` unless something stands in front of it. */
+  advertisedPort?: number;
   children: Children;
   say: (line: string) => void;
 }
@@ -94,11 +96,11 @@ export interface Broker {
 
 /** Starts Kafka and resolves when it answers. Throws {@link StartFailure}. */
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
-  const { directory, port, controllerPort, children, say } = options;
+  const { directory, port, controllerPort, advertisedPort = port, children, say } = options;
   const jars = kafkaJars(say);
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'server.properties');
-  writeFileSync(file, properties(join(directory, 'data'), port, controllerPort));
+  writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
   if (!existsSync(join(directory, 'data', 'meta.properties'))) {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
     const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', 'format', '-t', id, '-c', file], {
@@ -112,7 +114,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     args: [...javaFlags(jars, '512m'), '-Dkafka.logs.dir=' + directory, 'kafka.Kafka', file],
     graceSeconds: 15,
   });
-  const address = `127.0.0.1:${port}`;
+  const address = `127.0.0.1:${advertisedPort}`;
   await answering(address, child);
   return { address, child };
 }
@@ -140,13 +142,14 @@ function javaFlags(jars: string, heap: string): string[] {
   return [`-Xmx${heap}`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', join(jars, '*')];
 }
 
-function properties(data: string, port: number, controllerPort: number): string {
+function properties(data: string, ports: { port: number; controllerPort: number; advertisedPort: number }): string {
+  const { port, controllerPort, advertisedPort } = ports;
   const all = {
     'process.roles': 'broker,controller',
     'node.id': '1',
     'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
     listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${port}`,
+    'advertised.listeners': `PLAINTEXT://127.0.0.1:${advertisedPort}`,
     'controller.listener.names': 'CONTROLLER',
     'log.dirs': data,
     'auto.create.topics.enable': 'false',

@@ -1,5 +1,6 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
+import { keepAliveMs, patienceMs } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './schema.ts';
 
@@ -12,7 +13,11 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     driverOptions: {
       application_name: 'identity',
       keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveMs,
       connectionTimeoutMillis: 5000,
+      // Without `pipeline` a connection that is given up would stay in the pool.
+      pipeline: true,
+      query_timeout: patienceMs,
       options: '-c statement_timeout=10s -c idle_in_transaction_session_timeout=3s -c lock_timeout=2s',
     },
     debug: false,

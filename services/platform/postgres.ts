@@ -18,11 +18,24 @@ export interface PoolOptions {
   logger: Logger;
   /** Extra `-c` settings of each connection. */
   settings?: Record<string, string>;
+  /** Milliseconds after which an unanswered statement's connection is given up. */
+  patienceMs?: number;
 }
 
 /**
+ * Milliseconds after which an unanswered statement's connection is given up: the server itself would have given the statement up before. A
+ * connection that was forgotten on the way (by a firewall, by a machine that lost power) is never answered and never closed, and TCP notices
+ * after a quarter of an hour; what hung on it hung as long, and held its claims meanwhile.
+ */
+export const patienceMs = 15_000;
+
+/** An idle connection whose other side is gone is noticed after so many milliseconds and ten seconds of probes, not after two hours. */
+export const keepAliveMs = 10_000;
+
+/**
  * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each connection gives up on a
- * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks.
+ * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks; and is itself given up when a
+ * statement is not answered.
  */
 export function openPool(url: string, options: PoolOptions): Pool {
   const settings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '3s', lock_timeout: '2s', ...options.settings };
@@ -31,7 +44,10 @@ export function openPool(url: string, options: PoolOptions): Pool {
     max: options.max,
     application_name: options.name,
     keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveMs,
     pipeline: true,
+    // With `pipeline` it closes the connection, which fails whatever else was sent on it.
+    query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
     options: Object.entries(settings)
@@ -42,7 +58,29 @@ export function openPool(url: string, options: PoolOptions): Pool {
   pool.on('error', (error) => options.logger.warn({ err: error }, 'idle connection lost'));
   // The same for one that breaks while it is in use: its statements fail, and their callers are told.
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
+  loseTogether(pool);
   return pool;
+}
+
+/**
+ * Gives up the idle connections with one that was lost without a word of the server: what took it has mostly taken them, and each would be
+ * found out by a patience of its own (a ledger whose connections were forgotten was of no use for half a minute).
+ */
+function loseTogether(pool: Pool): void {
+  const idle = new Set<Client>();
+  pool.on('acquire', (client) => idle.delete(client));
+  pool.on('remove', (client) => idle.delete(client));
+  pool.on('release', (error: unknown, client) => {
+    if (!error || typeof (error as { severity?: unknown }).severity === 'string') {
+      idle.add(client);
+      return;
+    }
+    for (const each of [...idle]) {
+      // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
+      each.emit('error', new Error('given up with another connection'));
+      streamOf(each).destroy();
+    }
+  });
 }
 
 /** Waits until the database answers. Throws {@link StartFailure} after `seconds`. */
@@ -64,13 +102,17 @@ export async function waitForDatabase(pool: Pool, seconds = 30): Promise<void> {
  * promises are awaited by the caller.
  */
 export function together<Sent>(client: Client, send: () => Sent): Sent {
-  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  const stream = streamOf(client);
   stream.cork();
   try {
     return send();
   } finally {
     stream.uncork();
   }
+}
+
+function streamOf(client: Client): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }
 
 /**

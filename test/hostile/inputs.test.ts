@@ -4,7 +4,7 @@ import pg from 'pg';
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
 import { startHouse, type House, type Tenant } from '../house.ts';
-import { faultsOf } from '../proof/books.ts';
+import { faultsOf } from '../proof/soundness.ts';
 
 const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
 let house: House;

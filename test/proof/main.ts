@@ -16,6 +16,7 @@ export type Prove = (task: Task) => Promise<boolean>;
 
 /** By name; each is loaded only where it is asked for. */
 const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
+  faults: () => import('./faults.ts'),
   grpc: () => import('./grpc.ts'),
   histories: () => import('./histories.ts'),
   model: () => import('./model.ts'),

@@ -1,0 +1,43 @@
+// Pools on a network that forgets connections.
+import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { openProxy, type Proxy } from '../../test/proxy.ts';
+import { inTransaction, openPool, type Pool } from './postgres.ts';
+import { openLog } from './telemetry.ts';
+
+let database: FreshDatabase;
+let proxy: Proxy;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await freshDatabase('ledger');
+  const url = new URL(database.ownerUrl);
+  proxy = await openProxy(Number(url.port));
+  url.port = String(proxy.port);
+  pool = openPool(url.href, { name: 'test', max: 3, logger: openLog('test', 'silent'), patienceMs: 500 });
+});
+
+afterAll(async () => {
+  await pool.end();
+  await proxy.close();
+  await database.drop();
+});
+
+test('a connection that is never answered again is given up with all others, and the next statement has a new one', async () => {
+  await Promise.all(Array.from({ length: 3 }, () => pool.query('select pg_sleep(0.1)')));
+  expect(pool.idleCount).toBe(3);
+  proxy.forget();
+  await expect(pool.query('select 1')).rejects.toThrow('timeout');
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+});
+
+test('a transaction whose connection is forgotten fails as a whole, with all that was sent on it', async () => {
+  await inTransaction(pool, [], async (client) => {
+    await client.query('select 1');
+    proxy.forget();
+    const sent = [client.query('select 2'), client.query('select 3')];
+    const ends = await Promise.allSettled(sent);
+    expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    throw new Error('as it should');
+  }).catch((error: Error) => expect(error.message).toBe('as it should'));
+  expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+});
