@@ -54,7 +54,7 @@ export class Batch {
   private readonly states = new Map<string, TenantState>();
   /** By tenant and key. */
   readonly keys = new Map<string, UsedKey>();
-  private readonly before: ReadonlyMap<string, UsedKey> | undefined;
+  private readonly before: readonly ReadonlyMap<string, UsedKey>[];
   private readonly originals = new Map<string, store.Original>();
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
@@ -65,8 +65,8 @@ export class Batch {
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
   nowMs = 0;
 
-  /** `before`: keys of a batch whose commit may not be visible yet to what this one reads. */
-  constructor(items: Item[], marks: OpenMarks, before?: ReadonlyMap<string, UsedKey>) {
+  /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
+  constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, UsedKey>[] = []) {
     this.items = items;
     this.marks = marks;
     this.before = before;
@@ -202,7 +202,7 @@ export class Batch {
   private outcomeOf(item: Item): Outcome {
     const { order } = item;
     const place = `${order.tenant} ${order.idempotencyKey}`;
-    const known = this.keys.get(place) ?? this.before?.get(place);
+    const known = this.keys.get(place) ?? this.before.find((keys) => keys.has(place))?.get(place);
     try {
       if (known) return this.replayOf(item, known);
       // It was picked up once and may have been posted; it was not, and nobody waits for it any more.

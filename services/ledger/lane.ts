@@ -39,7 +39,8 @@ export class Lane {
   private client: Client | undefined;
   /** Books as of the newest batch that was sent and is not yet known to be committed. */
   private readonly sent = new Map<string, TenantBooks>();
-  private last: Batch | undefined;
+  /** Keys of batches that were sent and are not yet known to be committed. */
+  private pending: Batch['keys'][] = [];
   private started = 0;
   private readonly clock = new Clock();
   private repeatedAt = -Infinity;
@@ -73,7 +74,7 @@ export class Lane {
     this.open++;
     this.deciding = true;
     try {
-      const batch = new Batch(items, this.options.marks, this.last?.keys);
+      const batch = new Batch(items, this.options.marks, this.pending);
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
       const nowMs = this.clock.now();
       const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;
@@ -81,7 +82,7 @@ export class Lane {
       else this.clock.heard(await this.readAhead(batch));
       this.client ??= await this.options.pool.connect();
       const answers = this.send(batch, this.client);
-      this.last = batch;
+      this.pending = [...this.pending, batch.keys];
       this.deciding = false;
       this.options.freed();
       this.clock.heard((await all(answers)).at(-1) as number);
@@ -170,7 +171,7 @@ export class Lane {
       this.sent.delete(books.head.tenant);
       this.options.shelf.put(books.head.tenant, books);
     }
-    if (this.last === batch) this.last = undefined;
+    this.pending = this.pending.filter((keys) => keys !== batch.keys);
   }
 
   private async settleFailures(): Promise<void> {
@@ -183,7 +184,7 @@ export class Lane {
       this.client = undefined;
     }
     this.sent.clear();
-    this.last = undefined;
+    this.pending = [];
     try {
       await this.options.failed(
         failures.flatMap(({ items }) => items),

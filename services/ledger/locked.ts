@@ -54,7 +54,7 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
   for (const row of rows) {
     const head = headOf(row);
     const books = shelf.take(head.tenant);
-    const known = books?.head.sequence === head.sequence && books.head.rebuilt === head.rebuilt;
+    const known = books?.head.sequence === head.sequence && books.head.rebuilt === head.rebuilt && books.head.hash.equals(head.hash);
     if (known) current.push(head.tenant);
     locked.add(head.tenant);
     batch.open(known ? books : { head, accounts: new Map() });

@@ -206,7 +206,7 @@ function valuesOf({ tenants, held, opened, log, heads, posted, balances }: Chang
   return [
     ...seeing(tenants).values,
     held ? uuidArray(held.map((head) => head.tenant)) : null,
-    held?.map((head) => `${head.sequence}.${head.rebuilt}`).join(',') ?? null,
+    held?.map((head) => `${head.sequence}.${head.rebuilt}.${head.hash.toString('hex')}`).join(',') ?? null,
     uuidArray(opened.tenants),
     opened.untilMs,
     uuidArray(log.map((row) => row.tenant)),

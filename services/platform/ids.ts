@@ -1,7 +1,7 @@
 // Identifiers: TypeIDs (a prefix and 26 characters of Crockford base32 over a UUIDv7) on every wire, `uuid` in the database.
 // https://github.com/jetify-com/typeid/tree/main/spec
 import { randomFillSync } from 'node:crypto';
-import { fromUUID, toUUID } from 'typeid-js';
+import { fromUUID, toUUID, type TypeId } from 'typeid-js';
 import { v7 } from 'uuid';
 
 /** What an identifier names. */
@@ -35,7 +35,7 @@ export function toUuid(prefix: Prefix, id: string): string | null {
   const rest = id.slice(prefix.length + 1);
   if (!suffix.test(rest)) return null;
   try {
-    return toUUID(id);
+    return toUUID(id as TypeId<Prefix>);
   } catch {
     // Right letters, but the bits have no version or variant of a UUID: the library throws a TypeError.
     return null;

@@ -32,8 +32,8 @@ export class WriteBatch extends Migration {
 
         -- The only lock, before anything else, and never waited for here: what another process holds, this call leaves to it.
         if held is not null then
-          perform must_be(places, (select string_agg(sequence || '.' || rebuilt, ',' order by tenant_id) from (
-            select tenant_id, sequence, rebuilt from heads where tenant_id = any(held) order by tenant_id for update skip locked) as mine), 'heads');
+          perform must_be(places, (select string_agg(sequence || '.' || rebuilt || '.' || encode(hash, 'hex'), ',' order by tenant_id) from (
+            select tenant_id, sequence, rebuilt, hash from heads where tenant_id = any(held) order by tenant_id for update skip locked) as mine), 'heads');
         end if;
 
         if cardinality(o_tenant) > 0 then
