@@ -62,10 +62,13 @@ export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
   return [client.query('begin'), client.query(seeing(tenants))];
 }
 
-/** Commits; rejects where the transaction had failed and was rolled back, which PostgreSQL answers without an error. */
+/**
+ * Commits; rejects where the transaction had failed and was rolled back, which PostgreSQL answers without an error, with the code of any
+ * other statement behind the one that failed.
+ */
 export async function commit(client: Client): Promise<void> {
   const { command } = await client.query('commit');
-  if (command !== 'COMMIT') throw new Error(`the batch ended with ${command}`);
+  if (command !== 'COMMIT') throw Object.assign(new Error(`the batch ended with ${command}`), { code: '25P02' });
 }
 
 /** Which of the orders' keys were used. */
