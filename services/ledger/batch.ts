@@ -205,9 +205,10 @@ export class Batch {
     const known = this.keys.get(place) ?? this.before.find((keys) => keys.has(place))?.get(place);
     try {
       if (known) return this.replayOf(item, known);
-      // It was picked up once and may have been posted; it was not, and nobody waits for it any more.
+      // It was picked up once and may have been posted; it was not, and nobody waits for it any more. Not that it never will be: a call that
+      // was sent on a connection given up since may still reach the database, and finds the heads where it was decided.
       if (item.uncertain && item.expires < performance.now()) {
-        throw new Refusal('unavailable', 'the database was away; nothing was posted');
+        throw new Refusal('unavailable', 'the database was away; a retry with the same key finds out');
       }
       const transaction = this.post(order);
       this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });

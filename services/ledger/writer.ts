@@ -253,10 +253,14 @@ export class Writer {
       item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;
     }
-    // The head stayed locked for lock_timeout: this tenant is told, the others never knew.
-    if (sqlstate === '55P03') {
+    // The head stayed locked for lock_timeout: this tenant is told, the others never knew. It may be locked by the very call whose outcome
+    // is open: then it is waited for again.
+    if (sqlstate === '55P03' && items.some((item) => !item.uncertain)) {
       logger.warn({ tenant: items[0]?.order.tenantId, items: items.length }, 'a head stayed locked');
-      for (const item of items) item.settle({ refusal: new Refusal('unavailable', 'the books are locked; nothing was posted') });
+      for (const item of items) {
+        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', 'the books are locked; nothing was posted') });
+      }
+      this.queues.putBack(items.filter((item) => item.uncertain));
       return;
     }
     // A fault of this program's SQL will not mend itself by being repeated.
