@@ -116,6 +116,37 @@ test('what was published before a passed stretch and never came is a gap', async
   ]);
 });
 
+test('a part that was refused on its way before a passed stretch is a gap, and is taken when it comes', async () => {
+  const tenant = await subscribed();
+  const [posting, next] = [tenant.posting(), tenant.posting()];
+  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const [first, last] = [balanceEvent(tenant, 1n, 1), balanceEvent(tenant, 1n, 2)];
+  const before = await gaps();
+  // The last part is the ledger's dead letter: its mark is behind it.
+  await ingest(posting, first);
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+  await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 1n, through: 2n }] });
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
+  expect(await gaps()).toBe(before + 1);
+  await ingest(last);
+  await ingest(last, next);
+  expect(await made(tenant)).toEqual([posting.id, first.id, last.id]);
+});
+
+test('a posting of which a part had come is passed over whole, which is no gap', async () => {
+  const tenant = await subscribed();
+  const [posting, next] = [tenant.posting(), tenant.posting()];
+  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const before = await gaps();
+  await ingest(posting);
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+  await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 0n, through: 1n }] });
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
+  await ingest(balanceEvent(tenant, 1n, 1), next);
+  expect(await made(tenant)).toEqual([posting.id, next.id]);
+  expect(await gaps()).toBe(before);
+});
+
 test('the same events to two replicas at once are taken once', async () => {
   const replica = await startNotifier({ claims: false, database: notifier.database });
   try {

@@ -54,9 +54,9 @@ export class Mark {
 
   /** Takes everything to the end of a stretch of the log that begins behind `after`, without its events. */
   pass(after: bigint, through: bigint): void {
-    if (through <= this.place.sequence) return;
-    // What lies before the stretch has not come.
-    if (after > this.place.sequence) this.note({ sequence: after + 1n, part: 0 });
+    if (after >= through || through < this.place.sequence) return;
+    // What lies before the stretch has not come, be it the rest of a posting.
+    if (after > this.place.sequence || (after === this.place.sequence && !this.isWhole)) this.note({ sequence: after + 1n, part: 0 });
     this.place = { sequence: through, part: lastPart };
     this.parts = null;
   }
@@ -78,7 +78,12 @@ export class Mark {
 
   private isNext(place: Place): boolean {
     if (place.sequence === this.place.sequence) return place.part === this.place.part + 1;
-    return place.sequence === this.place.sequence + 1n && place.part === 0 && (this.parts === null || this.parts === this.place.part);
+    return place.sequence === this.place.sequence + 1n && place.part === 0 && this.isWhole;
+  }
+
+  // Whether all parts of the mark's sequence have come, as far as is known.
+  private get isWhole(): boolean {
+    return this.parts === null || this.parts === this.place.part;
   }
 }
 
