@@ -1,7 +1,7 @@
 // Pools on a network that forgets connections.
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { inTransaction, openPool, type Pool } from './postgres.ts';
+import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -40,4 +40,12 @@ test('a transaction whose connection is forgotten fails as a whole, with all tha
     throw new Error('as it should');
   }).catch((error: Error) => expect(error.message).toBe('as it should'));
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+});
+
+test('a statement that the server refuses costs no other connection', async () => {
+  await Promise.all(Array.from({ length: 3 }, () => pool.query('select pg_sleep(0.1)')));
+  expect(pool.idleCount).toBe(3);
+  const refused = readTenant(pool, '00000000-0000-0000-0000-000000000000', { text: 'select 1 / 0', values: [] });
+  await expect(refused).rejects.toThrow('division by zero');
+  expect(pool.idleCount).toBe(2);
 });

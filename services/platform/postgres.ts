@@ -71,10 +71,12 @@ function loseTogether(pool: Pool): void {
   pool.on('acquire', (client) => idle.delete(client));
   pool.on('remove', (client) => idle.delete(client));
   pool.on('release', (error: unknown, client) => {
-    if (!error || typeof (error as { severity?: unknown }).severity === 'string') {
+    if (!error) {
       idle.add(client);
       return;
     }
+    // Who gives a connection up for a statement that the server refused says `true`, and it still stands.
+    if (typeof (error as { severity?: unknown }).severity === 'string' || (error === true && !streamOf(client).destroyed)) return;
     for (const each of [...idle]) {
       // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
       each.emit('error', new Error('given up with another connection'));
