@@ -204,9 +204,10 @@ export class Relay {
         if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
       }
     }
-    for (const { tenant } of stretches) {
+    for (const { tenant, mark, through } of stretches) {
       this.misses.delete(tenant);
-      this.listeners.learn(tenant, wanted.has(tenant));
+      // Of whom there was nothing to pass over was not asked.
+      if (through > mark) this.listeners.learn(tenant, wanted.has(tenant));
       if (wanted.has(tenant)) this.due.add(tenant);
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
