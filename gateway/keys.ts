@@ -23,7 +23,7 @@ interface Entry {
 // From the start of the call that verified it, milliseconds.
 const lifetimeMs = 3000;
 // Asked again in the background from then on, so that a busy key never waits.
-const refreshMs = 2000;
+const refreshMs = 2500;
 const maxEntries = 10_000;
 
 const shape = /^lk_live_[0-7][0-9a-hjkmnp-tv-z]{25}_[0-9A-Za-z]{49}$/;

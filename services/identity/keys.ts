@@ -2,7 +2,7 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId, toUuid } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
+import { together, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
@@ -135,19 +135,25 @@ export async function verifyKey(pool: Pool, text: string): Promise<VerifiedKey |
   const client = await pool.connect();
   let row: VerifiedRow | undefined;
   try {
-    const [, , answer] = await Promise.all([
-      client.query('begin read only'),
-      client.query({ name: 'key_set', text: `select set_config('app.key_id', $1, true)`, values: [uuid] }),
-      client.query<VerifiedRow>({
-        name: 'key_verify',
-        text: `select k.tenant_id, t.slug, k.scopes, k.hash,
-                      floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as expires_ms
-               from api_keys k join tenants t on t.tenant_id = k.tenant_id
-               where k.id = $1 and k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
-        values: [uuid],
-      }),
-      client.query('commit'),
-    ]);
+    const [, , answer] = await Promise.all(
+      together(
+        client,
+        () =>
+          [
+            client.query('begin read only'),
+            client.query({ name: 'key_set', text: `select set_config('app.key_id', $1, true)`, values: [uuid] }),
+            client.query<VerifiedRow>({
+              name: 'key_verify',
+              text: `select k.tenant_id, t.slug, k.scopes, k.hash,
+                        floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as expires_ms
+                 from api_keys k join tenants t on t.tenant_id = k.tenant_id
+                 where k.id = $1 and k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
+              values: [uuid],
+            }),
+            client.query('commit'),
+          ] as const,
+      ),
+    );
     row = answer.rows[0];
     client.release();
   } catch (error) {

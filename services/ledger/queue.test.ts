@@ -2,14 +2,18 @@ import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
 
 const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
-function item(tenant: string, name: string, more: { bytes?: number; entries?: number; expires?: number; uncertain?: boolean } = {}) {
+function item(
+  tenant: string,
+  name: string,
+  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack'>> & { bytes?: number; entries?: number } = {},
+) {
   const outcomes: Outcome[] = [];
   const order = { tenant, description: name, bytes: more.bytes ?? 10, entries: Array.from({ length: more.entries ?? 2 }) };
   const made = {
     order,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
     uncertain: more.uncertain ?? false,
-    handBack: false,
+    handBack: more.handBack ?? false,
     signal: undefined,
     settle: (outcome: Outcome) => outcomes.push(outcome),
   } as unknown as Item;
@@ -52,6 +56,18 @@ test('a tenant that is held alone is in no lane until it is released', () => {
   expect(queues.takeMixed(0, 1, 1)).toBeNull();
   queues.release(['a']);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a2']);
+});
+
+test('what is to be handed back does not wait for a head that another process holds, unless it may have been posted', () => {
+  const queues = new Queues(bounds);
+  const items = [item('a', 'a1'), item('a', 'a2', { handBack: true }), item('a', 'a3', { handBack: true, uncertain: true })];
+  for (const { made } of items) queues.add(made);
+  queues.contend('a', true);
+  const late = item('a', 'a4', { handBack: true });
+  queues.add(late.made);
+  expect([...items, late].map(({ outcomes }) => outcomes)).toEqual([[], [{ held: true }], [], [{ held: true }]]);
+  expect(queues.size).toBe(2);
+  expect(names(queues.takeContended())).toEqual(['a1', 'a3']);
 });
 
 test('of several lanes each takes its share of the tenants, and only where enough waits', () => {

@@ -148,10 +148,20 @@ export class Queues {
     }
   }
 
-  /** Marks whether another process was holding a tenant's head. */
+  /** Marks whether another process was holding a tenant's head; then what is to be handed back does not wait for it. */
   contend(tenant: string, contended: boolean): void {
     const queue = this.tenants.get(tenant);
-    if (queue) queue.contended = contended;
+    if (!queue) return;
+    queue.contended = contended;
+    if (!contended) return;
+    const { waiting, handedBack } = Object.groupBy(queue.items, ({ handBack, uncertain }) =>
+      handBack && !uncertain ? 'handedBack' : 'waiting',
+    );
+    queue.items = waiting ?? [];
+    for (const item of handedBack ?? []) {
+      this.count(queue, item, -1);
+      item.settle({ held: true });
+    }
   }
 
   /** Lets go of a batch's tenants; the next turn begins behind them. */

@@ -19,9 +19,10 @@ export function toMinor(text: string): bigint | null {
 
 /** Decimal text with two fraction digits: -5n is `"-0.05"`. */
 export function toDecimal(minor: bigint): string {
-  const negative = minor < 0n;
-  const digits = (negative ? -minor : minor).toString().padStart(3, '0');
-  return `${negative ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+  const text = minor.toString();
+  if (minor > 99n || minor < -99n) return `${text.slice(0, -2)}.${text.slice(-2)}`;
+  const digits = (minor < 0n ? text.slice(1) : text).padStart(2, '0');
+  return `${minor < 0n ? '-' : ''}0.${digits}`;
 }
 
 /** Whether a text names a supported currency. */

@@ -127,7 +127,20 @@ export function plainArray(values: readonly (string | number | bigint | null)[])
 
 /** An array parameter of UUIDs in PostgreSQL's binary form: parsing the text of arrays took it a fifth of a busy writer's time. */
 export function uuidArray(values: readonly (string | null)[]): Buffer {
-  return binaryArray(2950, 16, values, (bytes, at, uuid) => bytes.write(uuid.replaceAll('-', ''), at, 'hex'));
+  return binaryArray(2950, 16, values, writeUuid);
+}
+
+// Digit by digit: a copy without the dashes was a twentieth of all that a busy ledger allocated.
+function writeUuid(bytes: Buffer, at: number, uuid: string): void {
+  for (let place = 0; place < 36; place += 2) {
+    if (uuid.charCodeAt(place) === 45) place++;
+    bytes[at++] = (digitOf(uuid.charCodeAt(place)) << 4) | digitOf(uuid.charCodeAt(place + 1));
+  }
+}
+
+// The code of a hexadecimal digit in lower case; those of letters are above those of figures.
+function digitOf(code: number): number {
+  return code > 96 ? code - 87 : code - 48;
 }
 
 /** An array parameter of int8 in binary form. */
