@@ -1,16 +1,11 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
-import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import {
-  TransactionPostedSchema,
-  type AccountRecord,
-  type ChangedBalanceSchema,
-  type PostedEntrySchema,
-} from '../../proto/gen/ledger/v1/events_pb.js';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { TransactionPostedSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostingResultSchema, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { toDecimal, type Currency } from '../platform/money.ts';
+import type { Currency } from '../platform/money.ts';
 import type { Client } from '../platform/postgres.ts';
-import { Refusal, net, nothing, opposite, post, type Books, type Posted, type Side } from './accounting.ts';
+import { Refusal, nothing, opposite, post, type Books, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, insertAccounts, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, clock, type Head, type LogRow, type NewEvent } from './log.ts';
@@ -19,7 +14,7 @@ import type { Item, Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { postedEvent, transactionOf, type Order } from './wire.ts';
+import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
 
 /** An idempotency key as a batch knows it: used before, or decided in it. */
 export interface UsedKey {
@@ -347,44 +342,4 @@ function accountOf(record: AccountRecord): BookedAccount {
     closed: record.status === 'closed',
     system: record.system,
   };
-}
-
-function eventOf(order: Order, { lines, changes }: Posted): MessageInitShape<typeof TransactionPostedSchema> {
-  const event: MessageInitShape<typeof TransactionPostedSchema> = {
-    transactionId: order.transactionId,
-    kind: order.kind,
-    idempotencyKey: order.idempotencyKey,
-    fingerprint: order.fingerprint,
-    description: order.description,
-    metadata: order.metadata,
-    entries: lines.map((line): MessageInitShape<typeof PostedEntrySchema> => ({
-      accountId: line.account.id,
-      accountCode: line.account.code,
-      amount: toDecimal(line.amount),
-      side: line.side,
-      currency: line.currency,
-      counter: line.counter,
-      balanceAfter: toDecimal(line.balanceAfter),
-    })),
-    balances: changes.map(({ account, currency, before, after }): MessageInitShape<typeof ChangedBalanceSchema> => {
-      const balance = net(account, after);
-      const outgoing = account.normalBalance === 'debit' ? after.pendingCredits : after.pendingDebits;
-      return {
-        accountId: account.id,
-        accountCode: account.code,
-        currency,
-        previousBalance: toDecimal(net(account, before)),
-        balance: toDecimal(balance),
-        debits: toDecimal(after.debits),
-        credits: toDecimal(after.credits),
-        pendingDebits: toDecimal(after.pendingDebits),
-        pendingCredits: toDecimal(after.pendingCredits),
-        available: toDecimal(balance - outgoing),
-        version: after.version,
-      };
-    }),
-  };
-  if (order.reference !== null) event.reference = order.reference;
-  if (order.reverses) event.reverses = order.reverses.id;
-  return event;
 }

@@ -1,12 +1,17 @@
 // Messages ↔ domain for postings: what a caller may send, checked field by field, and how a posted transaction is told.
 import { hash as digest } from 'node:crypto';
 import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import {
+  TransactionPostedSchema,
+  type ChangedBalanceSchema,
+  type PostedEntrySchema,
+  type TransactionPosted,
+} from '../../proto/gen/ledger/v1/events_pb.js';
 import { TransactionSchema, type Posting, type ReverseTransactionRequest, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
-import { Refusal, type Entry, type Request } from './accounting.ts';
+import { Refusal, net, type Entry, type Posted, type Request } from './accounting.ts';
 
 /** A posting as the writer takes it: every text checked, every amount in minor units. */
 export interface Order extends Request {
@@ -193,6 +198,47 @@ function fingerprint(order: Omit<Order, 'fingerprint'>, metadata: string): Buffe
     order.reverses?.id ?? null,
   ]);
   return Buffer.concat([version, digest('sha256', canonical, 'buffer')]);
+}
+
+/** The event of a posting that the rules allow, as the log stores it. */
+export function eventOf(order: Order, { lines, changes }: Posted): MessageInitShape<typeof TransactionPostedSchema> {
+  const event: MessageInitShape<typeof TransactionPostedSchema> = {
+    transactionId: order.transactionId,
+    kind: order.kind,
+    idempotencyKey: order.idempotencyKey,
+    fingerprint: order.fingerprint,
+    description: order.description,
+    metadata: order.metadata,
+    entries: lines.map((line): MessageInitShape<typeof PostedEntrySchema> => ({
+      accountId: line.account.id,
+      accountCode: line.account.code,
+      amount: toDecimal(line.amount),
+      side: line.side,
+      currency: line.currency,
+      counter: line.counter,
+      balanceAfter: toDecimal(line.balanceAfter),
+    })),
+    balances: changes.map(({ account, currency, before, after }): MessageInitShape<typeof ChangedBalanceSchema> => {
+      const balance = net(account, after);
+      const outgoing = account.normalBalance === 'debit' ? after.pendingCredits : after.pendingDebits;
+      return {
+        accountId: account.id,
+        accountCode: account.code,
+        currency,
+        previousBalance: toDecimal(net(account, before)),
+        balance: toDecimal(balance),
+        debits: toDecimal(after.debits),
+        credits: toDecimal(after.credits),
+        pendingDebits: toDecimal(after.pendingDebits),
+        pendingCredits: toDecimal(after.pendingCredits),
+        available: toDecimal(balance - outgoing),
+        version: after.version,
+      };
+    }),
+  };
+  if (order.reference !== null) event.reference = order.reference;
+  if (order.reverses) event.reverses = order.reverses.id;
+  return event;
 }
 
 /** A posted transaction as its event tells it. `place` is the event's place and time in the log. */
