@@ -196,20 +196,20 @@ interface Locked {
   head: Head;
   nowMs: number;
   /** Where the head stood. */
-  from: bigint;
+  from: Head;
 }
 
 async function lock(client: Client, tenant: string, how: { make: true } | { make: false; code: string }): Promise<Locked> {
   const locked = await lockHead(client, tenant, how.make);
   // Without a head nothing was ever made.
   if (!locked) throw unknownAccount(how.make ? '' : how.code);
-  return { ...locked, from: locked.head.sequence };
+  return { ...locked, from: { ...locked.head } };
 }
 
-function write(client: Client, events: LogRow[], head: Head, from: bigint, nowMs: number): Promise<unknown> {
+function write(client: Client, events: LogRow[], head: Head, from: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: openUntil(nowMs) };
-  return store.write(client, { tenants, held: null, opened, log: events, heads: [{ head, from }], posted: [], balances: [] });
+  return store.write(client, { tenants, standing: [], moved: [{ head, from }], opened, log: events, posted: [], balances: [] });
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -26,18 +26,18 @@ export interface UsedKey {
   transaction?: Transaction;
 }
 
-/** A change that only locks. */
-const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], heads: [], posted: [], balances: [] };
+/** What a change that only moves heads leaves out. */
+const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], posted: [], balances: [] };
 
 /** A tenant's books and where its log stood when the batch began. */
 interface TenantState {
   books: TenantBooks;
-  from: bigint;
+  from: Head;
 }
 
 /**
- * A batch: items, the books of their tenants, and what was decided. The caller locks the heads (or writes on the condition that they stand
- * where they are remembered), begins and commits. The books given to a batch are changed by it: when its transaction fails they are void.
+ * A batch: items, the books of their tenants, and what was decided, which is written on the condition that the heads stand where these books
+ * have them. The caller begins and commits. The books given to a batch are changed by it: when its transaction fails they are void.
  */
 export class Batch {
   readonly items: Item[];
@@ -74,7 +74,7 @@ export class Batch {
 
   /** Gives the batch a tenant's books; items of tenants without are not decided. */
   open(books: TenantBooks): void {
-    this.states.set(books.head.tenant, { books, from: books.head.sequence });
+    this.states.set(books.head.tenant, { books, from: { ...books.head } });
   }
 
   /** The books of all tenants, ascending by tenant. */
@@ -82,14 +82,9 @@ export class Batch {
     return [...this.states].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { books }]) => books);
   }
 
-  /** Where the heads stand, ascending by tenant. */
-  get heads(): Head[] {
-    return this.books.map(({ head }) => ({ ...head }));
-  }
-
   /** Tenants (UUIDs) whose logs have grown. */
   get moved(): string[] {
-    return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from).map(([tenant]) => tenant);
+    return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from.sequence).map(([tenant]) => tenant);
   }
 
   /** Whether everything that the rules need is at hand, but for the keys that were used. */
@@ -168,24 +163,24 @@ export class Batch {
   }
 
   /**
-   * Sends everything that was decided. `held`: heads to lock, on which it depends; null where the caller holds them. It is a transaction of
-   * its own where the caller has not begun one, unless accounts were `made`.
+   * Sends everything that was decided. It is a transaction of its own where the caller has not begun one, unless accounts were `made`.
    */
-  write(client: Client, held: Head[] | null): Promise<number>[] {
-    const heads = [...this.states.values()]
-      .filter(({ books, from }) => books.head.sequence !== from)
-      .map(({ books, from }) => ({ head: books.head, from }));
-    this.written = heads.map(({ head }) => head.tenant);
-    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs)).sort();
+  write(client: Client): Promise<number>[] {
+    const heads = [...this.states.values()].map(({ books, from }) => ({ head: books.head, from }));
+    const { true: moved = [], false: standing = [] } = Object.groupBy(heads, ({ head, from }) => `${head.sequence !== from.sequence}`);
+    moved.sort((a, b) => (a.head.tenant < b.head.tenant ? -1 : 1));
+    this.written = moved.map(({ head }) => head.tenant);
+    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
     const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
     const { tenants, log, posted } = this;
-    const change: store.Change = { tenants, held, opened, log, heads, posted, balances: [...this.changed.values()] };
-    if (this.made.length === 0) return [store.write(client, change)];
+    const places = { tenants, standing: standing.map(({ from }) => from), moved };
+    const change = { opened, log, posted, balances: [...this.changed.values()] };
+    if (this.made.length === 0) return [store.write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
-      ...(held ? [store.write(client, { ...nothingElse, tenants, held })] : []),
+      store.write(client, { ...places, ...nothingElse }),
       insertAccounts(client, this.made).then(() => 0),
-      store.write(client, { ...change, held: null }),
+      store.write(client, { tenants, standing: [], moved: [], ...change }),
     ];
   }
 
@@ -227,14 +222,14 @@ export class Batch {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const orders = refused.map(({ item }) => item.order);
     for (const row of await store.knownKeys(client, orders)) {
-      const from = this.states.get(row.tenant_id)?.from ?? 0n;
+      const from = this.states.get(row.tenant_id)?.from.sequence ?? 0n;
       if (row.sequence <= from) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     }
     await this.readReplays(client);
     for (const settled of refused) {
       const { order } = settled.item;
       const known = this.keys.get(`${order.tenant} ${order.idempotencyKey}`);
-      if (known && known.sequence <= (this.states.get(order.tenant)?.from ?? 0n)) settled.outcome = this.outcomeOf(settled.item);
+      if (known && known.sequence <= (this.states.get(order.tenant)?.from.sequence ?? 0n)) settled.outcome = this.outcomeOf(settled.item);
     }
   }
 

@@ -149,14 +149,13 @@ export class Lane {
   private send(batch: Batch, client: Client): Promise<number>[] {
     // The batch before has failed meanwhile: what this one builds on is void.
     if (this.failures.length > 0) throw this.failures[0]?.error;
-    const held = batch.heads;
     batch.decide();
     const answers =
       batch.made.length === 0
-        ? batch.write(client, held)
+        ? batch.write(client)
         : together(client, () => {
             const begun = begin(client, batch.tenants);
-            const written = batch.write(client, held);
+            const written = batch.write(client);
             const committed = commit(client);
             return [...begun, committed, ...written] as Promise<number>[];
           });

@@ -25,6 +25,8 @@ export interface NewEvent {
   type: EventType;
   actor: string;
   requestId: string;
+  /** The caller's trace context, https://www.w3.org/TR/trace-context/; stands beside the event and is no part of its hash. */
+  traceparent?: string | null;
   /** The exact bytes that are stored, hashed and published. */
   payload: Uint8Array;
 }

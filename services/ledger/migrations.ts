@@ -2,10 +2,12 @@
 import { Books } from './migrations/0001-books.ts';
 import { Relay } from './migrations/0002-relay.ts';
 import { WriteBatch } from './migrations/0003-write-batch.ts';
+import { TraceContext } from './migrations/0004-trace-context.ts';
 
 /** Migrations by name. */
 export const migrations = [
   { name: '0001-books', class: Books },
   { name: '0002-relay', class: Relay },
   { name: '0003-write-batch', class: WriteBatch },
+  { name: '0004-trace-context', class: TraceContext },
 ];

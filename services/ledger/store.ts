@@ -164,17 +164,24 @@ function balanceOf(row: AccountBalanceRow): Balance {
   };
 }
 
+/** A head that has moved. */
+export interface MovedHead {
+  head: Head;
+  /** Where it stood. */
+  from: Head;
+}
+
 /** What a change writes. */
 export interface Change {
   /** UUIDs. */
   tenants: string[];
-  /** Heads to lock, ascending by tenant, which must stand as they are remembered; null: the caller holds them. */
-  held: Head[] | null;
+  /** Heads on which it depends and which it does not move: they must stand as they are remembered. */
+  standing: Head[];
+  /** Heads that it moves, ascending by tenant, and where each must stand. */
+  moved: MovedHead[];
   /** Marks of the relay to open, ascending, and until when. */
   opened: { tenants: string[]; untilMs: number };
   log: LogRow[];
-  /** Heads that have moved, and the sequence each came from. */
-  heads: { head: Head; from: bigint }[];
   /** In the order of their events in the log. */
   posted: PostedOrder[];
   balances: ChangedBalance[];
@@ -191,25 +198,28 @@ export async function write(client: Client, change: Change): Promise<number> {
 }
 
 const types = [
-  ...['text', 'text', 'uuid[]', 'text', 'uuid[]', 'float8'],
-  ...['uuid[]', 'bigint[]', 'uuid[]', 'text[]', 'float8[]', 'text[]', 'text[]', 'bytea[]', 'bytea[]'],
+  ...['text', 'text', 'uuid[]', 'bigint[]', 'bytea[]', 'bigint[]'],
+  ...['uuid[]', 'bigint[]', 'bytea[]', 'bigint[]', 'bigint[]', 'bytea[]', 'float8[]', 'text[]', 'uuid[]', 'float8'],
+  ...['uuid[]', 'bigint[]', 'uuid[]', 'text[]', 'float8[]', 'text[]', 'text[]', 'text[]', 'bytea[]', 'bytea[]'],
   ...['uuid[]', 'text[]', 'bytea[]', 'text[]', 'uuid[]'],
-  ...['uuid[]', 'bigint[]', 'bytea[]', 'float8[]', 'text[]', 'bigint[]', 'int[]'],
   ...['int[]', 'uuid[]', 'text[]', 'smallint[]', 'text[]', 'bigint[]', 'numeric[]'],
-  ...['uuid[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint[]', 'float8[]', 'bigint[]', 'int[]'],
+  ...['uuid[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint[]', 'bigint[]', 'float8[]'],
 ];
 const writeBatch = `select write_batch(${types.map((type, place) => `$${place + 1}::${type}`).join(', ')}) as now_ms`;
 
-function valuesOf({ tenants, held, opened, log, heads, posted, balances }: Change): unknown[] {
+function valuesOf({ tenants, standing, moved, opened, log, posted, balances }: Change): unknown[] {
   const rows = new Map(log.map((row, place) => [row, place]));
   const orders: (Order | null)[] = log.map(() => null);
   for (const { row, order } of posted) orders[rows.get(row) as number] = order;
-  const moved = inGroups(heads, ({ head, from }) => head.sequence - from);
-  const changed = inGroups(balances, ({ from, after }) => (from === 0n ? 0n : after.version - from));
+  const heads = moved.map(({ head }) => head);
   return [
     ...seeing(tenants).values,
-    held ? uuidArray(held.map((head) => head.tenant)) : null,
-    held?.map((head) => `${head.sequence}.${head.rebuilt}.${head.hash.toString('hex')}`).join(',') ?? null,
+    ...placesOf(standing),
+    ...placesOf(moved.map(({ from }) => from)),
+    bigintArray(heads.map((head) => head.sequence)),
+    bytesArray(heads.map((head) => head.hash)),
+    doubleArray(heads.map((head) => head.lastMs)),
+    plainArray(heads.map((head) => head.chart)),
     uuidArray(opened.tenants),
     opened.untilMs,
     uuidArray(log.map((row) => row.tenant)),
@@ -219,6 +229,7 @@ function valuesOf({ tenants, held, opened, log, heads, posted, balances }: Chang
     doubleArray(log.map((row) => row.createdMs)),
     log.map((row) => row.actor),
     log.map((row) => row.requestId),
+    plainArray(log.map((row) => row.traceparent ?? null)),
     bytesArray(log.map((row) => row.payload)),
     bytesArray(log.map((row) => row.hash)),
     uuidArray(orders.map((order) => order?.transaction ?? null)),
@@ -226,33 +237,28 @@ function valuesOf({ tenants, held, opened, log, heads, posted, balances }: Chang
     bytesArray(orders.map((order) => order?.fingerprint ?? null)),
     orders.map((order) => order?.reference ?? null),
     uuidArray(orders.map((order) => order?.reverses?.uuid ?? null)),
-    uuidArray(moved.rows.map(({ head }) => head.tenant)),
-    bigintArray(moved.rows.map(({ head }) => head.sequence)),
-    bytesArray(moved.rows.map(({ head }) => head.hash)),
-    doubleArray(moved.rows.map(({ head }) => head.lastMs)),
-    plainArray(moved.rows.map(({ head }) => head.chart)),
-    bigintArray(moved.steps),
-    plainArray(moved.ends),
     ...entriesOf(posted, rows),
-    uuidArray(changed.rows.map(({ tenant }) => tenant)),
-    uuidArray(changed.rows.map(({ account }) => account.uuid)),
-    plainArray(changed.rows.map(({ currency }) => currency)),
-    plainArray(changed.rows.map(({ after }) => after.debits)),
-    plainArray(changed.rows.map(({ after }) => after.credits)),
-    plainArray(changed.rows.map(({ after }) => after.pendingDebits)),
-    plainArray(changed.rows.map(({ after }) => after.pendingCredits)),
-    bigintArray(changed.rows.map(({ after }) => after.version)),
-    doubleArray(changed.rows.map(({ atMs }) => atMs)),
-    bigintArray(changed.steps),
-    plainArray(changed.ends),
+    uuidArray(balances.map(({ tenant }) => tenant)),
+    uuidArray(balances.map(({ account }) => account.uuid)),
+    plainArray(balances.map(({ currency }) => currency)),
+    plainArray(balances.map(({ after }) => after.debits)),
+    plainArray(balances.map(({ after }) => after.credits)),
+    plainArray(balances.map(({ after }) => after.pendingDebits)),
+    plainArray(balances.map(({ after }) => after.pendingCredits)),
+    bigintArray(balances.map(({ from }) => from)),
+    bigintArray(balances.map(({ after }) => after.version)),
+    doubleArray(balances.map(({ atMs }) => atMs)),
   ];
 }
 
-/** Rows by how far they rise, with where each group ends. */
-function inGroups<Row>(rows: Row[], step: (row: Row) => bigint): { rows: Row[]; steps: bigint[]; ends: number[] } {
-  const groups = Map.groupBy(rows, step);
-  let end = 0;
-  return { rows: [...groups.values()].flat(), steps: [...groups.keys()], ends: [...groups.values()].map((group) => (end += group.length)) };
+/** Where heads stand, which tells their books apart from all others. */
+function placesOf(heads: Head[]): unknown[] {
+  return [
+    uuidArray(heads.map((head) => head.tenant)),
+    bigintArray(heads.map((head) => head.sequence)),
+    bytesArray(heads.map((head) => head.hash)),
+    bigintArray(heads.map((head) => head.rebuilt)),
+  ];
 }
 
 /** All entries in one statement, which the trigger that sums them needs. */

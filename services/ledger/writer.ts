@@ -203,7 +203,7 @@ export class Writer {
   private async runAgain(items: Item[], error: unknown): Promise<void> {
     const code = (error as { code?: unknown }).code;
     this.failures.inc({ sqlstate: typeof code === 'string' ? code : 'none' });
-    this.options.logger[code === '40001' || code === '23505' ? 'debug' : 'warn'](
+    this.options.logger[code === '40001' || code === '55P03' || code === '23505' ? 'debug' : 'warn'](
       { err: error, items: items.length },
       'a batch was not committed ahead',
     );
