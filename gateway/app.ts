@@ -7,6 +7,7 @@ import { ConnectError } from '@connectrpc/connect';
 import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
+import { traceparentOf } from '../services/platform/trace.ts';
 import { admit, nobody, type Authorities } from './auth.ts';
 import { bodyLimit, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
@@ -206,6 +207,11 @@ function hasEmptyPart(params: unknown): boolean {
 function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** Who asks, by which request and in which trace: what a change keeps of it. */
+export function askedBy({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
+  return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
 }
 
 /** Signals that the client has left before its answer. */

@@ -208,7 +208,14 @@ export function headerParameters(doc: Doc): object[] {
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
     example: 'deposit-42',
   };
-  return doc.idempotent === true ? [requestId, key] : [requestId];
+  const traceparent = {
+    in: 'header',
+    name: 'traceparent',
+    description: 'W3C trace context. What the request changes carries it on, to the topic and to the webhook; an invalid one is ignored.',
+    schema: { type: 'string' },
+    example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  };
+  return doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent];
 }
 
 /** What the document says of the whole. */

@@ -106,6 +106,59 @@ function faults(): void {
     expect(idsReceived(tenantId).sort()).toEqual(events.map(({ id }) => id).sort());
   });
 
+  test('the trace context of a request goes with all its events to the receiver, and a request without one begins a trace', async () => {
+    const tenant = await house.tenant();
+    const key = await house.apiKey(tenant);
+    await steadily(() => notifier.configureWebhook({ tenantId: tenant.id, url: receiver.url, events: types }));
+    const base = `/v1/tenants/${tenant.slug}`;
+    const trace = (place: number) => `00-4bf92f3577b34da6a3ce929d0e0e473${place}-00f067aa0ba902b7-01`;
+    const send = async (method: string, path: string, body: object, traceparent?: string) => {
+      const headers = traceparent === undefined ? {} : { traceparent };
+      const answer = await house.rest(method, `${base}${path}`, { key, body, headers });
+      expect([method, path, answer.body.success]).toEqual([method, path, true]);
+      return answer.body.data;
+    };
+    const account = { account_code: 'a', name: 'a', type: 'asset' };
+    await send('POST', '/accounts', account, trace(1));
+    await send('PATCH', '/accounts/code/a', { name: 'b' }, trace(2));
+    await send('POST', '/accounts', { ...account, account_code: 'b' }, `${trace(3)}-of-no-version-0`);
+    const entry = (account_code: string, side: string) => ({ account_code, side, amount: '1.00', currency: 'NGN' });
+    const body = { idempotency_key: 'once', entries: [entry('a', 'debit'), entry('b', 'credit')] };
+    const { transaction } = await send('POST', '/transactions/double-entry', body, trace(4));
+    await send('POST', '/transactions/double-entry', body, trace(5));
+    await send('POST', `/transactions/${transaction.transaction_id}/reverse`, {}, trace(6));
+    await send('POST', '/transactions/double-entry', { ...body, idempotency_key: 'twice' });
+    await everythingArrived(tenant.id);
+
+    const events = await eventsOf(tenant.id);
+    const told = new Map(receiver.received.map(({ headers }) => [String(headers['x-webhook-id']), String(headers['traceparent'])]));
+    expect(events.map(({ id, type }) => [type, told.get(id)])).toEqual([
+      ['account.created', trace(1)],
+      ['account.updated', trace(2)],
+      ['account.created', expect.any(String)],
+      ...['transaction.posted', 'balance.updated', 'balance.updated'].map((type) => [type, trace(4)]),
+      ...['transaction.posted', 'balance.updated', 'balance.updated'].map((type) => [type, trace(6)]),
+      ...['transaction.posted', 'balance.updated', 'balance.updated'].map((type) => [type, expect.any(String)]),
+    ]);
+    const [second, last] = [told.get(events[2]!.id), told.get(events.at(-1)!.id)];
+    expect(second).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    expect(last).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    expect(new Set([second, last, told.get(events.at(-3)!.id)]).size).toBe(2);
+  });
+
+  test('the trace context of a gRPC call stands in where its postings have none', async () => {
+    const tenantId = await newTenant();
+    const [one, other] = [`00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, `00-${'c'.repeat(32)}-${'d'.repeat(16)}-00`];
+    const entries = ['debit', 'credit'].map((side, place) => ({ accountCode: 'ab'.charAt(place), side, amount: '1.00', currency: 'NGN' }));
+    const postings = [
+      { tenantId, entries, idempotencyKey: 'plain' },
+      { tenantId, entries, idempotencyKey: 'own', traceparent: other },
+    ];
+    await steadily(() => ledger.postTransactions({ postings }, { headers: { traceparent: one } }));
+    const posted = (await eventsOf(tenantId)).filter(({ type }) => type === 'transaction.posted');
+    expect(posted.map(({ traceparent }) => traceparent)).toEqual([one, other]);
+  });
+
   test('a tenant whose webhook comes late hears of everything that it posts from then on', async () => {
     const tenantId = newId('tenant');
     for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });

@@ -1,7 +1,7 @@
 // Accounts, one by one.
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { within, type App } from '../app.ts';
+import { askedBy, within, type App } from '../app.ts';
 import {
   accountCode,
   accountTypes,
@@ -127,7 +127,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, caller, id } = request;
+      const { body, caller } = request;
       const { normal_balance, currency: only, parent_code, description: said, allow_negative } = body;
       const { account } = await ledger.createAccount(
         {
@@ -142,8 +142,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           ...(said != null && { description: said }),
           ...(allow_negative != null && { allowNegative: allow_negative }),
           metadata: metadataText(body.metadata),
-          actor: caller.actor,
-          requestId: id,
+          ...askedBy(request),
         },
         within(request, 10_000),
       );
@@ -234,7 +233,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, caller, id, params } = request;
+      const { body, caller, params } = request;
       const { name: called, description: said, allow_negative, status, metadata: free, version } = body;
       const { account } = await ledger.updateAccount(
         {
@@ -246,8 +245,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           ...(allow_negative != null && { allowNegative: allow_negative }),
           ...(status != null && { status }),
           ...(version != null && { version: BigInt(version) }),
-          actor: caller.actor,
-          requestId: id,
+          ...askedBy(request),
         },
         within(request, 10_000),
       );

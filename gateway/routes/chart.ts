@@ -1,6 +1,6 @@
 // The chart of accounts as a whole: made from a template, read as a tree.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
+import { askedBy, within, type App } from '../app.ts';
 import { missingScope } from '../auth.ts';
 import { businessType, businessTypes, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
@@ -44,8 +44,8 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, caller, id } = request;
-      const given = { tenantId: caller.tenantId, businessType: body.business_type, actor: caller.actor, requestId: id };
+      const { body, caller } = request;
+      const given = { tenantId: caller.tenantId, businessType: body.business_type, ...askedBy(request) };
       const { businessType: made, accounts, created } = await ledger.setUpChart(given, within(request, 10_000));
       reply.code(created ? 201 : 200).header('content-type', json);
       return `{"success":true,"data":{"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]}}`;

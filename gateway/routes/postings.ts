@@ -5,7 +5,7 @@ import { Type, type Static } from 'typebox';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { leaving, within, type App } from '../app.ts';
+import { askedBy, leaving, within, type App } from '../app.ts';
 import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
@@ -120,8 +120,7 @@ function posting(request: FastifyRequest, body: Body, entries: Static<typeof dou
       currency: entry.currency,
     })),
     metadata: metadataText(body.metadata),
-    actor: caller.actor,
-    requestId: request.id,
+    ...askedBy(request),
   };
 }
 
@@ -214,15 +213,14 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, caller, id, params } = request;
+      const { body, caller, params } = request;
       const given = {
         tenantId: caller.tenantId,
         transactionId: pathId('txn', 'transaction_id', params),
         reversalId: newId('txn'),
         idempotencyKey: body.idempotency_key ?? '',
         description: body.description ?? '',
-        actor: caller.actor,
-        requestId: id,
+        ...askedBy(request),
       };
       const limits = within(request, 5_000);
       const reversed = await ledger.reverseTransaction(given, limits).catch(async (error: unknown) => {

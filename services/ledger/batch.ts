@@ -264,7 +264,8 @@ export class Batch {
     }
     const event = create(TransactionPostedSchema, eventOf(order, result));
     const payload = toBinary(TransactionPostedSchema, event);
-    const row = this.append(state, { type: 'transaction.posted', actor: order.actor, requestId: order.requestId, payload });
+    const { actor, requestId, traceparent } = order;
+    const row = this.append(state, { type: 'transaction.posted', actor, requestId, traceparent, payload });
     for (const change of result.changes) {
       const open = state.books.accounts.get(change.account.code) as OpenAccount;
       open.balances.set(change.currency, change.after);

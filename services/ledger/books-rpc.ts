@@ -3,6 +3,7 @@ import type { ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { currencies } from '../platform/money.ts';
 import type { Pool } from '../platform/postgres.ts';
+import { traceparentOf } from '../platform/trace.ts';
 import { Refusal } from './accounting.ts';
 import { createAccount, getAccount, listAccounts, setUpChart, unknownAccount, updateAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
@@ -13,7 +14,7 @@ import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { Span } from './span.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { checkedCode, checkedId, checkedMetadata, checkedText } from './wire.ts';
+import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './wire.ts';
 
 /**
  * The handlers of charts, accounts, balances and of everything that only reads. They throw {@link Refusal}. `committed` is told the tenant
@@ -26,15 +27,15 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
     return answer;
   };
   return {
-    async setUpChart(request) {
+    async setUpChart(request, context) {
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
-      return { businessType, ...(await changed(tenant, setUpChart(pool, tenant, businessType, byOf(request)))) };
+      return { businessType, ...(await changed(tenant, setUpChart(pool, tenant, businessType, byOf(traced(request, context))))) };
     },
     async getHierarchy(request) {
       return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances) };
     },
-    async createAccount(request) {
+    async createAccount(request, context) {
       const tenant = tenantOf(request);
       const wanted = {
         code: checkedCode('account_code', request.accountCode),
@@ -49,9 +50,9 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         allowNegative: request.allowNegative ?? true,
         metadata: checkedMetadata(request.metadata).text,
       };
-      return { account: await changed(tenant, createAccount(pool, tenant, wanted, byOf(request))) };
+      return { account: await changed(tenant, createAccount(pool, tenant, wanted, byOf(traced(request, context)))) };
     },
-    async updateAccount(request) {
+    async updateAccount(request, context) {
       const tenant = tenantOf(request);
       const change = {
         name: optional(request.name, (name) => checkedText('name', name, { min: 1, max: 255 })),
@@ -62,7 +63,7 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         version: request.version,
       };
       const code = namedCode(request.accountCode);
-      return { account: await changed(tenant, updateAccount(pool, tenant, code, change, byOf(request))) };
+      return { account: await changed(tenant, updateAccount(pool, tenant, code, change, byOf(traced(request, context)))) };
     },
     async getAccount(request) {
       return { account: await getAccount(pool, tenantOf(request), namedCode(request.accountCode)) };
@@ -114,10 +115,11 @@ function tenantOf(request: { tenantId: string }): string {
   return checkedId('tenant_id', 'tenant', request.tenantId);
 }
 
-function byOf(request: { actor: string; requestId: string }): By {
+function byOf(request: { actor: string; requestId: string; traceparent: string }): By {
   return {
     actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
+    traceparent: traceparentOf(request.traceparent),
   };
 }
 

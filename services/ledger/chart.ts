@@ -17,6 +17,8 @@ import { suspenseLine, type BusinessType, type TemplateAccount } from './templat
 export interface By {
   actor: string;
   requestId: string;
+  /** Trace context of the request. */
+  traceparent?: string | null;
 }
 
 /** Where in the tenant's log a change will stand. */
@@ -67,15 +69,15 @@ export function newSuspenseAccount(currency: Currency, place: Place): AccountRec
 }
 
 /** The event of a new account; `template` is null where none made it. */
-export function createdEvent(account: AccountRecord, template: BusinessType | null, { actor, requestId }: By): NewEvent {
+export function createdEvent(account: AccountRecord, template: BusinessType | null, { actor, requestId, traceparent }: By): NewEvent {
   const message = create(AccountCreatedSchema, { account, template: template ?? undefined });
-  return { type: 'account.created', actor, requestId, payload: toBinary(AccountCreatedSchema, message) };
+  return { type: 'account.created', actor, requestId, traceparent, payload: toBinary(AccountCreatedSchema, message) };
 }
 
 /** The event of a changed account; `changes` names the fields. */
-export function updatedEvent(account: AccountRecord, changes: string[], { actor, requestId }: By): NewEvent {
+export function updatedEvent(account: AccountRecord, changes: string[], { actor, requestId, traceparent }: By): NewEvent {
   const message = create(AccountUpdatedSchema, { account, changes });
-  return { type: 'account.updated', actor, requestId, payload: toBinary(AccountUpdatedSchema, message) };
+  return { type: 'account.updated', actor, requestId, traceparent, payload: toBinary(AccountUpdatedSchema, message) };
 }
 
 /** A row of `accounts` as {@link accountColumns} reads it. */

@@ -1,11 +1,8 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
 import { inTransaction, type Pool } from '../platform/postgres.ts';
-import { eventColumns, type EventRow } from './events.ts';
+import { eventColumns, eventNames, type EventRow } from './events.ts';
 import type { Stretch } from './exit.ts';
 import type { DeadLetter } from './letters.ts';
-
-/** The names that `eventColumns` gives. */
-const names = 'sequence, event_id, type, created_ms, actor, request_id, payload, hash';
 
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
 export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
@@ -32,7 +29,7 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
       name: 'claim_marks',
       text: `with ${claimed}
         select c.tenant_id, c.mark, l.* from claimed c left join lateral (
-          select ${names} from (
+          select ${eventNames} from (
             select ${eventColumns}, sum(case when sequence > c.mark then octet_length(payload) else 0 end)
                 over (order by sequence rows between unbounded preceding and 1 preceding) as before
             from log where tenant_id = c.tenant_id and sequence >= c.mark order by sequence limit $3) counted

@@ -3,6 +3,7 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { readTenant, type Pool } from '../platform/postgres.ts';
+import { ownTraceparent } from '../platform/trace.ts';
 import { genesis, type EventType } from './log.ts';
 import { fitting } from './page.ts';
 import { ms } from './span.ts';
@@ -16,12 +17,16 @@ export interface EventRow {
   created_ms: number;
   actor: string;
   request_id: string;
+  traceparent: string | null;
   payload: Buffer;
   hash: Buffer;
 }
 
+/** The names of an {@link EventRow}'s columns. */
+export const eventNames = 'sequence, event_id, type, created_ms, actor, request_id, traceparent, payload, hash';
+
 /** The columns of the log that make an event. */
-export const eventColumns = `sequence, event_id, type, ${ms('created_at')} as created_ms, actor, request_id, payload, hash`;
+export const eventColumns = eventNames.replace('created_ms', `${ms('created_at')} as created_ms`);
 
 /** The log after a place, oldest first, at most `limit` events, fewer where they are large. */
 export async function listEvents(
@@ -52,6 +57,7 @@ export function eventOf(tenant: string, row: EventRow, previousHash: Buffer): Ev
     createdMs: BigInt(row.created_ms),
     actor: row.actor,
     requestId: row.request_id,
+    traceparent: row.traceparent ?? ownTraceparent(row.event_id, row.hash),
     hash: row.hash,
     previousHash,
     data: dataOf(row),

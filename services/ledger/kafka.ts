@@ -103,6 +103,7 @@ function* pieces(events: Event[], most: number): Iterable<Message[]> {
         'event-id': event.id,
         'event-type': event.type,
         'content-type': 'application/x-protobuf',
+        traceparent: event.traceparent,
       },
     });
   }

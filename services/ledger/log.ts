@@ -26,7 +26,7 @@ export interface NewEvent {
   actor: string;
   requestId: string;
   /** The caller's trace context, https://www.w3.org/TR/trace-context/; stands beside the event and is no part of its hash. */
-  traceparent?: string | null;
+  traceparent?: string | null | undefined;
   /** The exact bytes that are stored, hashed and published. */
   payload: Uint8Array;
 }

@@ -14,6 +14,7 @@ import { toId, toUuid } from '../platform/ids.ts';
 import type { KafkaSettings } from '../platform/kafka.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
+import { traceparentOf } from '../platform/trace.ts';
 import { createAccount } from './accounts.ts';
 import { listEvents } from './events.ts';
 import { kafkaExit } from './kafka.ts';
@@ -143,8 +144,9 @@ describeWithKafka('the relay over Kafka', () => {
     const told = lines.filter((line) => line.includes('event-id:'));
     expect(told).toHaveLength(expected.length);
     told.forEach((line, index) => {
-      const { id, type } = expected[index]!;
-      const headers = `event-id:${id},event-type:${type},content-type:application/x-protobuf`;
+      const { id, type, traceparent } = expected[index]!;
+      expect(traceparentOf(traceparent)).toBe(traceparent);
+      const headers = `event-id:${id},event-type:${type},content-type:application/x-protobuf,traceparent:${traceparent}`;
       expect(line).toMatch(new RegExp(`Partition:[0-9]+\\tOffset:${index}\\t${headers}\\t${toId('tenant', tenant)}\\t`));
     });
   });

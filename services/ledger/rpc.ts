@@ -13,7 +13,7 @@ import { logFields, refuse } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './books-rpc.ts';
 import type { Outcome } from './queue.ts';
-import { orderOf, reversalOf, type Order } from './wire.ts';
+import { orderOf, reversalOf, traced, type Order } from './wire.ts';
 import type { Writer } from './writer.ts';
 
 /** How each reason is told as a gRPC code: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -65,11 +65,11 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
     async postTransaction(request, context) {
       Object.assign(context.values.get(logFields), { tenant: request.posting?.tenantId, request: request.posting?.requestId });
       if (!request.posting) throw requiredPosting('posting');
-      return post(orderOf(request.posting), context);
+      return post(orderOf(traced(request.posting, context)), context);
     },
     async reverseTransaction(request, context) {
       Object.assign(context.values.get(logFields), { tenant: request.tenantId, request: request.requestId });
-      return post(reversalOf(request), context);
+      return post(reversalOf(traced(request, context)), context);
     },
     async postTransactions(request, context) {
       const { postings } = request;
@@ -80,7 +80,7 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
       const results = await Promise.all(
-        postings.map((posting) => resultOf(writer, posting, { signal: context.signal, handBack: request.handBackHeld })),
+        postings.map((posting) => resultOf(writer, traced(posting, context), { signal: context.signal, handBack: request.handBackHeld })),
       );
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       return { results };

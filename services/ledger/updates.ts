@@ -18,6 +18,7 @@ export function withUpdates(event: Event): Event[] {
       createdMs: event.createdMs,
       actor: event.actor,
       requestId: event.requestId,
+      traceparent: event.traceparent,
       part: place + 1,
       data: { case: 'balanceUpdated', value: create(BalanceUpdatedSchema, { balance, transactionId }) },
     }),

@@ -11,6 +11,7 @@ import { TransactionSchema, type Posting, type ReverseTransactionRequest, type T
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
+import { traceparentOf } from '../platform/trace.ts';
 import { Refusal, net, type Entry, type Posted, type Request } from './accounting.ts';
 
 /** A posting as the writer takes it: every text checked, every amount in minor units. */
@@ -31,6 +32,8 @@ export interface Order extends Request {
   reverses: { id: string; uuid: string } | null;
   actor: string;
   requestId: string;
+  /** Trace context of the request, null where it had none. */
+  traceparent: string | null;
   /** Milliseconds the caller waits. */
   timeoutMs: number;
   /** The caller repeats what it may have posted already. */
@@ -110,6 +113,12 @@ function sorted(value: unknown): string {
   return `{${fields.map(([key, item]) => `${JSON.stringify(key)}:${sorted(item)}`).join(',')}}`;
 }
 
+/** The message, with the trace context of its call where it has none of its own. */
+export function traced<Message extends { traceparent: string }>(message: Message, { requestHeader }: { requestHeader: Headers }): Message {
+  if (message.traceparent === '') message.traceparent = requestHeader.get('traceparent') ?? '';
+  return message;
+}
+
 /** Checks a posting. Throws {@link Refusal} with the reason `validation_failed` and the field's name as in REST. */
 export function orderOf(posting: Posting): Order {
   const tenant = checkedId('tenant_id', 'tenant', posting.tenantId);
@@ -162,12 +171,21 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
   return { ...order, fingerprint: fingerprint(order, '{}') };
 }
 
-function common(request: { idempotencyKey: string; description: string; actor: string; requestId: string }, transactionId: string) {
+interface CommonFields {
+  idempotencyKey: string;
+  description: string;
+  actor: string;
+  requestId: string;
+  traceparent: string;
+}
+
+function common(request: CommonFields, transactionId: string) {
   return {
     idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedText('idempotency_key', request.idempotencyKey, { max: 255 }),
     description: checkedText('description', request.description, { max: 1000 }),
     actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
+    traceparent: traceparentOf(request.traceparent),
   };
 }
 

@@ -22,6 +22,8 @@ export interface Claimed {
   /** Sealed; the newest first. */
   secrets: string[];
   body: string;
+  /** Trace context of the event; null: it came without one. */
+  traceparent: string | null;
 }
 
 /** How much may be claimed. */
@@ -91,10 +93,11 @@ const claim = {
       from clock, ready r where (r.abandoned or not r.enabled) and d.tenant_id = r.tenant_id and d.id = r.id
       returning d.tenant_id, d.id
     )
-    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets, p.body
+    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets, p.body,
+      p.traceparent
     from claimed c join payloads p on p.tenant_id = c.tenant_id and p.event_id = c.event_id
     union all
-    select tenant_id, id, null, null, null, null, null, null, null, null from failed
+    select tenant_id, id, null, null, null, null, null, null, null, null, null from failed
     order by 2`,
 };
 
@@ -133,6 +136,7 @@ interface ClaimRow {
   url: string;
   secrets: string[];
   body: string | null;
+  traceparent: string | null;
 }
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
@@ -188,6 +192,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     url: row.url,
     secrets: row.secrets,
     body,
+    traceparent: row.traceparent,
   };
 }
 

@@ -7,6 +7,7 @@ import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js'
 import { toUuid } from '../platform/ids.ts';
 import { seeing, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
@@ -43,10 +44,10 @@ const insertDeliveries = {
   // it meanwhile waits for the tenant's mark.
   text: `with fresh as materialized (
       select n.*, clock_timestamp() as at
-      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[]) as n (tenant_id, id, event_id, event_type, body)
+      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[]) as n (tenant_id, id, event_id, event_type, body, traceparent)
       where not exists (select from payloads p where p.tenant_id = n.tenant_id and p.event_id = n.event_id)
     ), bodies as (
-      insert into payloads (tenant_id, event_id, body) select tenant_id, event_id, body from fresh
+      insert into payloads (tenant_id, event_id, body, traceparent) select tenant_id, event_id, body, traceparent from fresh
     ), made as (
       insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
       select tenant_id, id, event_id, event_type, false, 'pending', 1, false, at, at from fresh
@@ -230,8 +231,8 @@ async function subscriptions(client: Client, tenants: string[]): Promise<Map<str
   return new Map(rows.map((row) => [row.tenant_id, row]));
 }
 
-/** Tenant, id, event, type and body of a new delivery. */
-type NewDelivery = [string, string, string, string, string];
+/** Tenant, id, event, type, body and trace context of a new delivery. */
+type NewDelivery = [string, string, string, string, string, string | null];
 
 function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
   return events.flatMap(({ event, tenant, eventId }): NewDelivery[] => {
@@ -239,7 +240,7 @@ function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refu
     // What happened before the webhook was made is not news to it.
     if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) return [];
     try {
-      return [[tenant, uuidv7(), eventId, event.type, eventBody(event)]];
+      return [[tenant, uuidv7(), eventId, event.type, eventBody(event), traceparentOf(event.traceparent)]];
     } catch (error) {
       refuse(event, error as Error);
       return [];
@@ -249,7 +250,7 @@ function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refu
 
 async function insert(client: Client, found: NewDelivery[]): Promise<number> {
   if (found.length === 0) return 0;
-  const columns = [0, 1, 2, 3, 4].map((column) => found.map((row) => row[column]));
+  const columns = [0, 1, 2, 3, 4, 5].map((column) => found.map((row) => row[column]));
   const tenants = [...new Set(found.map(([tenant]) => tenant))];
   const [answer] = await Promise.all([
     client.query<{ made: number }>({ ...insertDeliveries, values: columns }),

@@ -222,12 +222,12 @@ export class Courier {
   /** Null: not sent, or not to its end. */
   private async request(claimed: Claimed, claimedAt: number): Promise<Answer | null> {
     const { sender, vault, marginMs } = this.options;
-    const { tenant, id, attempt, eventType, body } = claimed;
+    const { tenant, id, attempt, eventType, body, traceparent } = claimed;
     // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
     if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
     const secrets = claimed.secrets.map((sealed) => vault.open(tenant, sealed));
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
-    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt });
+    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
     return sender.send({ url: claimed.url, headers, body }, this.handBack.signal);
   }
 

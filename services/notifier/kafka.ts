@@ -10,8 +10,6 @@ import type { Logger } from '../platform/telemetry.ts';
 /** An event as it was read. */
 export interface Consumed {
   event: Event;
-  /** W3C trace context of who published it. */
-  traceparent: string | undefined;
 }
 
 /** A message that holds no event, as it stands on the topic. */
@@ -275,7 +273,7 @@ function decode(message: KafkaMessage): Consumed | { reason: string } {
     return { reason: `the value is no ledger.v1.Event: ${(error as Error).message}` };
   }
   if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
-  return { event, traceparent: headersOf(message)['traceparent'] };
+  return { event };
 }
 
 function headersOf({ headers = {} }: KafkaMessage): Record<string, string> {

@@ -83,7 +83,9 @@ describe('a start is refused', () => {
 
   test('on a schema that is older than the code', async () => {
     const bare = await freshDatabase('notifier');
-    expect(await failedStart(settings(bare.serviceUrl))).toBe('DATABASE_URL: the schema lacks 0001-webhooks: run migrate first');
+    expect(await failedStart(settings(bare.serviceUrl))).toBe(
+      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context: run migrate first',
+    );
     await bare.drop();
   });
 

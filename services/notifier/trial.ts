@@ -47,7 +47,7 @@ export async function sendTest(
        on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
     );
-    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, ...webhook, body };
+    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, ...webhook, body, traceparent: null };
   });
   const sent = await courier.attempt(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};

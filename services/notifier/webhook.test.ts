@@ -24,7 +24,9 @@ test.each(['whsec_not base64!!', 'whsec_', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLa
 test('in an overlap both secrets sign by the standard, and the newest alone the body', () => {
   const [newest, before] = [newSecret(), newSecret()];
   const signed = { id: 'evt_1', timestamp: 1_700_000_000, body: '{"ä":1}' };
-  expect(deliveryHeaders([newest, before], signed, { id: 'wh_delivery_1', eventType: 'account.created', attempt: 2 })).toEqual({
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const about = { id: 'wh_delivery_1', eventType: 'account.created', attempt: 2, traceparent };
+  expect(deliveryHeaders([newest, before], signed, about)).toEqual({
     'content-type': 'application/json',
     'user-agent': 'Ledger-Webhooks/1',
     'x-webhook-signature': bodySignature(newest, signed.body),
@@ -34,6 +36,7 @@ test('in an overlap both secrets sign by the standard, and the newest alone the 
     'x-webhook-attempt': '2',
     'webhook-id': 'evt_1',
     'webhook-timestamp': '1700000000',
+    traceparent,
     'webhook-signature': `${standardSignature(newest, signed)} ${standardSignature(before, signed)}`,
   });
 });

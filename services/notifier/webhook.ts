@@ -55,7 +55,7 @@ function standardKey(secret: string): Buffer {
 export function deliveryHeaders(
   secrets: string[],
   signed: Signed,
-  delivery: { id: string; eventType: string; attempt: number },
+  delivery: { id: string; eventType: string; attempt: number; traceparent: string | null },
 ): Record<string, string> {
   return {
     'content-type': 'application/json',
@@ -68,6 +68,7 @@ export function deliveryHeaders(
     'webhook-id': signed.id,
     'webhook-timestamp': String(signed.timestamp),
     'webhook-signature': secrets.map((secret) => standardSignature(secret, signed)).join(' '),
+    ...(delivery.traceparent !== null && { traceparent: delivery.traceparent }),
   };
 }
 

@@ -340,7 +340,7 @@ class Webhooks {
     const event = postingEvent(newId('tenant'), 1n);
     const body = eventBody(event);
     const signed = { id: event.id, timestamp: Math.floor(Date.now() / 1000), body };
-    const headers = deliveryHeaders([secret], signed, { id: newId('wh_delivery'), eventType: event.type, attempt: 1 });
+    const headers = deliveryHeaders([secret], signed, { id: newId('wh_delivery'), eventType: event.type, attempt: 1, traceparent: null });
     const before = this.door.verified;
     let sent = 0;
     const perSecond = async (milliseconds: number) => {

@@ -91,6 +91,14 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   part: number;
 
   /**
+   * W3C trace context (https://www.w3.org/TR/trace-context/): that of the request, or where it had none one made from this event's id. Of a
+   * posting's events that of the posting. No part of the hash.
+   *
+   * @generated from field: string traceparent = 15;
+   */
+  traceparent: string;
+
+  /**
    * What happened; the field that is set fits `type`.
    *
    * @generated from oneof ledger.v1.Event.data

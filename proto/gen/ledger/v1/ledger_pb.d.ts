@@ -136,6 +136,13 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: bool retry = 11;
    */
   retry: boolean;
+
+  /**
+   * W3C trace context of the request, for the event; an invalid one is ignored. Absent, the call's `traceparent` metadata stands in.
+   *
+   * @generated from field: string traceparent = 12;
+   */
+  traceparent: string;
 };
 
 /**
@@ -446,6 +453,13 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
    * @generated from field: string request_id = 7;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 8;
+   */
+  traceparent: string;
 };
 
 /**
@@ -624,6 +638,13 @@ export declare type SetUpChartRequest = Message<"ledger.v1.SetUpChartRequest"> &
    * @generated from field: string request_id = 4;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 5;
+   */
+  traceparent: string;
 };
 
 /**
@@ -836,6 +857,13 @@ export declare type CreateAccountRequest = Message<"ledger.v1.CreateAccountReque
    * @generated from field: string request_id = 13;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 14;
+   */
+  traceparent: string;
 };
 
 /**
@@ -917,6 +945,13 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
    * @generated from field: string request_id = 10;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 11;
+   */
+  traceparent: string;
 };
 
 /**
