@@ -30,6 +30,8 @@ export interface Claimed {
 export interface ClaimBounds {
   /** Deliveries in all. */
   free: number;
+  /** Tenants to look at: each costs some look-ups, here and where it is recorded. */
+  tenants: number;
   /** Of one tenant (UUID), claimed and not recorded, over all workers. */
   ofTenant: (tenant: string) => number;
   leaseMs: number;
@@ -40,12 +42,12 @@ export interface ClaimRound {
   claimed: Claimed[];
   /** Deliveries that failed because there is nowhere to send them. */
   failed: number;
+  /** Other tenants may have work that is due. */
+  more: boolean;
   /** Until a tenant may have work, milliseconds; null: no work is known. */
   nextMs: number | null;
 }
 
-// Tenants a round: each adds a few look-ups.
-const tenantsAtOnce = 100;
 // Deliveries of a tenant without webhook that fail at once.
 const unsentAtOnce = 500;
 
@@ -53,7 +55,7 @@ const unsentAtOnce = 500;
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
 const findWork = {
   name: 'find_work',
-  text: `with ready as materialized (select tenant_id from due where next_at <= clock_timestamp() order by next_at limit ${tenantsAtOnce})
+  text: `with ready as materialized (select tenant_id from due where next_at <= clock_timestamp() order by next_at limit $1)
     select tenant_id, pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0)) as mine from ready`,
 };
 
@@ -108,6 +110,17 @@ const rotate = {
     where tenant_id in (select tenant_id from due where tenant_id = any ($1::uuid[]) for update skip locked)`,
 };
 
+// Whoever records outcomes holds his tenants for himself and his like until he has committed; whoever counts what is in flight in order to
+// move on holds them alone. (Row locks of `due` for both cost every record a write.)
+const holdTenants = {
+  name: 'hold_tenants',
+  text: 'select pg_advisory_xact_lock_shared(hashtextextended(t::text, 1)) from unnest($1::uuid[]) as t order by t',
+};
+const holdTenantsAlone = {
+  name: 'hold_tenants_alone',
+  text: 'select pg_advisory_xact_lock(hashtextextended(t::text, 1)) from unnest($1::uuid[]) as t order by t',
+};
+
 const lockDue = {
   name: 'lock_due',
   text: 'select from due where tenant_id = any ($1::uuid[]) order by tenant_id for update',
@@ -140,29 +153,30 @@ interface ClaimRow {
 }
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
-export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , found] = await Promise.all([
       client.query('begin'),
       client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
-      client.query<{ tenant_id: string; mine: boolean }>(findWork),
+      client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most] }),
     ]);
     const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));
+    const more = found.rows.length === most;
     if (tenants.length === 0) {
       const [next] = await Promise.all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
-      return { claimed: [], failed: 0, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
+      return { claimed: [], failed: 0, more, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
     }
     const [, answer] = await Promise.all([
       client.query(seeing(tenants)),
       client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
-      ...(found.rows.length === tenantsAtOnce ? [client.query({ ...rotate, values: [tenants] })] : []),
+      ...(more ? [client.query({ ...rotate, values: [tenants] })] : []),
       client.query('commit'),
     ]);
     const served = new Set(answer.rows.map((row) => row.tenant_id));
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed: answer.rows.length - claimed.length, nextMs: 0, idle };
+    return { claimed, failed: answer.rows.length - claimed.length, more, nextMs: 0, idle };
   });
   const { idle } = round;
   if (idle.length > 0) {
@@ -170,6 +184,7 @@ export async function claimDue(pool: Pool, { free, ofTenant, leaseMs }: ClaimBou
       Promise.all([
         client.query('begin'),
         client.query(seeing(idle)),
+        client.query({ ...holdTenantsAlone, values: [idle] }),
         client.query({ ...lockDue, values: [idle] }),
         client.query({ ...moveOn, values: [idle, idle.map(ofTenant)] }),
         client.query('commit'),
@@ -236,15 +251,18 @@ const record = {
     select id from settled`,
 };
 
-// What is left to do of these tenants. Lowers only; the row is locked also where nothing changes, so that whoever counts these attempts as
-// in flight and moves on has done so before, and is corrected here.
+// What is left to do of these tenants. Lowers only, and leaves alone who is due already: whoever finds nothing to claim there waits for this
+// commit before he counts and moves on.
 const lower = {
   name: 'lower',
-  text: `insert into due (tenant_id, next_at)
-    select t, f.run_at from unnest($1::uuid[]) as t
-    cross join lateral (select d.run_at from deliveries d where d.tenant_id = t and d.status = 'pending' order by d.run_at, d.id limit 1) as f
-    order by t
-    on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
+  text: `with later as materialized (
+      select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
+      order by tenant_id for update
+    )
+    update due q set next_at = f.run_at from later cross join lateral (
+      select d.run_at from deliveries d where d.tenant_id = later.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1
+    ) as f
+    where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.run_at)`,
 };
 
 /** Records outcomes; answers the deliveries whose claim still held. */
@@ -267,6 +285,7 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
       client.query('begin'),
       client.query(seeing(tenants)),
       client.query<{ id: string }>({ ...record, values }),
+      client.query({ ...holdTenants, values: [tenants] }),
       client.query({ ...lower, values: [tenants] }),
       client.query('commit'),
     ]);

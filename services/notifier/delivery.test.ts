@@ -59,7 +59,7 @@ async function only({ client }: RunningNotifier, { tenantId }: TestTenant) {
   return { ...delivery!, tries: attempts };
 }
 
-const bounds = { free: 100, ofTenant: () => 100, leaseMs: 60_000 };
+const bounds = { free: 100, tenants: 100, ofTenant: () => 100, leaseMs: 60_000 };
 
 function outcome({ tenant, id, claim }: Claimed, status: Outcome['status'], delay: number | null = null): Outcome {
   const errorClass = status === 'delivered' ? null : 'http_status';
@@ -416,6 +416,22 @@ describe('fairness', () => {
       await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
     }
     expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+  });
+
+  test('so it is where others find it full in the very moment in which an attempt is recorded', async () => {
+    const notifier = await start({ claims: false });
+    const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+    await ingest(notifier, tenant, 100);
+    const done = new Set<string>();
+    const look = async () => {
+      while (done.size < 100) {
+        const { claimed } = await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 });
+        for (const { id } of claimed) done.add(id);
+        if (claimed.length > 0) await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+      }
+    };
+    // One that was overlooked would wait for the end of a lease.
+    await Promise.all([look(), look(), look()]);
   });
 
   test('deliveries are claimed in the tenant’s order', async () => {

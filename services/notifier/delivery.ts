@@ -56,6 +56,12 @@ const rememberedEndpoints = 10_000;
  */
 const gatherMs = 25;
 
+/**
+ * Tenants in a claim, at least and at most. Where many have much, few of them with several deliveries each cost less than all with one or two:
+ * as many as are expected to fill the claim with `perTenant` each, and twice as many again after a claim that they did not fill.
+ */
+const width = { least: 16, most: 100, perTenant: 8 };
+
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
   open: boolean;
@@ -255,6 +261,7 @@ export class Courier {
 
   private async run(): Promise<void> {
     const { pool, logger, concurrency, perTenant, timeoutMs, marginMs, pollMs } = this.options;
+    let tenants = width.most;
     while (this.running) {
       this.awake = false;
       const free = this.free();
@@ -266,7 +273,8 @@ export class Courier {
       try {
         const asked = performance.now();
         const ofTenant = (tenant: string) => perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
-        const { claimed, failed, nextMs } = await claimDue(pool, { free, ofTenant, leaseMs: timeoutMs + marginMs });
+        const { claimed, failed, more, nextMs } = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
+        tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
         for (const each of claimed) {
           this.attempt(each, { claimedAt: asked }).catch((error: unknown) => {
             // The lease runs out, and it is tried again.
@@ -275,7 +283,7 @@ export class Courier {
         }
         // What is due and was not claimed is locked by somebody for a moment.
         if (claimed.length + failed === 0) await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
-        const early = asked + (claimed.length > concurrency / 8 ? 5 : gatherMs) - performance.now();
+        const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs) - performance.now();
         if (early > 0) await new Promise((done) => setTimeout(done, early));
       } catch (error) {
         logger.warn({ err: error }, 'claim failed');

@@ -82,6 +82,7 @@ async function unfinished(house: House): Promise<string[]> {
       'from heads h left join relay_marks m using (tenant_id) where h.sequence > coalesce(m.sequence, 0)',
     ),
     count('ledger', 'dead letters of the relay', 'from relay_dead_letters where published_at is null'),
+    behind(house),
     count('notifier', 'deliveries that are pending', `from deliveries where status = 'pending'`),
     count('notifier', 'deliveries that failed', `from deliveries where status = 'failed'`),
     count('notifier', 'dead letters of the notifier', 'from dead_letters'),
@@ -96,6 +97,18 @@ async function unfinished(house: House): Promise<string[]> {
     gauge('ledger-2', 'ledger_postings_waiting', 'postings'),
   ];
   return (await Promise.all(all)).flat();
+}
+
+/** Tenants whose published events the notifier has not all taken: over Kafka they may still lie on the topic. */
+async function behind(house: House): Promise<string[]> {
+  const sequences = (database: 'ledger' | 'notifier', table: string) =>
+    withClient(house.databases[database].adminUrl, async (client) => {
+      const { rows } = await client.query<{ tenant_id: string; sequence: string }>(`select tenant_id, sequence from ${table}`);
+      return new Map(rows.map((row) => [row.tenant_id, BigInt(row.sequence)]));
+    });
+  const [heads, inbox] = await Promise.all([sequences('ledger', 'heads'), sequences('notifier', 'inbox')]);
+  const left = [...heads].filter(([tenant, sequence]) => (inbox.get(tenant) ?? 0n) < sequence).length;
+  return left === 0 ? [] : [`${left} tenants whose events the notifier has not all taken`];
 }
 
 async function postings(house: House, clients: Clients): Promise<Pick<Reckoning, 'lost' | 'doubled' | 'transactions'>> {
