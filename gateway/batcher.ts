@@ -1,4 +1,6 @@
-// Joins postings that wait while calls are in flight into PostTransactions calls, fairly over tenants. A tenant whose books another process
+// Joins postings that wait while calls are in flight into PostTransactions calls, fairly over tenants. Of several ledgers each tenant has one
+// that all gateways send its postings to while it answers: two that write to the same books find each other's heads moved, and have to run
+// their batches again (two ledgers posted 57 to 65 % of what one did). A tenant whose books another process
 // holds is handed back and goes in calls of its own until it flows again, so that nobody waits with it. A call whose outcome is unknown is
 // sent again with the same transaction ids, so that it posts once.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
@@ -16,9 +18,17 @@ import { refusalOf } from '../services/platform/caller.ts';
 import { refuse } from '../services/platform/serve.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
+/** One replica of the ledger. */
+export interface Ledger {
+  /** The same in all gateways. */
+  address: string;
+  client: Client<typeof LedgerService>;
+}
+
 /** What a batcher needs. */
 export interface BatcherOptions {
-  ledger: Client<typeof LedgerService>;
+  /** Those not known to be away, where all are, all. */
+  ledgers: () => Ledger[];
   logger: Logger;
   metrics: Registry;
   /** Postings in the gateway, waiting or on their way; a tenant may hold half. */
@@ -48,12 +58,14 @@ interface Stream {
   alone: string | undefined;
   /** By tenant, in turn. */
   waiting: Map<string, Waiting[]>;
-  calls: number;
+  /** In flight, by the address of the ledger that they were meant for. */
+  calls: Map<string, number>;
   woken: boolean;
 }
 
-// Two: while one batch commits the next is on its way, and both fill better than with more.
+// To each ledger. Two: while one batch commits the next is on its way, and both fill better than with more.
 const callsPerStream = 2;
+const rememberedTenants = 10_000;
 const itemsPerCall = 250;
 const bytesPerCall = 1024 * 1024;
 // A stalled replica is left for another one after this.
@@ -67,6 +79,8 @@ export class Batcher {
   private readonly alone = new Map<string, Stream>();
   private readonly perTenant = new Map<string, number>();
   private postings = 0;
+  /** The ledgers' addresses, and of each tenant the one that it has among them. */
+  private homes = { among: '', of: new Map<string, string>() };
   private readonly calls: Histogram;
   private readonly retries: Counter;
 
@@ -140,17 +154,45 @@ export class Batcher {
   }
 
   private send(stream: Stream): void {
-    const calls = stream.alone === undefined ? callsPerStream : 1;
-    while (stream.calls < calls && stream.waiting.size > 0) {
-      const batch = take(stream);
-      if (batch.length === 0) continue;
-      stream.calls++;
-      void this.call(batch, stream.alone === undefined).finally(() => {
-        stream.calls--;
-        this.send(stream);
-      });
+    const most = stream.alone === undefined ? callsPerStream : 1;
+    const ledgers = this.options.ledgers();
+    const addresses = ledgers.map(({ address }) => address);
+    for (const { address } of ledgers) {
+      while (stream.waiting.size > 0 && (stream.calls.get(address) ?? 0) < most) {
+        const batch = take(stream, (tenant) => this.homeOf(tenant, addresses) === address);
+        if (batch.length === 0) break;
+        stream.calls.set(address, (stream.calls.get(address) ?? 0) + 1);
+        void this.call(batch, stream.alone === undefined).finally(() => {
+          const left = (stream.calls.get(address) ?? 1) - 1;
+          if (left > 0) stream.calls.set(address, left);
+          else stream.calls.delete(address);
+          this.send(stream);
+        });
+      }
     }
-    if (stream.alone !== undefined && stream.calls === 0 && stream.waiting.size === 0) this.alone.delete(stream.alone);
+    if (stream.alone !== undefined && stream.calls.size === 0 && stream.waiting.size === 0) this.alone.delete(stream.alone);
+  }
+
+  /** Of these addresses the tenant's: the one that makes the largest number together with its id. */
+  private homeOf(tenant: string, addresses: string[]): string {
+    if (addresses.length === 1) return addresses[0] as string;
+    const among = addresses.join(' ');
+    if (this.homes.among !== among || this.homes.of.size > rememberedTenants) this.homes = { among, of: new Map() };
+    let home = this.homes.of.get(tenant);
+    if (home === undefined) {
+      const weighed = addresses.map((address) => ({ address, weight: weightOf(`${address} ${tenant}`) }));
+      home = weighed.reduce((most, each) => (each.weight > most.weight ? each : most)).address;
+      this.homes.of.set(tenant, home);
+    }
+    return home;
+  }
+
+  /** Where a batch goes now: all its tenants had one home when it was taken, and that may be away since. */
+  private ledgerOf(batch: Waiting[]): Client<typeof LedgerService> {
+    const ledgers = this.options.ledgers();
+    const addresses = ledgers.map(({ address }) => address);
+    const home = this.homeOf((batch[0] as Waiting).posting.tenantId, addresses);
+    return (ledgers.find(({ address }) => address === home) as Ledger).client;
   }
 
   // The tenant's books are another process's at the moment: what waits for them, waits by itself and in its order.
@@ -171,7 +213,7 @@ export class Batcher {
       const longest = Math.max(...batch.map((each) => each.expires)) - now;
       for (const each of batch) each.posting.timeoutMs = Math.max(1, Math.round(Math.min(each.expires - now, attemptMs)));
       try {
-        const { results } = await this.options.ledger.postTransactions(
+        const { results } = await this.ledgerOf(batch).postTransactions(
           { postings: batch.map((each) => each.posting), handBackHeld },
           { timeoutMs: Math.max(1, Math.min(longest, attemptMs)) },
         );
@@ -203,16 +245,23 @@ export class Batcher {
 }
 
 function newStream(alone?: string): Stream {
-  return { alone, waiting: new Map(), calls: 0, woken: false };
+  return { alone, waiting: new Map(), calls: new Map(), woken: false };
 }
 
-// A posting of each tenant in turn. What nobody waits for any more is dropped here, before it was ever sent.
-function take(stream: Stream): Waiting[] {
+// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/: any number will do that is the same everywhere.
+function weightOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let place = 0; place < text.length; place++) hash = Math.imul(hash ^ text.charCodeAt(place), 0x01000193);
+  return hash >>> 0;
+}
+
+// A posting of each of these tenants in turn. What nobody waits for any more is dropped here, before it was ever sent.
+function take(stream: Stream, isWanted: (tenant: string) => boolean): Waiting[] {
   const batch: Waiting[] = [];
   const now = performance.now();
   let bytes = 0;
   const taken = new Map<string, number>();
-  for (let turn = [...stream.waiting]; turn.length > 0;) {
+  for (let turn = [...stream.waiting].filter(([tenant]) => isWanted(tenant)); turn.length > 0;) {
     const next: typeof turn = [];
     for (const entry of turn) {
       const [tenant, queue] = entry;

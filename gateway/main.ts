@@ -5,13 +5,13 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/g
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { openCaller } from '../services/platform/caller.ts';
+import { openCaller, type Line } from '../services/platform/caller.ts';
 import { run } from '../services/platform/lifetime.ts';
 import { serveOps, type Readiness } from '../services/platform/serve.ts';
 import { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
 import { buildApp } from './app.ts';
-import { Batcher } from './batcher.ts';
+import { Batcher, type Ledger } from './batcher.ts';
 import { readConfig } from './config.ts';
 import { Keys } from './keys.ts';
 import { registerRoutes } from './routes/all.ts';
@@ -75,8 +75,14 @@ await run(async (lifetime) => {
   const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const keys = new Keys(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
+  const ledgers = new WeakMap<Line, Ledger>();
+  const ledgerAt = (line: Line): Ledger => {
+    const known = ledgers.get(line) ?? { address: line.address, client: createClient(LedgerService, line) };
+    ledgers.set(line, known);
+    return known;
+  };
   const batcher = new Batcher({
-    ledger: createClient(LedgerService, toWriter),
+    ledgers: () => toWriter.lines().map(ledgerAt),
     logger,
     metrics,
     mostPostings: config.maxInFlight,

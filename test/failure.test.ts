@@ -1,17 +1,25 @@
 // What clients see while parts of the house are killed, stalled and restarted under them: nothing lost, nothing doubled.
 import { setTimeout as pause } from 'node:timers/promises';
+import { createClient, type Client } from '@connectrpc/connect';
 import pg from 'pg';
-import { startHouse, type House } from './house.ts';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
+import { startHouse, type House, type Tenant } from './house.ts';
 
 let house: House;
 let books: pg.Client;
+let caller: Caller;
+let ledgers: Client<typeof LedgerService>;
+let tenant: Tenant;
 let key: string;
 let path: string;
 let tenantUuid: string;
 
 beforeAll(async () => {
   house = await startHouse({ ledgers: 2 });
-  const tenant = await house.tenant();
+  tenant = await house.tenant();
+  caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 20, retried: [] });
+  ledgers = createClient(LedgerService, caller);
   key = await house.apiKey(tenant);
   path = `/v1/tenants/${tenant.slug}`;
   await house.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
@@ -22,6 +30,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  caller.close();
   await books.end();
   await house.stop();
 });
@@ -34,6 +43,37 @@ function deposit(idempotencyKey: string | undefined, amount = '1.00') {
       { account_code: 'CUSTOMER-WALLETS-NGN', amount, side: 'credit', currency: 'NGN' },
     ],
   };
+}
+
+interface Entry {
+  account_code: string;
+  amount: string;
+  side: string;
+  currency: string;
+}
+
+/** Posts to whichever replica has fewer calls in flight, which of many at once are both: the gateway keeps to one of them for a tenant. */
+async function postStraight({ idempotency_key: idempotencyKey, entries }: { idempotency_key?: string; entries: Entry[] }) {
+  const lines = entries.map(({ account_code: accountCode, ...entry }) => ({ accountCode, ...entry }));
+  const posting = { tenantId: tenant.id, entries: lines, actor: 'test', requestId: 'test', idempotencyKey: idempotencyKey ?? '' };
+  const posted = await ledgers.postTransaction({ posting }).catch((error: unknown) => refusalOf(error)?.reason ?? String(error));
+  if (typeof posted === 'string') return { said: posted };
+  return { said: posted.replayed ? 'replayed' : 'posted', id: posted.transaction?.transactionId };
+}
+
+/** The replica that the gateway sends the tenant's postings to. */
+async function home(): Promise<string> {
+  const posted = async (name: string) => {
+    const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
+    return Number(/^ledger_postings_total\{.*outcome="posted".*\} (\d+)$/m.exec(text)?.[1] ?? 0);
+  };
+  const names = ['ledger', 'ledger-2'];
+  const before = await Promise.all(names.map(posted));
+  for (let turn = 0; turn < 5; turn++) await post(deposit(undefined));
+  const after = await Promise.all(names.map(posted));
+  const grown = after.map((count, place) => count - before[place]!);
+  expect(grown.toSorted()).toEqual([0, 5]);
+  return names[grown.indexOf(5)]!;
 }
 
 const post = (body: unknown) => house.rest('POST', `${path}/transactions/double-entry`, { key, body });
@@ -101,50 +141,78 @@ async function accountsFor(prefix: string, answered: Map<string, string>): Promi
 }
 
 test('one key sent at once to two replicas posts once, and everybody gets the same transaction', async () => {
-  const answers = await Promise.all(Array.from({ length: 30 }, () => post(deposit('race'))));
-  expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
-  expect(answers.filter((answer) => answer.status === 200 && answer.headers.get('idempotent-replayed') === 'true')).toHaveLength(29);
-  expect(new Set(answers.map((answer) => answer.body.data.transaction.transaction_id)).size).toBe(1);
+  const straight = Array.from({ length: 30 }, () => postStraight(deposit('race')));
+  const through = Array.from({ length: 10 }, () => post(deposit('race')));
+  const answers = [
+    ...(await Promise.all(straight)),
+    ...(await Promise.all(through)).map(({ status, headers, body }) => {
+      const replayed = status === 200 && headers.get('idempotent-replayed') === 'true';
+      return {
+        said: status === 201 ? 'posted' : replayed ? 'replayed' : String(status),
+        id: body.data.transaction.transaction_id as string,
+      };
+    }),
+  ];
+  expect(answers.filter(({ said }) => said === 'posted')).toHaveLength(1);
+  expect(answers.filter(({ said }) => said === 'replayed')).toHaveLength(39);
+  expect(new Set(answers.map(({ id }) => id)).size).toBe(1);
 });
 
-test('one key with different bodies at once posts one of them and refuses the others', async () => {
+test('one key with different bodies at once posts one of them and refuses the others, on two replicas too', async () => {
   const answers = await Promise.all(Array.from({ length: 20 }, (_, turn) => post(deposit('clash', `${turn + 1}.00`))));
   expect(answers.filter((answer) => answer.status === 201)).toHaveLength(1);
   expect(answers.filter((answer) => answer.status === 422 && answer.body.code === 'idempotency_key_reused')).toHaveLength(19);
+  const straight = await Promise.all(Array.from({ length: 20 }, (_, turn) => postStraight(deposit('clash-2', `${turn + 1}.00`))));
+  expect(straight.filter(({ said }) => said === 'posted')).toHaveLength(1);
+  expect(straight.filter(({ said }) => said === 'idempotency_key_reused')).toHaveLength(19);
 });
 
 test('two hundred crossing postings over two replicas all post, and the sums are exact', async () => {
   const balance = async (code: string) =>
     Number((await house.rest('GET', `${path}/accounts/code/${code}/balance?currency=USD`, { key })).body.data.balance.balance);
   const transfer = (from: string, to: string) => ({
+    idempotency_key: `crossing-${crypto.randomUUID()}`,
     entries: [
       { account_code: to, amount: '1.00', side: 'debit', currency: 'USD' },
       { account_code: from, amount: '1.00', side: 'credit', currency: 'USD' },
     ],
   });
   const [a, b] = ['SETTLEMENT-USD', 'OPERATING-CASH'] as const;
-  const answers = await Promise.all(Array.from({ length: 200 }, (_, turn) => post(turn % 4 === 0 ? transfer(a, b) : transfer(b, a))));
-  expect(answers.map((answer) => answer.status).filter((status) => status !== 201)).toEqual([]);
+  const answers = await Promise.all(
+    Array.from({ length: 200 }, (_, turn) => postStraight(turn % 4 === 0 ? transfer(a, b) : transfer(b, a))),
+  );
+  expect(answers.map(({ said }) => said).filter((said) => said !== 'posted')).toEqual([]);
   expect([await balance(a), await balance(b)]).toEqual([100, -100]);
 });
 
+test('a tenant’s postings all go to one replica, and to the other one when it is away', async () => {
+  const first = await home();
+  await house.kill(first);
+  expect((await post(deposit(undefined))).status).toBe(201);
+  await house.restart(first);
+  // It has them again.
+  for (let again = ''; again !== first; again = await home().catch(() => '')) await pause(100);
+});
+
 test('a ledger killed under load costs no posting and doubles none', async () => {
+  const name = await home();
   const load = clients(8, 'kill');
   await load.progress(50);
-  await house.kill('ledger');
+  await house.kill(name);
   await load.progress(50);
-  await house.restart('ledger');
+  await house.restart(name);
   await load.progress(50);
   await accountsFor('kill', await load.end());
 });
 
 test('a ledger that stalls for ten seconds and wakes loses nothing and doubles nothing, beside a healthy one', async () => {
+  const name = await home();
   const load = clients(8, 'stall');
   await load.progress(50);
-  await house.kill('ledger', 'SIGSTOP');
+  await house.kill(name, 'SIGSTOP');
   await load.progress(20);
   await pause(10_000);
-  await house.kill('ledger', 'SIGCONT');
+  await house.kill(name, 'SIGCONT');
   await load.progress(100);
   await accountsFor('stall', await load.end());
 });

@@ -1,0 +1,72 @@
+// Replicas by name: every address of a name is one, and what is closed still answers.
+import { createClient } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { openCaller } from './caller.ts';
+import { serve } from './serve.ts';
+import { openLog } from './telemetry.ts';
+
+const logger = openLog('test', 'silent');
+const bounds = { host: '127.0.0.1', port: 0, tokens: ['token'], maxMessageBytes: 1 << 20 };
+
+function healthy(readiness: () => Promise<void> = () => Promise.resolve()) {
+  const ready = async () => (await readiness(), { ready: true, dependencies: {} });
+  return serve({ ...bounds, services: [], routes: () => undefined, logger, metrics: new Registry(), readiness: ready });
+}
+
+const called = (...addresses: string[]) => openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+
+test('a name is called at its addresses', async () => {
+  const served = await healthy();
+  const caller = called(`localhost:${served.port}`);
+  try {
+    await createClient(Health, caller).check({});
+    expect(caller.lines().map(({ address }) => address)).toContain(`127.0.0.1:${served.port}`);
+  } finally {
+    caller.close();
+    await served.close();
+  }
+});
+
+test('a name without an address is unavailable, and says so', async () => {
+  const caller = called('nobody.invalid:1');
+  try {
+    await expect(createClient(Health, caller).check({})).rejects.toThrow('no address is known of nobody.invalid:1');
+    expect(caller.reachable()).toBe(false);
+  } finally {
+    caller.close();
+  }
+});
+
+test('lines stand in the order of their addresses, without those that are away', async () => {
+  const [one, other] = [await healthy(), await healthy()];
+  const addresses = [one, other].map(({ port }) => `127.0.0.1:${port}`).sort();
+  const caller = called(...addresses.toReversed());
+  const seen = () => caller.lines().map(({ address }) => address);
+  try {
+    expect(seen()).toEqual(addresses);
+    for (const line of caller.lines()) await createClient(Health, line).check({});
+    await one.close();
+    const left = `127.0.0.1:${other.port}`;
+    while (seen().join() !== left) await createClient(Health, caller).check({});
+  } finally {
+    caller.close();
+    await other.close();
+  }
+});
+
+test('a call that is in flight when its caller is closed is answered', async () => {
+  const begun = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const served = await healthy(() => (begun.resolve(), answer.promise));
+  const caller = called(`127.0.0.1:${served.port}`);
+  try {
+    const call = createClient(Health, caller).check({});
+    await begun.promise;
+    caller.close();
+    answer.resolve();
+    await call;
+  } finally {
+    await served.close();
+  }
+});

@@ -1,0 +1,128 @@
+// The replicas of a service: a connection to each, by its address; which of them is asked next, and which are known to be away.
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { connectivityState, status as codes, type Client, type ServiceError } from '@grpc/grpc-js';
+
+/** One of them. */
+export interface Replica {
+  /** `ip:port`. */
+  address: string;
+  client: Client;
+  /** Calls in flight. */
+  calls: number;
+  avoidedUntil: number;
+}
+
+/** So long a replica that has let a call time out is asked only where there is no other. */
+const avoidedMs = 10_000;
+/** A shorter deadline says nothing about who did not meet it, milliseconds. */
+const telling = 1_000;
+/** How often names are looked up again: replicas come and go. */
+const lookUpMs = 5_000;
+
+/** All of them. */
+export class Replicas {
+  private readonly open: (address: string) => Client;
+  private readonly fixed: string[];
+  /** What was found for each name; what can't be looked up any more stays as it was. */
+  private readonly found = new Map<string, string[]>();
+  private readonly known = new Map<string, Replica>();
+  private readonly timer: NodeJS.Timeout | undefined;
+  private turn = 0;
+  /** Resolves when names have been looked up once. */
+  readonly lookedUp: Promise<void>;
+
+  /** `addresses`: `host:port`, a name once for all its addresses; `open` connects to an `ip:port`. */
+  constructor(addresses: string[], open: (address: string) => Client) {
+    this.open = open;
+    this.fixed = addresses.filter((address) => isIP(partsOf(address).host) !== 0);
+    for (const name of addresses) if (!this.fixed.includes(name)) this.found.set(name, []);
+    this.update();
+    this.lookedUp = this.found.size > 0 ? this.lookUp() : Promise.resolve();
+    if (this.found.size > 0) this.timer = setInterval(() => void this.lookUp(), lookUpMs).unref();
+  }
+
+  /**
+   * Of those not known to be away, the one with the fewest calls in flight, in turn where several have as few: so a stalled replica gets no
+   * more than the few calls that it does not answer. One that has let a call time out comes after all others for a while: it has no call in
+   * flight then, and would get the same call again (a posting was answered after three time-outs). Where all are away, the next in turn, so
+   * that the caller learns why. Undefined where no name has an address.
+   */
+  next(): Replica | undefined {
+    const all = [...this.known.values()];
+    this.turn = (this.turn + 1) % Math.max(1, all.length);
+    const inTurn = [...all.slice(this.turn), ...all.slice(0, this.turn)];
+    const [first] = inTurn;
+    const now = performance.now();
+    const load = ({ calls, avoidedUntil }: Replica) => calls + (avoidedUntil > now ? 1e6 : 0);
+    const connected = inTurn.filter(isConnected);
+    return connected.reduce<Replica | undefined>((best, each) => (best && load(best) <= load(each) ? best : each), undefined) ?? first;
+  }
+
+  /** Those not known to be away, or to have let a call time out just now; where all are, all. */
+  available(): Replica[] {
+    const now = performance.now();
+    const all = [...this.known.values()];
+    const connected = all.filter(isConnected);
+    const prompt = connected.filter(({ avoidedUntil }) => avoidedUntil <= now);
+    return [prompt, connected].find((each) => each.length > 0) ?? all;
+  }
+
+  /** Whether any is connected, or could be. */
+  get reachable(): boolean {
+    return [...this.known.values()].some(isConnected);
+  }
+
+  /** Counts a call; what is returned is called with its end. `patienceMs`: how long it was waited for. */
+  begin(replica: Replica, patienceMs: number): (error: ServiceError | null) => void {
+    replica.calls++;
+    return (error) => {
+      replica.calls--;
+      if (!error) replica.avoidedUntil = 0;
+      else if (error.code === codes.DEADLINE_EXCEEDED && patienceMs >= telling) replica.avoidedUntil = performance.now() + avoidedMs;
+    };
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+    for (const { client } of this.known.values()) client.close();
+  }
+
+  private async lookUp(): Promise<void> {
+    await Promise.all(
+      [...this.found.keys()].map(async (name) => {
+        const { host, port } = partsOf(name);
+        const addresses = await lookup(host, { all: true }).catch(() => []);
+        if (addresses.length === 0) return;
+        this.found.set(
+          name,
+          addresses.map(({ address, family }) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`)),
+        );
+      }),
+    );
+    this.update();
+  }
+
+  // In the order of their addresses, which is the same in every process.
+  private update(): void {
+    const wanted = new Set([...this.fixed, ...[...this.found.values()].flat()].sort());
+    for (const [address, { client }] of this.known) {
+      if (wanted.has(address)) continue;
+      this.known.delete(address);
+      // Its calls in flight are still answered.
+      client.close();
+    }
+    for (const address of wanted) {
+      if (!this.known.has(address)) this.known.set(address, { address, client: this.open(address), calls: 0, avoidedUntil: 0 });
+    }
+  }
+}
+
+function isConnected({ client }: Replica): boolean {
+  return client.getChannel().getConnectivityState(true) !== connectivityState.TRANSIENT_FAILURE;
+}
+
+function partsOf(address: string): { host: string; port: string } {
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: address.slice(colon + 1) };
+}
