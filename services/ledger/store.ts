@@ -3,7 +3,7 @@
 // Rows are always found from the wanted side, each by its whole key: `lateral (… offset 0)` keeps the planner from turning the join round,
 // which it does while a table is small or not analysed, and keeps doing when it has grown (7 ms for 190 balances; so, 1 ms).
 import { toId } from '../platform/ids.ts';
-import { bigintArray, bytesArray, doubleArray, plainArray, seeing, uuidArray, type Client } from '../platform/postgres.ts';
+import { bigintArray, bytesArray, doubleArray, plainArray, seeing, textArray, uuidArray, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted, Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';
@@ -78,7 +78,7 @@ export async function knownKeys(client: Client, orders: Order[]): Promise<KnownK
     text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, key), lateral (
         select * from transactions where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) t`,
-    values: [uuidArray(orders.map((order) => order.tenant)), orders.map((order) => order.idempotencyKey)],
+    values: [uuidArray(orders.map((order) => order.tenant)), textArray(orders.map((order) => order.idempotencyKey))],
   });
   return rows;
 }
@@ -128,7 +128,7 @@ export async function openAccounts(
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) b on true`,
-    values: [uuidArray(wanted.map(([tenant]) => tenant)), wanted.map(([, code]) => code)],
+    values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code))],
   });
   const found = new Map<string, OpenAccount>();
   for (const row of rows) {
@@ -225,22 +225,22 @@ function valuesOf({ tenants, standing, moved, opened, log, posted, balances }: C
     uuidArray(log.map((row) => row.tenant)),
     bigintArray(log.map((row) => row.sequence)),
     uuidArray(log.map((row) => row.eventId)),
-    plainArray(log.map((row) => row.type)),
+    textArray(log.map((row) => row.type)),
     doubleArray(log.map((row) => row.createdMs)),
-    log.map((row) => row.actor),
-    log.map((row) => row.requestId),
-    plainArray(log.map((row) => row.traceparent ?? null)),
+    textArray(log.map((row) => row.actor)),
+    textArray(log.map((row) => row.requestId)),
+    textArray(log.map((row) => row.traceparent ?? null)),
     bytesArray(log.map((row) => row.payload)),
     bytesArray(log.map((row) => row.hash)),
     uuidArray(orders.map((order) => order?.transaction ?? null)),
-    orders.map((order) => order?.idempotencyKey ?? null),
+    textArray(orders.map((order) => order?.idempotencyKey ?? null)),
     bytesArray(orders.map((order) => order?.fingerprint ?? null)),
-    orders.map((order) => order?.reference ?? null),
+    textArray(orders.map((order) => order?.reference ?? null)),
     uuidArray(orders.map((order) => order?.reverses?.uuid ?? null)),
     ...entriesOf(posted, rows),
     uuidArray(balances.map(({ tenant }) => tenant)),
     uuidArray(balances.map(({ account }) => account.uuid)),
-    plainArray(balances.map(({ currency }) => currency)),
+    textArray(balances.map(({ currency }) => currency)),
     plainArray(balances.map(({ after }) => after.debits)),
     plainArray(balances.map(({ after }) => after.credits)),
     plainArray(balances.map(({ after }) => after.pendingDebits)),
@@ -285,9 +285,9 @@ function entriesOf(posted: PostedOrder[], places: Map<LogRow, number>): unknown[
   return [
     plainArray(rows),
     uuidArray(accounts),
-    plainArray(currencies),
+    textArray(currencies),
     plainArray(positions),
-    plainArray(sides),
+    textArray(sides),
     bigintArray(amounts),
     plainArray(balances),
   ];

@@ -1,7 +1,7 @@
 // Who sends what: deliveries are claimed for a while, and what became of them is recorded, set by set. Each claim has an id, and whoever
 // records names it: a worker whose lease ran out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import { seeing, type Pool } from '../platform/postgres.ts';
+import { plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
 import { ms } from './rows.ts';
 import { onClient } from './transaction.ts';
 import type { ErrorClass, Status } from './webhook.ts';
@@ -252,15 +252,15 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
   const values = [
-    column('tenant'),
-    column('id'),
-    column('claim'),
-    column('status'),
-    column('statusCode'),
-    column('errorClass'),
-    column('responseBody'),
-    column('durationMs'),
-    column('delay'),
+    uuidArray(column('tenant')),
+    uuidArray(column('id')),
+    uuidArray(column('claim')),
+    textArray(column('status')),
+    plainArray(column('statusCode')),
+    textArray(column('errorClass')),
+    textArray(column('responseBody')),
+    plainArray(column('durationMs')),
+    plainArray(column('delay')),
   ];
   return onClient(pool, async (client) => {
     const [, , settled] = await Promise.all([

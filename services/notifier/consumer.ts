@@ -5,7 +5,7 @@ import { Counter, type Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { seeing, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+import { inTransaction, seeing, textArray, uuidArray, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
@@ -231,8 +231,15 @@ async function subscriptions(client: Client, tenants: string[]): Promise<Map<str
   return new Map(rows.map((row) => [row.tenant_id, row]));
 }
 
-/** Tenant, id, event, type, body and trace context of a new delivery. */
-type NewDelivery = [string, string, string, string, string, string | null];
+interface NewDelivery {
+  /** UUIDs. */
+  tenant: string;
+  id: string;
+  eventId: string;
+  eventType: string;
+  body: string;
+  traceparent: string | null;
+}
 
 function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
   return events.flatMap(({ event, tenant, eventId }): NewDelivery[] => {
@@ -240,7 +247,8 @@ function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refu
     // What happened before the webhook was made is not news to it.
     if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) return [];
     try {
-      return [[tenant, uuidv7(), eventId, event.type, eventBody(event), traceparentOf(event.traceparent)]];
+      const traceparent = traceparentOf(event.traceparent);
+      return [{ tenant, id: uuidv7(), eventId, eventType: event.type, body: eventBody(event), traceparent }];
     } catch (error) {
       refuse(event, error as Error);
       return [];
@@ -250,10 +258,17 @@ function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refu
 
 async function insert(client: Client, found: NewDelivery[]): Promise<number> {
   if (found.length === 0) return 0;
-  const columns = [0, 1, 2, 3, 4, 5].map((column) => found.map((row) => row[column]));
-  const tenants = [...new Set(found.map(([tenant]) => tenant))];
+  const values = [
+    uuidArray(found.map(({ tenant }) => tenant)),
+    uuidArray(found.map(({ id }) => id)),
+    uuidArray(found.map(({ eventId }) => eventId)),
+    textArray(found.map(({ eventType }) => eventType)),
+    textArray(found.map(({ body }) => body)),
+    textArray(found.map(({ traceparent }) => traceparent)),
+  ];
+  const tenants = [...new Set(found.map(({ tenant }) => tenant))];
   const [answer] = await Promise.all([
-    client.query<{ made: number }>({ ...insertDeliveries, values: columns }),
+    client.query<{ made: number }>({ ...insertDeliveries, values }),
     client.query({ ...noteWork, values: [tenants] }),
   ]);
   return answer.rows[0]?.made ?? 0;

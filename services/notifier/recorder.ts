@@ -8,6 +8,11 @@ interface Waiting {
   done: (recorded: boolean) => void;
 }
 
+/** Outcomes in one statement. */
+const most = 256;
+/** A statement begins no sooner than so long after the one before, milliseconds, unless as many wait as it takes. */
+const gatherMs = 25;
+
 /** A queue of outcomes. */
 export class Recorder {
   private readonly pool: Pool;
@@ -33,10 +38,13 @@ export class Recorder {
   private async flush(): Promise<void> {
     this.busy = true;
     while (this.waiting.length > 0) {
-      const batch = this.waiting.splice(0, 256);
+      const began = performance.now();
+      const batch = this.waiting.splice(0, most);
       const settled = await this.write(batch.map(({ outcome }) => outcome));
       for (const { outcome, done } of batch) done(settled.has(outcome.id));
       this.recorded();
+      const early = began + gatherMs - performance.now();
+      if (early > 0 && this.waiting.length < most / 4) await new Promise((done) => setTimeout(done, early));
     }
     this.busy = false;
   }

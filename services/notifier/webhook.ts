@@ -1,5 +1,5 @@
 // Webhooks by their rules, pure: what may be subscribed to, how a delivery is signed, what an answer means, when the next attempt is due.
-import { createHmac } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 
 /** What a tenant may subscribe to. */
 export const eventTypes = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
@@ -41,14 +41,15 @@ export function standardSignature(secret: string, { id, timestamp, body }: Signe
   return `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
 }
 
-function standardKey(secret: string): Buffer {
+// A key object: of bytes createHmac finds out by two exceptions what they are not (17 µs).
+function standardKey(secret: string): KeyObject {
   if (secret.startsWith('whsec_')) {
     const encoded = secret.slice(6);
     // Node decodes whatever it is given; a text that is not exactly base64 is a secret of the other kind.
     const bytes = Buffer.from(encoded, 'base64');
-    if (bytes.length > 0 && bytes.toString('base64') === encoded) return bytes;
+    if (bytes.length > 0 && bytes.toString('base64') === encoded) return createSecretKey(bytes);
   }
-  return Buffer.from(secret);
+  return createSecretKey(Buffer.from(secret));
 }
 
 /** The headers of one attempt, ready to send. `secrets`: the newest first; in an overlap the one before follows. */

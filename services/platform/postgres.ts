@@ -153,6 +153,21 @@ export function doubleArray(values: readonly number[]): Buffer {
   return binaryArray(701, 8, values, (bytes, at, value) => bytes.writeDoubleBE(value, at));
 }
 
+/** An array parameter of text in binary form: pg's own form looks at every character for something to escape. */
+export function textArray(values: readonly (string | null)[]): Buffer {
+  const sizes = values.map((value) => (value === null ? 0 : Buffer.byteLength(value)));
+  const bytes = Buffer.allocUnsafe(20 + sizes.reduce((sum, size) => sum + 4 + size, 0));
+  arrayHead(bytes, 25, values.length, values.includes(null));
+  let at = 20;
+  values.forEach((value, place) => {
+    const size = sizes[place] as number;
+    bytes.writeInt32BE(value === null ? -1 : size, at);
+    if (value !== null) bytes.write(value, at + 4);
+    at += 4 + size;
+  });
+  return bytes;
+}
+
 /** An array parameter of bytea in binary form. */
 export function bytesArray(values: readonly (Uint8Array | null)[]): Buffer {
   const bytes = Buffer.allocUnsafe(20 + values.reduce((sum, value) => sum + 4 + (value?.length ?? 0), 0));

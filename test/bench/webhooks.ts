@@ -165,7 +165,10 @@ class Webhooks {
     this.add(`Sustained, ${name}: deliveries/s / bare undici`, `${Math.round(rate)} / ${Math.round(bare)}`);
     this.add(`${name}, of the bare loop ≥ 20 %`, `${((100 * rate) / bare).toFixed(1)} %`, rate >= 0.2 * bare);
     const each = (process: string) => `${process} ${((used[process] ?? 0) / delivered).toFixed(0)} µs`;
-    this.add(`${name}: CPU per delivery`, `${each('notifier')}, ${each('postgres')}`);
+    this.add(
+      `${name}: CPU per delivery`,
+      `${each('notifier')}, ${each('postgres')}, ${each('load')} (the receiver and who makes the events)`,
+    );
   }
 
   /** Statements that PostgreSQL itself counts in its log, begin and commit among them. */
