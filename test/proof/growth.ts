@@ -87,6 +87,7 @@ export function report(soaked: Soaked): string[] {
     '',
     `${number(posted.requests)} postings at ${number(perSecond)}/s, half of the highest rate (${number(highest.perSecond)}/s): ` +
       `p50 ${posted.p50.toFixed(1)} ms, p99 ${posted.p99.toFixed(1)} ms, ${posted.failures} failed; ${readings.length} readings`,
+    'memory: resident, of PostgreSQL what its processes hold of their own; lag: what the relay has not published',
     `everything was published ${drainedAfter === null ? 'NEVER' : `${drainedAfter.toFixed(1)} s`} after the last posting; ` +
       `${number(delivered)} of ${number(expected)} deliveries arrived`,
     ...lines,
