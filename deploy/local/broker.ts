@@ -103,9 +103,9 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
   if (!existsSync(join(directory, 'data', 'meta.properties'))) {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
-    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', 'format', '-t', id, '-c', file], {
-      encoding: 'utf8',
-    });
+    // In one word: one id of 64 begins with a dash, which would be an option.
+    const asked = ['format', `--cluster-id=${id}`, `--config=${file}`];
+    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', ...asked], { encoding: 'utf8' });
     if (format.status !== 0) throw new StartFailure(`Kafka's data directory could not be made: ${format.stdout}${format.stderr}`);
   }
   const child = children.start({

@@ -222,6 +222,19 @@ describe('leases', () => {
     expect(new Set(ids).size).toBe(5);
   });
 
+  test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
+    const notifier = await start({ claims: false });
+    expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+    const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+    await ingest(notifier, tenant);
+    const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+    await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+    await passTime(notifier, tenant);
+    // The first one finds the tenant without work.
+    await claimDue(notifier.work, bounds);
+    expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  });
+
   test('a worker that comes back after its lease changes nothing', async () => {
     const notifier = await start({ claims: false });
     const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');

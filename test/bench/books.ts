@@ -43,14 +43,31 @@ export function callerOf(house: House, service: Service): Caller {
   return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20, retried: [] });
 }
 
-/** Makes tenants, keys, charts and accounts, and funds every wallet. */
+/** Books to be made: tenants called `name-001` and up with so many customers each. */
+export interface BooksPlan {
+  name: string;
+  tenants: number;
+  accounts: number;
+}
+
+/** Makes what the benchmark posts to. */
 export async function prepareBooks(house: House): Promise<AllBooks> {
+  const plans = [
+    { name: 'one', tenants: 1, accounts: 1000 },
+    { name: 'hundred', tenants: 100, accounts: 10 },
+  ];
+  const [one, hundred] = await makeBooks(house, plans);
+  return { one: one!, hundred: hundred!, postings: 2000 };
+}
+
+/** Makes tenants, keys, charts and accounts, and funds every wallet by one posting. */
+export async function makeBooks(house: House, plans: BooksPlan[]): Promise<Books[]> {
   const callers = [callerOf(house, 'identity'), callerOf(house, 'ledger')] as const;
   const [identity, ledger] = [createClient(IdentityService, callers[0]), createClient(LedgerService, callers[1])];
   try {
     const email = `bench.${randomBytes(6).toString('hex')}@example.com`;
     const { user } = await identity.register({ email, password: randomBytes(12).toString('hex'), firstName: 'Bea', lastName: 'Bench' });
-    const make = async (name: string, tenants: number, accounts: number): Promise<Books> => {
+    const make = async ({ name, tenants, accounts }: BooksPlan): Promise<Books> => {
       const made = Array.from({ length: tenants }, () => undefined as unknown as Tenant);
       await inParallel(8, tenants, async (place) => {
         made[place] = await newTenant(identity, ledger, user?.id ?? '', `${name}-${String(place + 1).padStart(3, '0')}`);
@@ -64,9 +81,9 @@ export async function prepareBooks(house: House): Promise<AllBooks> {
       writeFileSync(file, made.map(({ slug, key }) => `${slug} ${key}\n`).join(''));
       return { tenants: made, accounts, file };
     };
-    const one = await make('one', 1, 1000);
-    const hundred = await make('hundred', 100, 10);
-    return { one, hundred, postings: 2000 };
+    const books: Books[] = [];
+    for (const plan of plans) books.push(await make(plan));
+    return books;
   } finally {
     for (const caller of callers) caller.close();
   }

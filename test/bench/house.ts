@@ -47,6 +47,7 @@ export class House {
   private readonly options: HouseOptions;
   private readonly children: Children;
   private readonly running = new Map<string, Child>();
+  private readonly ops = new Map<string, string>();
   private ending: Promise<void> | undefined;
 
   constructor(options: HouseOptions) {
@@ -109,10 +110,10 @@ export class House {
   async openProcesses(): Promise<void> {
     for (const service of services) await this.finish(migrateChild(service, this.known));
     for (const service of services) {
-      this.known.addresses[service].forEach((_, replica) => this.start(serviceChild(service, replica, this.known)));
+      for (const replica of this.known.addresses[service].keys()) await this.startWatched(serviceChild(service, replica, this.known));
     }
     const port = await freePort();
-    const gateway = this.start(gatewayChild('127.0.0.1', port, this.known));
+    const gateway = await this.startWatched(gatewayChild('127.0.0.1', port, this.known));
     this.url = `http://127.0.0.1:${port}`;
     while (!(await fetch(`${this.url}/readyz`).catch(() => undefined))?.ok) {
       for (const child of [gateway, ...this.running.values()]) {
@@ -137,6 +138,13 @@ export class House {
   /** Process id of PostgreSQL's first process. */
   get postmaster(): number {
     return this.running.get('postgres')?.pid ?? 0;
+  }
+
+  /** Plain HTTP `/healthz`, `/readyz`, `/metrics` of one process of ours. */
+  opsUrl(name: string): string {
+    const url = this.ops.get(name);
+    if (url === undefined) throw new Error(`there is no process ${name}, but ${[...this.ops.keys()].join(', ')}`);
+    return url;
   }
 
   /** An empty database more, with the roles of `npm start`. */
@@ -189,6 +197,12 @@ export class House {
   end(): Promise<void> {
     this.ending ??= this.children.end().then(() => rmSync(this.directory, { recursive: true, force: true }));
     return this.ending;
+  }
+
+  private async startWatched(options: ChildOptions): Promise<Child> {
+    const port = await freePort();
+    this.ops.set(options.name, `http://127.0.0.1:${port}`);
+    return this.start({ ...options, env: { ...options.env, OPS_PORT: String(port) } });
   }
 
   private start(options: ChildOptions): Child {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import autocannon from 'autocannon';
 import type { Books } from './books.ts';
 import { percentile } from './figures.ts';
-import { currency, transfer, wallet } from './posting.ts';
+import { bodyOf, currency, transfer, wallet } from './posting.ts';
 
 /** One window of load. */
 export interface Window {
@@ -104,23 +104,12 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
       {
         setupRequest: (request) => {
           const { slug, key } = books.tenants[Math.floor(Math.random() * books.tenants.length)]!;
-          const { from, to, amount } = transfer(books.accounts);
           const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
           if (kind === 'balance') {
-            const path = `/v1/tenants/${slug}/accounts/code/${wallet(from)}/balance?currency=${currency}`;
+            const path = `/v1/tenants/${slug}/accounts/code/${wallet(transfer(books.accounts).from)}/balance?currency=${currency}`;
             return { ...request, method: 'GET', path, headers };
           }
-          const id = `${series}-1-${String(++counter).padStart(9, '0')}`;
-          const body = JSON.stringify({
-            idempotency_key: `bench-${id}`,
-            description: 'Transfer between wallets',
-            reference: `INV-${id}`,
-            entries: [
-              { account_code: wallet(from), amount, side: 'debit', currency },
-              { account_code: wallet(hot ? 0 : to), amount, side: 'credit', currency },
-            ],
-            metadata: { channel: 'mobile', order: id.slice(-9) },
-          });
+          const body = bodyOf(series, ++counter, books.accounts, hot);
           return { ...request, method: 'POST', path: `/v1/tenants/${slug}/transactions/double-entry`, headers, body };
         },
       },

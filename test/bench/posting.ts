@@ -17,7 +17,23 @@ export function transfer(accounts: number): { from: number; to: number; amount: 
   return { from, to, amount: (10 + Math.random() * 89).toFixed(2) };
 }
 
-/** The posting as the ledger takes it; `wrk.lua` writes the same as JSON. `number`: up to nine digits, unique in its series. */
+/** The body of the same posting over REST, as `wrk.lua` writes it. `number`: up to nine digits, unique in its series; `hot`: to the merchant. */
+export function bodyOf(series: string, number: number, accounts: number, hot = false): string {
+  const { from, to, amount } = transfer(accounts);
+  const id = `${series}-1-${String(number).padStart(9, '0')}`;
+  return JSON.stringify({
+    idempotency_key: `bench-${id}`,
+    description: 'Transfer between wallets',
+    reference: `INV-${id}`,
+    entries: [
+      { account_code: wallet(from), amount, side: 'debit', currency },
+      { account_code: wallet(hot ? 0 : to), amount, side: 'credit', currency },
+    ],
+    metadata: { channel: 'mobile', order: id.slice(-9) },
+  });
+}
+
+/** The posting as the ledger takes it. `number`: up to nine digits, unique in its series. */
 export function postingOf(tenantId: string, series: string, number: number, accounts: number): MessageInitShape<typeof PostingSchema> {
   const { from, to, amount } = transfer(accounts);
   const nine = String(number).padStart(9, '0');

@@ -177,6 +177,7 @@ function percent(value: number): string {
   return `${(value * 100).toFixed(value < 0.995 ? 1 : 0)} %`;
 }
 
-function table(header: string[], lines: string[][]): string {
+/** A table in Markdown. */
+export function table(header: string[], lines: string[][]): string {
   return [header, header.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }

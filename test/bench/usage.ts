@@ -54,6 +54,15 @@ export class Usage {
     return { ...peaks, 'postgres process': this.ownMemory / 1024, 'postgres in all': this.wholeMemory / 1024 };
   }
 
+  /** MiB held now: a process by its name; `postgres`: what its processes hold of their own, without what they share. */
+  resident(): Record<string, number> {
+    if (!usageIsKnown) return {};
+    const held: Record<string, number> = {};
+    for (const [name, pid] of Object.entries(this.processes)) held[name] = kibibytes(pid, 'VmRSS') / 1024;
+    const servers = [{ pid: this.postmaster }, ...this.servers()];
+    return { ...held, postgres: servers.reduce((sum, { pid }) => sum + kibibytes(pid, 'RssAnon'), 0) / 1024 };
+  }
+
   end(): void {
     clearInterval(this.sampler);
   }

@@ -23,6 +23,7 @@ import { callerOf } from './books.ts';
 import { median, percentile } from './figures.ts';
 import type { House } from './house.ts';
 import { postingOf, wallet } from './posting.ts';
+import { atRate } from './pace.ts';
 import { Door, now, secret } from './receiver.ts';
 import { Usage, between } from './usage.ts';
 
@@ -281,13 +282,7 @@ class Webhooks {
       answered.set(transaction!.transactionId, ended);
       latencies.push(ended - begun);
     };
-    const calls: Promise<void>[] = [];
-    const [started, count] = [now(), rate * seconds];
-    while (calls.length < count) {
-      while (calls.length < count && started + (calls.length * 1000) / rate <= now()) calls.push(one(calls.length));
-      await pause(1);
-    }
-    await Promise.all(calls);
+    await atRate(rate, seconds, one);
     return { answered, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
   }
 

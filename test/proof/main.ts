@@ -19,8 +19,11 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   faults: () => import('./faults.ts'),
   grpc: () => import('./grpc.ts'),
   histories: () => import('./histories.ts'),
+  idle: () => import('./idle.ts'),
   model: () => import('./model.ts'),
+  neighbour: () => import('./neighbour.ts'),
   rest: () => import('./rest.ts'),
+  soak: () => import('./soak.ts'),
 };
 
 const usage = `npm run proof -- ${Object.keys(proofs).join('|')} [--seed N] [--minutes M]
