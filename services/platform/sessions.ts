@@ -20,10 +20,11 @@ const connectionGraceMs = 60_000;
 // HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
 const windowBytes = 4 * 1024 * 1024;
 
-// Streams that one connection may have open, and may reset at once and then each second. A gateway works on 4,096 requests: where all who
-// sent them leave at the same moment, as many others may come in their place, and nghttp2's own bound, 1,000 resets, would end the connection
-// and every call on it. Without a bound one that never ended its streams held 2.6 GB.
-const mostStreams = 10_000;
+// Streams that one connection may have open, may have refused, and may reset at once and then each second. A gateway works on 4,096 requests:
+// where all who sent them leave at the same moment, nghttp2's own bound, 1,000 resets, would end the connection and every call on it. A stream
+// holds some 70 KiB: without a bound connections that never ended theirs held 2.6 GB.
+const mostStreams = 5_000;
+const mostRefused = 5_000;
 const mostResets = { burst: 10_000, perSecond: 1_000 };
 
 // Streams without the token, health checks included, which a connection may open at once, and then each second. A call that is refused costs
@@ -44,6 +45,7 @@ export function createBoundedServer(
       // Node's 10 MB a session are less than a few large answers on their way: it then refuses every further call of that caller. Memory is
       // bounded by what is worked on at once, not here.
       maxSessionMemory: 1000,
+      maxSessionRejectedStreams: mostRefused,
       streamResetBurst: mostResets.burst,
       streamResetRate: mostResets.perSecond,
       settings: { initialWindowSize: windowBytes, maxConcurrentStreams: mostStreams },
