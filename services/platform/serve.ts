@@ -2,7 +2,6 @@
 // reflection, one log line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer as createHttpServer, type Server } from 'node:http';
-import { createServer, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
@@ -15,6 +14,7 @@ import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { createBoundedServer } from './sessions.ts';
 import type { Logger } from './telemetry.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
@@ -47,42 +47,28 @@ export interface Served {
   close: () => Promise<void>;
 }
 
-// grpc-js looks names up again only when a connection ends, so that new replicas get load only if connections are bounded in age.
-const connectionAgeMs = 5 * 60_000;
-
-// HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
-const windowBytes = 4 * 1024 * 1024;
-
 /** Starts a gRPC server. Throws where the port is taken. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
+  const isAccepted = tokenCheck(options.tokens);
   let draining = false;
+  const ready = together(async () => (await options.readiness()).ready);
   // forceCloseConnections: closing an h2c server hangs while a client idles; calls in flight are still answered.
   const app = Fastify({
     http2: true,
-    // Node's 10 MB a session are less than a few large answers on their way: it then refuses every further call of that caller. Memory is
-    // bounded by what is worked on at once, not here.
-    serverFactory: (handler) => createServer({ maxSessionMemory: 1000, settings: { initialWindowSize: windowBytes } }, handler),
+    serverFactory: (handler) => createBoundedServer(handler, isAccepted, logger, options.metrics),
     forceCloseConnections: true,
     logger: false,
     routerOptions: { maxParamLength: 256 },
   });
-  const server = app.server;
-  server.on('session', (session: ServerHttp2Session) => {
-    session.setLocalWindowSize(windowBytes);
-    const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2));
-    age.unref();
-    session.on('close', () => clearTimeout(age));
-    session.on('error', (error) => logger.debug({ err: error }, 'session failed'));
-  });
   await app.register(fastifyConnectPlugin, {
     routes: (router) => {
       options.routes(router);
-      health(router, options.services, async () => !draining && (await options.readiness()).ready);
+      health(router, options.services, async () => !draining && (await ready()));
       reflection(router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
     },
-    interceptors: [callLog(logger, options.metrics), tokenCheck(options.tokens)],
+    interceptors: [callLog(logger, options.metrics), refuseStrangers(isAccepted)],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
     readMaxBytes: options.maxMessageBytes,
@@ -92,7 +78,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   });
   await app.listen({ host: options.host, port: options.port });
   return {
-    port: (server.address() as AddressInfo).port,
+    port: (app.server.address() as AddressInfo).port,
     close: async () => {
       draining = true;
       await app.close();
@@ -207,18 +193,23 @@ function callLog(logger: Logger, metrics: Registry): Interceptor {
   };
 }
 
-function tokenCheck(tokens: string[]): Interceptor {
+/** Tells whether a value of the header `authorization` holds one of the tokens. */
+function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   // Compared as digests: equal length, constant time.
   const digest = (text: string) => createHash('sha256').update(text).digest();
   const accepted = tokens.map((token) => digest(`Bearer ${token}`));
+  return (authorization) => {
+    const given = digest(authorization);
+    return accepted.some((each) => timingSafeEqual(each, given));
+  };
+}
+
+function refuseStrangers(isAccepted: (authorization: string) => boolean): Interceptor {
   return (next) => (request) => {
-    if (request.service.typeName !== Health.typeName) {
-      const given = digest(request.header.get('authorization') ?? '');
-      if (!accepted.some((each) => timingSafeEqual(each, given))) {
-        // The gateway tells this refusal of itself from that of a user by the metadata.
-        const metadata = { credential: 'internal' };
-        throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
-      }
+    if (request.service.typeName !== Health.typeName && !isAccepted(request.header.get('authorization') ?? '')) {
+      // The gateway tells this refusal of itself from that of a user by the metadata.
+      const metadata = { credential: 'internal' };
+      throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
     }
     return next(request);
   };
@@ -239,6 +230,12 @@ function blameCallers(router: ConnectRouter): void {
     };
     router.handlers[place] = Object.assign(answer, handler);
   }
+}
+
+/** Asks once for all who ask meanwhile: anybody may ask for health, and the answer costs a round trip to the database. */
+function together<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+  let asked: Promise<Answer> | undefined;
+  return () => (asked ??= ask().finally(() => (asked = undefined)));
 }
 
 // connect-es has no health service of its own.

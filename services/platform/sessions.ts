@@ -1,0 +1,99 @@
+// What one HTTP/2 connection may make a gRPC server do. Node and nghttp2 bound PING, SETTINGS, CONTINUATION and empty frames by
+// themselves; streams that are opened and reset, left open or opened without the token are work for this process, and are bounded here.
+import {
+  constants,
+  createServer,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+} from 'node:http2';
+import { Gauge, type Registry } from 'prom-client';
+import type { Logger } from './telemetry.ts';
+
+// grpc-js looks names up again only when a connection ends, so that new replicas get load only if connections are bounded in age.
+const connectionAgeMs = 5 * 60_000;
+// Longer than any call takes: what is still open then will never end.
+const connectionGraceMs = 60_000;
+
+// HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
+const windowBytes = 4 * 1024 * 1024;
+
+// Streams that one connection may have open, may have refused, and may reset at once and then each second. A gateway works on 4,096 requests:
+// where all who sent them leave at the same moment, nghttp2's own bound, 1,000 resets, would end the connection and every call on it. A stream
+// holds some 70 KiB: without a bound connections that never ended theirs held 2.6 GB.
+const mostStreams = 5_000;
+const mostRefused = 5_000;
+const mostResets = { burst: 10_000, perSecond: 1_000 };
+
+// Streams without the token, health checks included, which a connection may open at once, and then each second. A call that is refused costs
+// as much as one that is answered: 112 connections of 5,000 such streams kept a ledger from all else for 22 s.
+const strangersStreams = { burst: 20, perSecond: 5 };
+
+type Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
+
+/** A server for these handlers. `isKnown`: whether a value of the header `authorization` is right. */
+export function createBoundedServer(
+  handler: Handler,
+  isKnown: (authorization: string) => boolean,
+  logger: Logger,
+  metrics: Registry,
+): Http2Server {
+  const server = createServer(
+    {
+      // Node's 10 MB a session are less than a few large answers on their way: it then refuses every further call of that caller. Memory is
+      // bounded by what is worked on at once, not here.
+      maxSessionMemory: 1000,
+      maxSessionRejectedStreams: mostRefused,
+      streamResetBurst: mostResets.burst,
+      streamResetRate: mostResets.perSecond,
+      settings: { initialWindowSize: windowBytes, maxConcurrentStreams: mostStreams },
+    },
+    // Taken up when everything has been read that came with it: of streams that are opened and reset at once, nothing is begun.
+    (request, response) => {
+      setImmediate(() => {
+        if (!request.stream.destroyed) handler(request, response);
+      });
+    },
+  );
+  const open = { sessions: 0, streams: 0 };
+  const gauge = (name: string, help: string, value: () => number) => {
+    const made: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => made.set(value()) });
+  };
+  gauge('grpc_server_connections', 'Connections that are open', () => open.sessions);
+  gauge('grpc_server_streams', 'Calls that are open', () => open.streams);
+  const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number }>();
+  server.on('session', (session) => {
+    open.sessions++;
+    strangers.set(session, { left: strangersStreams.burst, since: performance.now() });
+    session.setLocalWindowSize(windowBytes);
+    const end = setTimeout(() => session.destroy(), connectionAgeMs * 1.1 + connectionGraceMs);
+    const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2));
+    age.unref();
+    end.unref();
+    session.on('close', () => {
+      open.sessions--;
+      clearTimeout(age);
+      clearTimeout(end);
+    });
+    session.on('error', (error) => logger.debug({ err: error }, 'session failed'));
+  });
+  server.prependListener('stream', (stream, headers: IncomingHttpHeaders) => {
+    open.streams++;
+    stream.once('close', () => open.streams--);
+    const { session } = stream;
+    const stranger = session && strangers.get(session as ServerHttp2Session);
+    if (!stranger) return;
+    if (isKnown(headers.authorization ?? '')) {
+      strangers.delete(session as ServerHttp2Session);
+      return;
+    }
+    const now = performance.now();
+    const earned = ((now - stranger.since) / 1000) * strangersStreams.perSecond;
+    stranger.left = Math.min(strangersStreams.burst, stranger.left + earned) - 1;
+    stranger.since = now;
+    if (stranger.left < 0) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  });
+  return server;
+}

@@ -1,0 +1,123 @@
+// What the time of an answer tells: whether somebody has an account, whether a key exists. Both kinds take turns, so that whatever else the
+// machine does hits both, and medians are compared; a pair that looks different is measured once more, and longer.
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
+import { newId } from '../../services/platform/ids.ts';
+import { startHouse, type House, type Person, type Tenant } from '../house.ts';
+
+let house: House;
+let ada: Person;
+let tenant: Tenant;
+let key: string;
+let database: pg.Client;
+
+beforeAll(async () => {
+  house = await startHouse();
+  ada = await house.signUp();
+  tenant = await house.tenant({ person: ada });
+  key = await house.apiKey(tenant);
+  database = new pg.Client({ connectionString: house.databases.identity.adminUrl });
+  await database.connect();
+});
+afterAll(async () => {
+  await database.end();
+  await house.stop();
+});
+
+const median = (values: number[]) => values.sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
+
+type Ask = () => Promise<unknown>;
+const nothing: Ask = async () => undefined;
+
+/** Asks both in turns, each first in every other round, and tells the medians of their times, milliseconds. `before`: not measured. */
+async function inTurns(rounds: number, known: Ask, unknown: Ask, before: Ask): Promise<[number, number]> {
+  const times: [number[], number[]] = [[], []];
+  for (let round = 0; round < rounds; round += 1) {
+    for (const place of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
+      await before();
+      const began = performance.now();
+      await (place === 0 ? known : unknown)();
+      times[place].push(performance.now() - began);
+    }
+  }
+  return [median(times[0]), median(times[1])];
+}
+
+/** Expects that neither takes twice as long as the other; where it looks so, once more and longer. */
+async function expectAlike(rounds: number, known: Ask, unknown: Ask, before: Ask = nothing): Promise<void> {
+  const alike = ([one, other]: [number, number]) => one / other > 0.5 && one / other < 2;
+  await inTurns(5, known, unknown, before);
+  if (alike(await inTurns(rounds, known, unknown, before))) return;
+  const again = await inTurns(rounds * 3, known, unknown, before);
+  expect({ known: again[0], unknown: again[1], alike: alike(again) }).toMatchObject({ alike: true });
+}
+
+/** The sum of identity's figures of this name and label. */
+async function figure(name: string, label = ''): Promise<number> {
+  const text = await (await fetch(`${house.opsUrl('identity')}/metrics`)).text();
+  const lines = text.split('\n').filter((line) => line.startsWith(name) && line.includes(label));
+  expect(lines.length).toBeGreaterThan(0);
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+}
+
+const stranger = () => `nobody.${randomBytes(6).toString('hex')}@example.com`;
+
+test('a wrong password of somebody takes as long as one of nobody, and answers the same', async () => {
+  const answers = { known: new Set<string>(), unknown: new Set<string>() };
+  const login = async (email: string, seen: Set<string>) => {
+    const { status, body, headers } = await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } });
+    const names = [...headers.keys()].sort().join();
+    seen.add(JSON.stringify([status, { ...body, request_id: '' }, names, headers.get('content-length')]));
+  };
+  // The limit of failures would answer before the password is looked at.
+  const forget = () => database.query('delete from login_failures');
+  await expectAlike(
+    15,
+    () => login(ada.email, answers.known),
+    () => login(stranger(), answers.unknown),
+    forget,
+  );
+  expect([...answers.unknown]).toEqual([...answers.known]);
+});
+
+test('a wrong password of somebody costs the work that one of nobody costs', async () => {
+  const work = async (email: string) => {
+    const figures = () => Promise.all([figure('identity_passwords_total'), figure('grpc_server_seconds_count', 'IdentityService/Login')]);
+    const before = await figures();
+    expect((await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } })).status).toBe(401);
+    return (await figures()).map((value, place) => value - before[place]!);
+  };
+  await database.query('delete from login_failures');
+  expect(await work(ada.email)).toEqual([1, 1]);
+  expect(await work(stranger())).toEqual([1, 1]);
+});
+
+describe('an API key', () => {
+  const path = () => `/v1/tenants/${tenant.slug}/accounts`;
+  const ask = async (text: string) => {
+    const { status, body, headers } = await house.rest('GET', path(), { key: text });
+    return [status, body.code, body.error, [...headers.keys()].sort().join()];
+  };
+  // Each is new, because the gateway remembers an answer for some seconds.
+  const wrongSecret = () => newKeyText(idOfKeyText(key) ?? '');
+  const unknownId = () => newKeyText(newId('key'));
+
+  test('of a known id with another secret is answered like one of an unknown id, after as long', async () => {
+    expect(await ask(wrongSecret())).toEqual(await ask(unknownId()));
+    await expectAlike(
+      150,
+      () => ask(wrongSecret()),
+      () => ask(unknownId()),
+    );
+  });
+
+  test('of a known id with another secret costs the one call that one of an unknown id costs', async () => {
+    const calls = () => figure('grpc_server_seconds_count', 'IdentityService/VerifyApiKey');
+    for (const make of [wrongSecret, unknownId]) {
+      const before = await calls();
+      for (let count = 0; count < 10; count += 1) expect((await ask(make()))[0]).toBe(401);
+      expect((await calls()) - before).toBe(10);
+    }
+  });
+});
