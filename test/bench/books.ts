@@ -43,14 +43,30 @@ export function callerOf(house: House, service: Service): Caller {
   return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20, retried: [] });
 }
 
-/** Makes tenants, keys, charts and accounts, and funds every wallet. */
+/** Makes the books of the benchmark. */
 export async function prepareBooks(house: House): Promise<AllBooks> {
+  const [one, hundred] = await makeBooks(house, [
+    { name: 'one', tenants: 1, accounts: 1000 },
+    { name: 'hundred', tenants: 100, accounts: 10 },
+  ]);
+  return { one: one!, hundred: hundred!, postings: 2000 };
+}
+
+/** Tenants to make, and customers of each; `name` begins their slugs. */
+export interface Wanted {
+  name: string;
+  tenants: number;
+  accounts: number;
+}
+
+/** Makes tenants, keys, charts and accounts, and funds every wallet. */
+export async function makeBooks(house: House, wanted: Wanted[]): Promise<Books[]> {
   const callers = [callerOf(house, 'identity'), callerOf(house, 'ledger')] as const;
   const [identity, ledger] = [createClient(IdentityService, callers[0]), createClient(LedgerService, callers[1])];
   try {
     const email = `bench.${randomBytes(6).toString('hex')}@example.com`;
     const { user } = await identity.register({ email, password: randomBytes(12).toString('hex'), firstName: 'Bea', lastName: 'Bench' });
-    const make = async (name: string, tenants: number, accounts: number): Promise<Books> => {
+    const make = async ({ name, tenants, accounts }: Wanted): Promise<Books> => {
       const made = Array.from({ length: tenants }, () => undefined as unknown as Tenant);
       await inParallel(8, tenants, async (place) => {
         made[place] = await newTenant(identity, ledger, user?.id ?? '', `${name}-${String(place + 1).padStart(3, '0')}`);
@@ -59,14 +75,14 @@ export async function prepareBooks(house: House): Promise<AllBooks> {
         const tenantId = made[place % tenants]!.id;
         await newWallet(ledger, tenantId, Math.floor(place / tenants));
       });
-      for (const { id } of made) await fund(ledger, id, accounts);
+      await inParallel(4, tenants, (place) => fund(ledger, made[place]!.id, accounts));
       const file = join(house.directory, `${name}.txt`);
       writeFileSync(file, made.map(({ slug, key }) => `${slug} ${key}\n`).join(''));
       return { tenants: made, accounts, file };
     };
-    const one = await make('one', 1, 1000);
-    const hundred = await make('hundred', 100, 10);
-    return { one, hundred, postings: 2000 };
+    const made: Books[] = [];
+    for (const each of wanted) made.push(await make(each));
+    return made;
   } finally {
     for (const caller of callers) caller.close();
   }

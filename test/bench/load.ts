@@ -9,9 +9,10 @@ import { currency, transfer, wallet } from './posting.ts';
 
 /** One window of load. */
 export interface Window {
-  kind: 'posting' | 'balance';
+  /** A posting each, or a read: a balance, the newest page of transactions, the newest page of a balance's history. */
+  kind: 'posting' | 'balance' | 'page' | 'history';
   books: Books;
-  /** Every posting credits the merchant. */
+  /** Every posting credits the merchant, every balance and history is the merchant's. */
   hot: boolean;
   connections: number;
   seconds: number;
@@ -106,10 +107,7 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
           const { slug, key } = books.tenants[Math.floor(Math.random() * books.tenants.length)]!;
           const { from, to, amount } = transfer(books.accounts);
           const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-          if (kind === 'balance') {
-            const path = `/v1/tenants/${slug}/accounts/code/${wallet(from)}/balance?currency=${currency}`;
-            return { ...request, method: 'GET', path, headers };
-          }
+          if (kind !== 'posting') return { ...request, method: 'GET', path: readPath(kind, slug, wallet(hot ? 0 : from)), headers };
           const id = `${series}-1-${String(++counter).padStart(9, '0')}`;
           const body = JSON.stringify({
             idempotency_key: `bench-${id}`,
@@ -142,4 +140,9 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
     failures: failures + result.errors,
     cutOff: kind === 'posting' ? Math.min(connections, counter - requests) : 0,
   };
+}
+
+function readPath(kind: 'balance' | 'page' | 'history', slug: string, account: string): string {
+  if (kind === 'page') return `/v1/tenants/${slug}/transactions`;
+  return `/v1/tenants/${slug}/accounts/code/${account}/balance${kind === 'history' ? '/history' : ''}?currency=${currency}`;
 }
