@@ -43,8 +43,8 @@ export interface Limits {
 
 type Posting = MessageInitShape<typeof PostingSchema>;
 
-// With eight callers of 1,000 items the ledger's queue of 8,000 would be full at times.
-const callers = 6;
+/** Calls in flight. With eight of 1,000 items the ledger's queue of 8,000 would be full at times. */
+export const callers = 6;
 const series = 'filled-1';
 const key = (number: number) => postingOf('', series, number, 2).idempotencyKey!;
 // Half of all postings pay the merchant, whose account so becomes a hot one.
@@ -87,7 +87,8 @@ export async function fill(house: House, plan: Plan, { minutes, signal, say }: L
       channels.map(async (channel) => {
         const ledger = createClient(LedgerService, channel);
         while (call < calls && (performance.now() < until || call < done + callers)) {
-          replayed += await post(ledger, postingsOf(plan, call++, shares), signal);
+          const again = await post(ledger, postingsOf(plan, call++, shares), signal);
+          replayed += again;
           posted += plan.perCall;
           if (performance.now() - said < sayEveryMs) continue;
           said = performance.now();
