@@ -108,7 +108,9 @@ export async function listBalanceHistory(
   const conditions = [
     'e.tenant_id = $1',
     `e.account_id = (select a.id from ${account})`,
-    `e.currency = coalesce(nullif(${asked}, ''), (select a.currency from ${account}))`,
+    // A value of its own: row-level security lets no coalesce beside a column into an index's condition, and the index then neither finds
+    // the currency nor gives the order, so that all entries of the account were read and sorted (240,000 of them: 0.8 s).
+    `e.currency = (select coalesce(nullif(${asked}, ''), (select a.currency from ${account})))`,
     ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
     ...stretch.keep('e.sequence'),
   ];

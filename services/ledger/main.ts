@@ -8,6 +8,7 @@ import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { ingestExit } from './ingest.ts';
 import { kafkaExit } from './kafka.ts';
+import { pinnedPlans } from './plans.ts';
 import { Relay } from './relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -15,19 +16,6 @@ import { Writer } from './writer.ts';
 
 // The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
 const maxMessageBytes = 32 * 1024 * 1024;
-
-// A plan made while tables are small or not analysed scans, and gets slower with every posting; every statement here goes by index.
-const pinnedPlans = {
-  enable_seqscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  enable_bitmapscan: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  jit: 'off',
-  // Two indexes over the same few pages are told apart by the rows they touch.
-  random_page_cost: '0',
-  seq_page_cost: '0',
-};
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);

@@ -2,6 +2,10 @@ import pg from 'pg';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { newId, toUuid } from '../platform/ids.ts';
+import { openPool } from '../platform/postgres.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { listBalanceHistory } from './balances.ts';
+import { pinnedPlans } from './plans.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -228,6 +232,32 @@ test('the history of a balance is its entries, newest first, each with the balan
   const { nextCursor } = await ledger.client.listTransactions({ tenantId, limit: 1 });
   const foreign = ledger.client.listBalanceHistory({ tenantId, accountCode: 'a', currency: 'NGN', cursor: nextCursor });
   expect(await refusal(foreign)).toMatchObject({ field: 'cursor' });
+});
+
+test('a page of a balance’s history reads no more entries than it shows, however many there are', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const postings = Array.from({ length: 1000 }, () => ({ tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') }));
+  await ledger.client.postTransactions({ postings });
+  const admin = new pg.Client(ledger.database.adminUrl);
+  await admin.connect();
+  const counted = async (query: string) => (await admin.query<{ count: number }>(query)).rows[0]!.count;
+  const entriesRead = () => counted(`select idx_tup_fetch::int as count from pg_stat_user_tables where relname = 'entries'`);
+  const name = 'test of a history';
+  const pool = openPool(ledger.database.serviceUrl, { name, max: 1, settings: pinnedPlans, logger: openLog('test', 'silent') });
+  const before = await entriesRead();
+  let reads = 0;
+  const read = async (cursor: string) => {
+    reads++;
+    return (await listBalanceHistory(pool, toUuid('tenant', tenantId)!, 'a', 'NGN', {}, { limit: 20, cursor })).nextCursor;
+  };
+  let cursor = '';
+  for (let page = 0; page < 40; page++) cursor = await read(cursor);
+  await pool.end();
+  // What a connection has read is told at its end at the latest.
+  while ((await counted(`select count(*)::int from pg_stat_activity where application_name = '${name}'`)) > 0) continue;
+  expect((await entriesRead()) - before).toBeGreaterThan(20 * reads);
+  expect((await entriesRead()) - before).toBeLessThan(30 * reads);
+  await admin.end();
 });
 
 test('the log is read oldest first in one chain, from any place', async () => {

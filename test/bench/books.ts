@@ -76,7 +76,7 @@ export async function makeBooks(house: House, plans: BooksPlan[]): Promise<Books
         const tenantId = made[place % tenants]!.id;
         await newWallet(ledger, tenantId, Math.floor(place / tenants));
       });
-      for (const { id } of made) await fund(ledger, id, accounts);
+      await inParallel(4, tenants, (place) => fund(ledger, made[place]!.id, accounts));
       const file = join(house.directory, `${name}.txt`);
       writeFileSync(file, made.map(({ slug, key }) => `${slug} ${key}\n`).join(''));
       return { tenants: made, accounts, file };

@@ -1,7 +1,7 @@
 // The whole house of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Children, endRecorded, type Child, type ChildOptions } from '../../deploy/local/children.ts';
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
@@ -10,7 +10,7 @@ import { freePort } from '../../deploy/local/ports.ts';
 import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
 import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
-import { newEncryptionKey, newPassword, newSigningKey } from '../../deploy/local/secrets.ts';
+import { keepSecrets, newPassword } from '../../deploy/local/secrets.ts';
 
 /** Which processes are profiled, and where the profiles go. */
 export interface Profiling {
@@ -22,6 +22,8 @@ export interface Profiling {
 export interface HouseOptions {
   /** Where its directory is made; fsync costs nothing in a directory that is in memory. */
   parent: string | undefined;
+  /** This directory instead of a new one: what is in it is gone on with, and it is kept at the end. */
+  kept?: string | undefined;
   /** Replicas of the ledger. */
   ledgers: number;
   profiling: Profiling | undefined;
@@ -33,8 +35,10 @@ const notPassedOn = /^(HOST|PORT|OPS_PORT|DATA_DIR|INTERNAL_TOKEN|JWT_PRIVATE_KE
 
 const tmpfs = 0x01021994;
 const directoryPrefix = 'ledger-bench-';
+// Says whose a directory is.
+const ownerFile = 'bench.json';
 
-/** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind. */
+/** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind but what is to be kept. */
 export class House {
   readonly directory: string;
   /** True where the data lies in memory, so that the figures say nothing about a disk. */
@@ -44,6 +48,7 @@ export class House {
   /** Address of the gateway. */
   url = '';
   private plan: HousePlan | undefined;
+  private rolePasswords: Record<string, string> = {};
   private readonly options: HouseOptions;
   private readonly children: Children;
   private readonly running = new Map<string, Child>();
@@ -52,8 +57,8 @@ export class House {
 
   constructor(options: HouseOptions) {
     this.options = options;
-    this.directory = mkdtempSync(join(options.parent ?? tmpdir(), directoryPrefix));
-    writeFileSync(join(this.directory, 'bench.json'), JSON.stringify(identify('bench', process.pid)));
+    this.directory = options.kept === undefined ? mkdtempSync(join(options.parent ?? tmpdir(), directoryPrefix)) : taken(options.kept);
+    writeFileSync(join(this.directory, ownerFile), JSON.stringify(identify('bench', process.pid)));
     this.inMemory = statfsSync(this.directory).type === tmpfs;
     this.children = new Children(join(this.directory, 'logs'), join(this.directory, 'processes.json'));
     process.once('exit', () => this.children.kill());
@@ -62,11 +67,15 @@ export class House {
   /** Starts PostgreSQL and makes the databases. */
   async openServer(): Promise<void> {
     const { say } = this.options;
-    await endDead(dirname(this.directory));
+    if (this.options.kept === undefined) await endDead(dirname(this.directory));
+    else await endRecorded(join(this.directory, 'processes.json'));
+    const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
+    const secrets = await keepSecrets(this.directory, roles);
+    this.rolePasswords = secrets.rolePasswords;
     const server = await startPostgres({
       directory: join(this.directory, 'postgres'),
-      port: await freePort(),
-      password: newPassword(),
+      port: secrets.postgresPort,
+      password: secrets.postgresPassword,
       sharedBuffers: '256MB',
       children: this.children,
       say,
@@ -84,9 +93,9 @@ export class House {
     this.plan = {
       addresses: Object.fromEntries(addresses) as Record<Service, string[]>,
       databases: Object.fromEntries(made) as Record<Service, ServiceDatabase>,
-      internalToken: newPassword(),
-      jwtPrivateKey: newSigningKey(),
-      webhookEncryptionKey: newEncryptionKey(),
+      internalToken: secrets.internalToken,
+      jwtPrivateKey: secrets.jwtPrivateKey,
+      webhookEncryptionKey: secrets.webhookEncryptionKey,
       insecureTargets: true,
       environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !notPassedOn.test(name))),
     };
@@ -147,9 +156,12 @@ export class House {
     return url;
   }
 
-  /** An empty database more, with the roles of `npm start`. */
+  /** A database more, with the roles of `npm start`; an empty one, unless it is there already. */
   newDatabase(name: string): Promise<ServiceDatabase> {
-    const role = (kind: string) => ({ role: `${name}_${kind}`, password: newPassword() });
+    const role = (kind: string) => {
+      const each = `${name}_${kind}`;
+      return { role: each, password: this.rolePasswords[each] ?? newPassword() };
+    };
     return createDatabase(this.adminUrl, { name, owner: role('owner'), service: role('service') });
   }
 
@@ -193,9 +205,10 @@ export class House {
     return [...counts].map(([warning, count]) => `${warning}, ${count} times`);
   }
 
-  /** Ends every process and removes the directory; profiles are written by then. */
+  /** Ends every process and removes the directory, unless it is to be kept; profiles are written by then. */
   end(): Promise<void> {
-    this.ending ??= this.children.end().then(() => rmSync(this.directory, { recursive: true, force: true }));
+    const left = this.options.kept === undefined ? this.directory : join(this.directory, ownerFile);
+    this.ending ??= this.children.end().then(() => rmSync(left, { recursive: true, force: true }));
     return this.ending;
   }
 
@@ -224,12 +237,22 @@ export class House {
   }
 }
 
+/** Makes a directory that is kept, or takes it where nobody else has it. PostgreSQL runs elsewhere and wants its whole path. */
+function taken(path: string): string {
+  const directory = resolve(path);
+  mkdirSync(directory, { recursive: true });
+  const owner = join(directory, ownerFile);
+  const holder = existsSync(owner) ? (JSON.parse(readFileSync(owner, 'utf8')) as Identity) : undefined;
+  if (holder && isRunning(holder)) throw new Error(`${directory} is in use by process ${holder.pid}`);
+  return directory;
+}
+
 /** Benchmarks that were killed leave their directories, and where nothing ends orphans their processes too. */
 async function endDead(parent: string): Promise<void> {
   for (const name of readdirSync(parent).filter((each) => each.startsWith(directoryPrefix))) {
     const directory = join(parent, name);
     try {
-      if (isRunning(JSON.parse(readFileSync(join(directory, 'bench.json'), 'utf8')) as Identity)) continue;
+      if (isRunning(JSON.parse(readFileSync(join(directory, ownerFile), 'utf8')) as Identity)) continue;
       await endRecorded(join(directory, 'processes.json'));
       rmSync(directory, { recursive: true, force: true });
     } catch {

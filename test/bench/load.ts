@@ -9,9 +9,10 @@ import { bodyOf, currency, transfer, wallet } from './posting.ts';
 
 /** One window of load. */
 export interface Window {
-  kind: 'posting' | 'balance';
+  /** A posting each, or a read: a balance, the newest page of transactions, the newest page of a balance's history. */
+  kind: 'posting' | 'balance' | 'page' | 'history';
   books: Books;
-  /** Every posting credits the merchant. */
+  /** Every posting credits the merchant, every balance and history is the merchant's. */
   hot: boolean;
   connections: number;
   seconds: number;
@@ -105,8 +106,8 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
         setupRequest: (request) => {
           const { slug, key } = books.tenants[Math.floor(Math.random() * books.tenants.length)]!;
           const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-          if (kind === 'balance') {
-            const path = `/v1/tenants/${slug}/accounts/code/${wallet(transfer(books.accounts).from)}/balance?currency=${currency}`;
+          if (kind !== 'posting') {
+            const path = readPath(kind, slug, wallet(hot ? 0 : transfer(books.accounts).from));
             return { ...request, method: 'GET', path, headers };
           }
           const body = bodyOf(series, ++counter, books.accounts, hot);
@@ -131,4 +132,9 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
     failures: failures + result.errors,
     cutOff: kind === 'posting' ? Math.min(connections, counter - requests) : 0,
   };
+}
+
+function readPath(kind: 'balance' | 'page' | 'history', slug: string, account: string): string {
+  if (kind === 'page') return `/v1/tenants/${slug}/transactions`;
+  return `/v1/tenants/${slug}/accounts/code/${account}/balance${kind === 'history' ? '/history' : ''}?currency=${currency}`;
 }

@@ -34,8 +34,13 @@ export function bodyOf(series: string, number: number, accounts: number, hot = f
 }
 
 /** The posting as the ledger takes it. `number`: up to nine digits, unique in its series. */
-export function postingOf(tenantId: string, series: string, number: number, accounts: number): MessageInitShape<typeof PostingSchema> {
-  const { from, to, amount } = transfer(accounts);
+export function postingOf(
+  tenantId: string,
+  series: string,
+  number: number,
+  accounts: number,
+  { from, to, amount } = transfer(accounts),
+): MessageInitShape<typeof PostingSchema> {
   const nine = String(number).padStart(9, '0');
   return {
     tenantId,

@@ -1,8 +1,14 @@
--- One window of load for wrk: double-entry postings with a key of their own each, or balance reads.
--- Arguments after `--`: `posting` or `balance`, a file of `slug key` lines, customers per tenant, a name of six characters for the series,
--- `hot` where every posting credits the merchant (else `spread`). Everything that varies has a fixed width, so the length is known.
+-- One window of load for wrk: double-entry postings with a key of their own each, or reads.
+-- Arguments after `--`: `posting`, `balance`, `page` (the newest of the transactions) or `history` (of a balance), a file of `slug key` lines, customers per tenant, a name of six characters for the series,
+-- `hot` where every posting credits the merchant, and every balance is his (else `spread`). Everything that varies has a fixed width, so the length is known.
 
 local threads = {}
+
+local reading = {
+  balance = { '/accounts/code/', '/balance?currency=NGN' },
+  history = { '/accounts/code/', '/balance/history?currency=NGN' },
+  page = { '/transactions', '' },
+}
 
 function setup(thread)
   table.insert(threads, thread)
@@ -12,7 +18,8 @@ end
 function init(args)
   series = string.format('%s-%d', args[4], number)
   customers = tonumber(args[3])
-  reads = args[1] == 'balance'
+  reads = reading[args[1]]
+  named = args[1] ~= 'page'
   hot = args[5] == 'hot'
   counter = 0
   -- Threads and windows must not draw the same numbers.
@@ -25,7 +32,7 @@ function init(args)
     local slug, key = line:match('(%S+) (%S+)')
     local common = ' HTTP/1.1\r\nHost: ' .. wrk.host .. ':' .. wrk.port .. '\r\nAuthorization: Bearer ' .. key .. '\r\n'
     if reads then
-      table.insert(heads, { 'GET /v1/tenants/' .. slug .. '/accounts/code/', '/balance?currency=NGN' .. common .. '\r\n' })
+      table.insert(heads, { 'GET /v1/tenants/' .. slug .. reads[1], reads[2] .. common .. '\r\n' })
     else
       table.insert(heads, {
         'POST /v1/tenants/' .. slug .. '/transactions/double-entry' .. common
@@ -51,7 +58,7 @@ end
 function request()
   local head = heads[math.random(#heads)]
   local from = math.random(customers)
-  if reads then return head[1] .. wallet(from) .. head[2] end
+  if reads then return head[1] .. (named and wallet(hot and 0 or from) or '') .. head[2] end
   counter = counter + 1
   local to = hot and 0 or (from + math.random(customers - 1) - 1) % customers + 1
   return head[1] .. body(counter, from, to, math.random(1000, 9899))

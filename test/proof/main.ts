@@ -1,4 +1,4 @@
-// `npm run proof -- <name> [--seed N] [--minutes M]`: tries to break what the ledger promises, for as long as it is told, and says its seed.
+// `npm run proof -- <name> [--seed N] [--minutes M] [--data DIR]`: tries to break what the ledger promises, for as long as it is told, and says its seed.
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { beginRun, endRun } from '../run.ts';
@@ -8,6 +8,8 @@ export interface Task {
   /** The same seed makes the same choices. */
   seed: number;
   minutes: number;
+  /** Where what was made is kept, for a later run to go on with; only some proofs can. */
+  data?: string | undefined;
   say: (line: string) => void;
 }
 
@@ -23,19 +25,21 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   model: () => import('./model.ts'),
   neighbour: () => import('./neighbour.ts'),
   rest: () => import('./rest.ts'),
+  scale: () => import('./scale.ts'),
   soak: () => import('./soak.ts'),
 };
 
 const usage = `npm run proof -- ${Object.keys(proofs).join('|')} [--seed N] [--minutes M]
   --seed N     makes the choices of an earlier run again; default: a new one, which is printed
-  --minutes M  how long, default 5`;
+  --minutes M  how long, default 5; of scale: how long the filling may take
+  --data DIR   scale only: keeps the filled house there, and goes on with what is there`;
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function asked(): { load: () => Promise<{ prove: Prove }>; seed: number; minutes: number } {
-  const options = { seed: { type: 'string' }, minutes: { type: 'string', default: '5' } } as const;
+function asked(): Omit<Task, 'say'> & { load: () => Promise<{ prove: Prove }> } {
+  const options = { seed: { type: 'string' }, minutes: { type: 'string', default: '5' }, data: { type: 'string' } } as const;
   const { values, positionals } = parseArgs({ allowPositionals: true, options });
   const load = proofs[positionals[0] ?? ''];
   const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
@@ -43,15 +47,16 @@ function asked(): { load: () => Promise<{ prove: Prove }>; seed: number; minutes
   if (!load || positionals.length !== 1) throw new Error('name one proof');
   if (!Number.isSafeInteger(seed) || seed < 0) throw new Error('--seed must be a whole number');
   if (!(minutes > 0)) throw new Error('--minutes must be greater than zero');
-  return { load, seed, minutes };
+  if (values.data !== undefined && positionals[0] !== 'scale') throw new Error('only scale keeps data');
+  return { load, seed, minutes, data: values.data };
 }
 
 async function main(): Promise<boolean> {
-  const { load, seed, minutes } = asked();
+  const { load, seed, minutes, data } = asked();
   say(`seed ${seed}, ${minutes} minutes`);
   await beginRun();
   try {
-    return await (await load()).prove({ seed, minutes, say });
+    return await (await load()).prove({ seed, minutes, data, say });
   } finally {
     await endRun();
   }
