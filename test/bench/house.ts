@@ -116,7 +116,7 @@ export class House {
 
   /** Starts the services and the gateway, after {@link openServer}; resolves when the gateway is ready. */
   async openProcesses(): Promise<void> {
-    for (const service of services) await this.finish(migrateChild(service, this.known));
+    await Promise.all(services.map((service) => this.finish(migrateChild(service, this.known))));
     for (const service of services) {
       this.known.addresses[service].forEach((_, replica) => this.start(serviceChild(service, replica, this.known)));
     }
