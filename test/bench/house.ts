@@ -117,7 +117,7 @@ export class House {
 
   /** Starts the services and the gateway, after {@link openServer}; resolves when the gateway is ready. */
   async openProcesses(): Promise<void> {
-    for (const service of services) await this.finish(migrateChild(service, this.known));
+    await Promise.all(services.map((service) => this.finish(migrateChild(service, this.known))));
     for (const service of services) {
       for (const replica of this.known.addresses[service].keys()) await this.startWatched(serviceChild(service, replica, this.known));
     }
