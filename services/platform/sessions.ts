@@ -20,9 +20,9 @@ const connectionGraceMs = 60_000;
 // HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
 const windowBytes = 4 * 1024 * 1024;
 
-// Streams that one connection may have open, may have refused, and may reset at once and then each second. A gateway works on 4,096 requests:
-// where all who sent them leave at the same moment, nghttp2's own bound, 1,000 resets, would end the connection and every call on it. A stream
-// holds some 70 KiB: without a bound connections that never ended theirs held 2.6 GB.
+// Streams that one connection may have open, may have refused before it is ended, and may reset at once and then each second. A gateway works
+// on 4,096 requests: where all who sent them leave at the same moment, nghttp2's own bound, 1,000 resets, would end the connection and every
+// call on it. A stream holds some 70 KiB: without a bound connections that never ended theirs held 2.6 GB.
 const mostStreams = 5_000;
 const mostRefused = 5_000;
 const mostResets = { burst: 10_000, perSecond: 1_000 };
