@@ -282,7 +282,11 @@ export class Courier {
           });
         }
         // What is due and was not claimed is locked by somebody for a moment.
-        if (claimed.length + failed === 0) await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
+        if (claimed.length + failed === 0) {
+          await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
+          // Who has nothing in flight has nothing to gather either.
+          if (this.flights.size === 0) continue;
+        }
         const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs) - performance.now();
         if (early > 0) await new Promise((done) => setTimeout(done, early));
       } catch (error) {
