@@ -94,15 +94,15 @@ export class Http {
       '# The requests as they were sent, and what was answered. Lines that end with & were under way together.',
     ];
     let end = -Infinity;
-    let group: string[] = [];
+    let group: Kept[] = [];
     const flush = () => {
-      if (group.length === 1) lines.push(group[0]!);
-      else if (group.length > 1) lines.push(...group.map((line) => line.replace('  # ', ' &  # ')), 'wait');
+      const together = group.length > 1;
+      lines.push(...group.map((each) => line(each, together)), ...(together ? ['wait'] : []));
       group = [];
     };
     for (const each of kept) {
       if (each.began >= end) flush();
-      group.push(line(each));
+      group.push(each);
       end = Math.max(end, each.ended);
     }
     flush();
@@ -125,12 +125,12 @@ function parsed(text: string): unknown {
 
 const quoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-function line({ call, reply }: Kept): string {
+function line({ call, reply }: Kept, together: boolean): string {
   const headers = Object.entries({ ...(call.body !== undefined && { 'content-type': 'application/json' }), ...call.headers });
   const parts = [
     `curl -sS -X ${call.method} ${quoted(call.url)}`,
     ...headers.map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
     ...(call.body === undefined ? [] : [`-d ${quoted(JSON.stringify(call.body))}`]),
   ];
-  return `${parts.join(' ')}  # ${reply.replaceAll(/\s+/g, ' ').slice(0, 400)}`;
+  return `${parts.join(' ')}${together ? ' &' : ''}  # ${reply.replaceAll(/\s+/g, ' ').slice(0, 400)}`;
 }

@@ -79,7 +79,7 @@ function keep(broken: Finding[], seed: number): boolean {
   const directory = mkdtempSync(join(tmpdir(), 'conformance-'));
   for (const { check, seen, script } of broken) {
     const file = join(directory, `${check.name.replaceAll(' ', '-')}.sh`);
-    const head = [`${check.name}: ${check.holds}`, ...seen].map((line) => `# ${line.replaceAll(/\s+/g, ' ')}\n`).join('');
+    const head = [`${check.name}: ${check.holds}`, ...seen.slice(0, 20)].map((line) => `# ${line.replaceAll(/\s+/g, ' ')}\n`).join('');
     writeFileSync(file, script.replace('\n', `\n${head}`), { mode: 0o700 });
     say(`${check.name}: its requests and answers are in ${file}; again: --seed ${seed} --check '${check.name}'`);
   }

@@ -15,6 +15,7 @@ export type Flaw =
   | 'keeps a key only once it has answered'
   | 'refuses what crosses'
   | 'writes a balance that it read before it waits'
+  | 'keeps one balance for all currencies'
   | 'looks at the floor before it waits'
   | 'has no floor'
   | 'takes entries that do not balance'
@@ -113,7 +114,7 @@ class Toy implements Book {
     }
     if (this.#flaw !== 'takes entries that do not balance' && [...sums.values()].some((sum) => sum !== 0n)) return 'unbalanced';
     const short = entries.some(({ account, way, amount, currency }) => {
-      const held = BigInt(Math.trunc(Number(this.#balances.get(`${account} ${currency}`) ?? 0)));
+      const held = BigInt(Math.trunc(Number(this.#balances.get(this.#place(account, currency)) ?? 0)));
       return way === 'out' && this.floored.includes(account) && held < hundredths(amount);
     });
     return short && this.#flaw !== 'has no floor' ? 'insufficient funds' : undefined;
@@ -134,7 +135,7 @@ class Toy implements Book {
       (this.#flaw === 'keeps a key only once it has answered' && lost);
     if (!unkept) this.#keys.set(key, { body: JSON.stringify(entries), answer });
     for (const { account, way, amount, currency } of entries) {
-      const place = `${account} ${currency}`;
+      const place = this.#place(account, currency);
       const held = this.#balances.get(place) ?? 0n;
       if (this.#flaw === 'writes a balance that it read before it waits') await turn();
       const change = (way === 'in' ? 1n : -1n) * hundredths(amount);
@@ -145,6 +146,10 @@ class Toy implements Book {
     return answer;
   }
 
+  #place(account: string, currency: string): string {
+    return this.#flaw === 'keeps one balance for all currencies' ? account : `${account} ${currency}`;
+  }
+
   #sum(held: bigint | number, change: bigint): bigint | number {
     if (this.#flaw === 'counts in doubles') return Number(held) + Number(change);
     if (this.#flaw === 'counts in fractions of doubles') return Number(held) + Number(change) / 100;
@@ -152,7 +157,7 @@ class Toy implements Book {
   }
 
   #told(account: string, currency: string): string {
-    const held = this.#balances.get(`${account} ${currency}`) ?? 0n;
+    const held = this.#balances.get(this.#place(account, currency)) ?? 0n;
     return this.#flaw === 'counts in fractions of doubles' ? String(held) : decimal(BigInt(held));
   }
 }

@@ -1,5 +1,6 @@
 // One check at work: its choices, its keys, and what it has seen wrong.
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Answer, Book, Ledger, Notion, Transfer } from './adapter.ts';
 import { decimal, hundredths } from './amount.ts';
 
@@ -65,11 +66,12 @@ export class Trial {
     return answer;
   }
 
-  /** Repeats a posting until its outcome is known. */
+  /** Repeats a posting until its outcome is known, at most ten times in some two seconds. */
   async settle(book: Book, transfer: Transfer): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {
       const answer = await book.post(transfer);
       if (answer.outcome !== 'unknown' || tries === 10) return answer;
+      await pause(40 * tries);
     }
   }
 

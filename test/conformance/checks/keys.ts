@@ -67,7 +67,7 @@ export const keyChecks: Check[] = [
   },
   {
     name: 'key with another body',
-    holds: 'another amount, account or direction under a used key is refused and changes nothing',
+    holds: 'another amount, account, direction or currency under a used key is refused and changes nothing',
     needs: ['keys'],
     async run(trial: Trial): Promise<void> {
       const book = await trial.ledger.prepare({ accounts: 3, floored: 0 });
@@ -75,6 +75,7 @@ export const keyChecks: Check[] = [
       const transfer = trial.transfer(one, two, '12.50');
       await trial.given(book, transfer);
       const others: Partial<Transfer>[] = [{ amount: '12.51' }, { to: three }, { from: two, to: one }];
+      others.push(...trial.ledger.currencies.slice(1, 2).map((currency) => ({ currency })));
       for (const other of others) {
         const what = `the key again with ${JSON.stringify(other)}`;
         trial.must(await book.post({ ...transfer, ...other }), ['refused', 'duplicate'], what);
