@@ -1,10 +1,14 @@
-// The ledger as an internal caller in any language meets it: plain grpc-js and the .proto files, nothing that this project generated.
+// The ledger as an internal caller in any language meets it: plain grpc-js and the .proto files; what this project generated only for other wires.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type Client, credentials, loadPackageDefinition, Metadata, status, type ServiceError } from '@grpc/grpc-js';
+import { createClient } from '@connectrpc/connect';
+import { Http2SessionManager, createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { loadSync } from '@grpc/proto-loader';
 import pg from 'pg';
 import { root } from '../deploy/local/plan.ts';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { refusalOf as refusalIn } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse, type House, type Tenant } from './house.ts';
 
@@ -231,6 +235,29 @@ test('a transaction is reversed once, over gRPC too', async () => {
   expect((await call('ReverseTransaction', request))['replayed']).toBe(true);
   const again = await refusalOf(call('ReverseTransaction', { ...request, idempotency_key: 'undo again' }));
   expect(again.reason).toBe('already_reversed');
+});
+
+test('who has no token is told so before his message is read', async () => {
+  const path = '/ledger.v1.LedgerService/PostTransactions';
+  const asIs = (data: Buffer) => data;
+  const code = await new Promise((resolve) => {
+    ledger.makeUnaryRequest(path, asIs, asIs, Buffer.from('no message'), new Metadata(), (error) => resolve(error?.code));
+  });
+  expect(code).toBe(status.UNAUTHENTICATED);
+});
+
+test.each([
+  ['Connect, JSON', createConnectTransport, false],
+  ['Connect, protobuf', createConnectTransport, true],
+  ['gRPC-Web', createGrpcWebTransport, true],
+  ['gRPC, JSON', createGrpcTransport, false],
+])('who has no token is told why over %s, too', async (_, createTransport, useBinaryFormat) => {
+  const baseUrl = `http://${house.addresses.ledger[0]}`;
+  const sessionManager = new Http2SessionManager(baseUrl);
+  const caller = createClient(LedgerService, createTransport({ baseUrl, httpVersion: '2', useBinaryFormat, sessionManager }));
+  const error: unknown = await caller.getBalance({}).catch((cause: unknown) => cause);
+  sessionManager.abort();
+  expect(refusalIn(error)).toMatchObject({ reason: 'unauthenticated', message: 'internal token missing or wrong' });
 });
 
 test('a call without the internal token is refused, a health check is not', async () => {

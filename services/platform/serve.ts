@@ -15,6 +15,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { createBoundedServer } from './sessions.ts';
+import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
@@ -67,6 +68,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       health(router, options.services, async () => !draining && (await ready()));
       reflection(router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
+      readNoStrangers(router, isAccepted);
     },
     interceptors: [callLog(logger, options.metrics), refuseStrangers(isAccepted)],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.

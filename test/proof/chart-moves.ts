@@ -18,7 +18,7 @@ export const chartMoves: Record<string, Move> = {
       if (known) return disagreement(known, seen);
       if (seen.code === 'account_code_taken') {
         const taken = books.accounts.get(seen.value as string);
-        return taken && taken['system'] !== true ? null : `account code ${String(seen.value)} is not taken`;
+        return taken && !taken['system'] ? null : `account code ${String(seen.value)} is not taken`;
       }
       const wrong = disagreement({ status: 201, data: { business_type: businessType } }, seen);
       return wrong ?? takeChart(books, businessType, seen.data.accounts, by);
@@ -29,9 +29,9 @@ export const chartMoves: Record<string, Move> = {
     const { type, only, parent, allow, group, taken, contra } = step;
     const { books } = tenant;
     const before = books.log.length;
-    const groups = [...books.accounts.values()].filter((each) => each['is_group'] === true && each['type'] === type);
+    const groups = [...books.accounts.values()].filter((each) => each.is_group && each.type === type);
     const all = [...books.accounts.keys()];
-    const fitting = parent.odd < 3 ? all : groups.map((each) => each.account_code);
+    const fitting = parent.odd < 5 ? all : groups.map((each) => each.account_code);
     const parent_code = parent.odd === 0 ? 'NO-SUCH' : parent.odd > 14 ? undefined : fitting[parent.at % Math.max(1, fitting.length)];
     const account_code = taken === 0 && all.length > 0 ? all[parent.at % all.length]! : world.next('By.hand:');
     const normal_balance = contra === 0 ? (anotherType(type) === 'liability' ? 'credit' : 'debit') : undefined;

@@ -1,10 +1,20 @@
 // The model of a tenant's chart of accounts and of everything that is read from its books, written from the specification.
-import { currencies, decimal, newAccount, type Account, type Books, type By, type Transaction } from './books.ts';
-import { Learned, difference, type Expected, type Refused } from './expectation.ts';
+import type { Books } from './books.ts';
+import { Learned, difference, valueOf, type Expected, type Refused } from './expectation.ts';
+import { currencies, decimal, newAccount, type Account, type By, type Line, type Totals, type Transaction } from './records.ts';
 
 const refused = (...faults: Refused[]): Expected => ({ refused: faults });
 const unknownAccount = refused({ code: 'account_not_found' });
 const types = ['asset', 'liability', 'equity', 'revenue', 'expense'];
+
+/** Why an account takes no such entry, or null. */
+export function unfitFor({ currency }: Line, account: Account | undefined, single: boolean): string | null {
+  if (!account) return 'account_not_found';
+  if (account.status === 'closed') return 'account_closed';
+  if (account.is_group) return 'account_is_group';
+  if (single && account.system) return 'account_is_system';
+  return account.currency !== null && account.currency !== currency ? 'currency_not_allowed' : null;
+}
 
 /** An account is opened by hand. */
 export function open(books: Books, body: Record<string, any> & { account_code: string; type: string }, by: By): Expected {
@@ -13,7 +23,7 @@ export function open(books: Books, body: Record<string, any> & { account_code: s
   const parent = parent_code == null ? null : books.accounts.get(parent_code);
   const blame = { field: 'parent_code', value: parent_code };
   if (parent === undefined) return refused({ code: 'account_not_found', tag: 'account_not_found', ...blame });
-  const fits = parent === null || (parent['is_group'] === true && parent['type'] === body.type && parent['status'] === 'active');
+  const fits = parent === null || (parent.is_group && parent.type === body.type && parent.status === 'active');
   if (!fits) return refused({ code: 'parent_invalid', tag: 'parent_invalid', ...blame });
   const account = newAccount(body);
   books.record(account, 'account.created', by);
@@ -24,9 +34,9 @@ export function open(books: Books, body: Record<string, any> & { account_code: s
 export function change(books: Books, code: string, { version, ...wanted }: Record<string, any>, by: By): Expected {
   const account = books.accounts.get(code);
   if (!account) return unknownAccount;
-  if (account['system'] === true) return refused({ code: 'account_is_system' });
+  if (account.system) return refused({ code: 'account_is_system' });
   if (version != null && version !== account.version) return refused({ code: 'version_conflict', tag: 'version_conflict', value: version });
-  const names = ['name', 'description', 'allow_negative', 'status', 'metadata'];
+  const names = ['name', 'description', 'allow_negative', 'status', 'metadata'] as const;
   const changes = names.filter((name) => wanted[name] != null && difference(wanted[name], account[name]) !== null);
   if (changes.length === 0) return { status: 200, data: { account } };
   const faults = changes.flatMap((name) => misfits(books, account, name, wanted[name]));
@@ -43,10 +53,10 @@ function misfits(books: Books, account: Account, name: string, value: unknown): 
   const balances = currencies.map((currency) => books.net(account, books.totalsOf(code, currency)));
   if (name === 'allow_negative') return value === false && balances.some((each) => each < 0n) ? fault('insufficient_funds') : [];
   if (name !== 'status') return [];
-  const below = [...books.accounts.values()].some((each) => each['parent_code'] === code && each['status'] === 'active');
+  const below = [...books.accounts.values()].some((each) => each.parent_code === code && each.status === 'active');
   if (value === 'closed') return below || balances.some((each) => each !== 0n) ? fault('account_not_empty') : [];
-  const parent = books.accounts.get(account['parent_code']);
-  return parent?.['status'] === 'closed' ? fault('parent_invalid') : [];
+  const parent = books.accounts.get(account.parent_code ?? '');
+  return parent?.status === 'closed' ? fault('parent_invalid') : [];
 }
 
 /** What set-up must answer before anything is known of the template; undefined: it makes accounts, which `takeChart` judges. */
@@ -59,15 +69,15 @@ export function setUp(books: Books, businessType: string): Expected | undefined 
 export function takeChart(books: Books, businessType: string, told: Account[], by: By): string | null {
   for (const each of told) {
     const before = books.accounts.get(each.account_code);
-    if (before && before['system'] !== true) return `set-up took the code ${each.account_code}, which was taken`;
-    const given = { ...each, id: before?.['id'] ?? new Learned('acc'), updated_at: new Learned('time') };
-    const made = { ...newAccount(each), system: each['system'], normal_balance: each.normal_balance };
-    const account = before ? { ...before, parent_code: each['parent_code'], version: before.version + 1 } : made;
+    if (before && !before.system) return `set-up took the code ${each.account_code}, which was taken`;
+    const given = { ...each, id: before?.id ?? new Learned('acc'), updated_at: new Learned('time') };
+    const made = { ...newAccount({ ...each }), system: each.system, normal_balance: each.normal_balance };
+    const account = before ? { ...before, parent_code: each.parent_code, version: before.version + 1 } : made;
     const wrong = difference({ ...account, id: given.id, updated_at: given.updated_at }, each, each.account_code);
     if (wrong !== null) return wrong;
-    const parent = each['parent_code'] === null ? undefined : books.accounts.get(each['parent_code']);
-    if (each['parent_code'] !== null && !(parent?.['is_group'] === true && parent['type'] === each['type'])) {
-      return `${each.account_code} stands below ${each['parent_code']}, which is no group of its type`;
+    const parent = each.parent_code === null ? undefined : books.accounts.get(each.parent_code);
+    if (each.parent_code !== null && (!parent?.is_group || parent.type !== each.type)) {
+      return `${each.account_code} stands below ${each.parent_code}, which is no group of its type`;
     }
     const event = before ? 'account.updated' : 'account.created';
     const record = { ...account, id: given.id, updated_at: given.updated_at };
@@ -98,13 +108,13 @@ export function account(books: Books, code: string): Expected {
 /** Newest first; the whole list, of which the answers are pages. */
 export function accounts(books: Books, filter: { type?: string; status?: string; parent_code?: string }): Account[] {
   // A changed account keeps its place among the others.
-  const fits = (each: Account) => Object.entries(filter).every(([name, value]) => each[name] === value);
+  const fits = (each: Account) => Object.entries(filter).every(([name, value]) => each[name as keyof typeof filter] === value);
   return [...books.accounts.values()].filter(fits).reverse();
 }
 
 /** The chart as a tree, the accounts of each level in the order of their codes. */
 export function hierarchy(books: Books, parent: string | null, balances: boolean): any[] {
-  const here = [...books.accounts.values()].filter((each) => each['parent_code'] === parent);
+  const here = [...books.accounts.values()].filter((each) => each.parent_code === parent);
   return inOrder(here).map((each) => {
     const node = { ...each, children: hierarchy(books, each.account_code, balances) };
     return balances ? { ...node, balances: totalsBelow(books, each) } : node;
@@ -120,15 +130,15 @@ export function inOrder<Node extends { account_code: string; children?: any[] }>
 function totalsBelow(books: Books, top: Account): object[] {
   const codes = [top.account_code];
   for (const code of codes) {
-    for (const each of books.accounts.values()) if (each['parent_code'] === code) codes.push(each.account_code);
+    for (const each of books.accounts.values()) if (each.parent_code === code) codes.push(each.account_code);
   }
   return currencies.flatMap((currency) => {
     const all = codes.map((code) => books.totalsOf(code, currency));
     if (all.every(({ version }) => version === 0)) return [];
-    const debits = all.reduce((sum, each) => sum + each.debits, 0n);
-    const credits = all.reduce((sum, each) => sum + each.credits, 0n);
-    const balance = decimal(books.net(top, { debits, credits, version: 0 }));
-    return [{ currency, debits: decimal(debits), credits: decimal(credits), balance }];
+    const debit = all.reduce((sum, each) => sum + each.debit, 0n);
+    const credit = all.reduce((sum, each) => sum + each.credit, 0n);
+    const balance = decimal(books.net(top, { debit, credit, version: 0 }));
+    return [{ currency, debits: decimal(debit), credits: decimal(credit), balance }];
   });
 }
 
@@ -136,11 +146,11 @@ function totalsBelow(books: Books, top: Account): object[] {
 function holder(books: Books, code: string, currency: string | undefined): { refused: Refused[] } | { account: Account; currency: string } {
   const found = books.accounts.get(code);
   if (!found) return { refused: [{ code: 'account_not_found' }] };
-  const own = (currency ?? found['currency']) as string | null;
+  const own = currency ?? found.currency;
   const faults: Refused[] = [];
-  if (found['is_group'] === true) faults.push({ code: 'account_is_group' });
+  if (found.is_group) faults.push({ code: 'account_is_group' });
   if (own === null) faults.push({ code: 'validation_failed', field: 'currency', tag: 'required' });
-  else if (found['currency'] !== null && found['currency'] !== own) faults.push({ code: 'currency_not_allowed' });
+  else if (found.currency !== null && found.currency !== own) faults.push({ code: 'currency_not_allowed' });
   return faults.length > 0 || own === null ? { refused: faults } : { account: found, currency: own };
 }
 
@@ -149,23 +159,38 @@ export function balance(books: Books, code: string, wanted?: string): Expected {
   if ('refused' in found) return found;
   const { account: held, currency } = found;
   const totals = books.totalsOf(code, currency);
-  const net = decimal(books.net(held, totals));
-  const sums = { debits: decimal(totals.debits), credits: decimal(totals.credits), pending_debits: '0.00', pending_credits: '0.00' };
-  const updated = totals.version === 0 ? { updated_at: null } : {};
-  const about = { account_id: held['id'], account_code: code, currency, balance: net, available: net, version: totals.version };
-  return { status: 200, data: { balance: { ...about, ...sums, ...updated } } };
+  const untouched = totals.version === 0 ? { updated_at: null } : {};
+  const pending = { pending_debits: '0.00', pending_credits: '0.00' };
+  return { status: 200, data: { balance: { ...balanceOf(books, held, currency, totals), ...pending, ...untouched } } };
+}
+
+/** A balance as it is told, after these totals. */
+export function balanceOf(books: Books, account: Account, currency: string, totals: Totals): Record<string, unknown> {
+  const balance = decimal(books.net(account, totals));
+  const sums = { balance, available: balance, debits: decimal(totals.debit), credits: decimal(totals.credit) };
+  return { account_id: account.id, account_code: account.account_code, currency, ...sums, version: totals.version };
+}
+
+/** Days, `YYYY-MM-DD`: the first one that counts, and the first that does not. */
+export interface Days {
+  start_date?: string | undefined;
+  end_date?: string | undefined;
+}
+
+function within({ start_date = '', end_date = '9' }: Days, { created_at }: Transaction): boolean {
+  const day = created_at.known().slice(0, 10);
+  return day >= start_date && day < end_date;
 }
 
 /** Newest first, of one entry several where a transaction has several on the account; or why there is none. */
-export function history(books: Books, code: string, wanted: string): { refused: Refused[] } | object[] {
+export function history(books: Books, code: string, wanted: string, days: Days): { refused: Refused[] } | object[] {
   const found = holder(books, code, wanted);
   if ('refused' in found) return found;
-  const all = books.transactions.flatMap(({ transaction_id, sequence, entries, ...about }) =>
+  const some = books.transactions.filter((each) => within(days, each));
+  const all = some.flatMap(({ transaction_id, sequence, entries, created_at }) =>
     entries
       .filter((entry) => entry.account_code === code && entry.currency === wanted)
-      .map(({ side, amount, balance_after }) => {
-        return { transaction_id, sequence, side, amount, balance_after, created_at: about['created_at'] as Learned };
-      }),
+      .map(({ side, amount, balance_after }) => ({ transaction_id, sequence, side, amount, balance_after, created_at })),
   );
   return all.reverse();
 }
@@ -173,17 +198,16 @@ export function history(books: Books, code: string, wanted: string): { refused: 
 /** Newest first. */
 export function transactions(
   books: Books,
-  filter: { account_code?: string; currency?: string; reference?: string; idempotency_key?: string },
+  filter: { account_code?: string; currency?: string; reference?: string; idempotency_key?: string } & Days,
 ): Transaction[] {
-  const { account_code, currency, ...own } = filter;
+  const { account_code, currency, start_date, end_date, ...own } = filter;
   const fits = (each: Transaction) =>
-    Object.entries(own).every(([name, value]) => textOf(each[name]) === value) &&
+    within({ start_date, end_date }, each) &&
+    Object.entries(own).every(([name, value]) => valueOf(each[name as keyof typeof own]) === value) &&
     (account_code === undefined || each.entries.some((entry) => entry.account_code === account_code)) &&
     (currency === undefined || each.entries.some((entry) => entry.currency === currency));
   return books.transactions.filter(fits).reverse();
 }
-
-const textOf = (value: unknown) => (value instanceof Learned ? value.value : value);
 
 /** A type of account other than this one. */
 export function anotherType(type: string): string {

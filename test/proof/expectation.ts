@@ -36,6 +36,11 @@ export class Learned {
   }
 }
 
+/** What has been seen in the place of this, or the value itself. */
+export function valueOf(value: unknown): unknown {
+  return value instanceof Learned ? value.value : value;
+}
+
 /** One way in which a request may be refused. */
 export interface Refused {
   code: string;
@@ -72,6 +77,23 @@ const statuses: Record<number, string> = {
   429: 'rate_limited',
   502: 'test_failed',
 };
+
+/** What the ledger refuses over gRPC. */
+const overGrpc =
+  'validation_failed account_not_found transaction_not_found account_code_taken chart_exists version_conflict account_not_empty parent_invalid ' +
+  'already_reversed unbalanced insufficient_funds account_closed account_is_group account_is_system currency_not_allowed balance_overflow ' +
+  'idempotency_key_reused';
+
+/**
+ * Every refusal that the specification has, as `409 slug_taken` or `gRPC unbalanced`. Not here: `overloaded` and `unavailable`, which take a
+ * dependency that is away or more load than there is, and `internal`, which is a fault.
+ */
+export const refusals: readonly string[] = [
+  ...Object.entries(statuses).flatMap(([status, codes]) => codes.split(' ').map((code) => `${status} ${code}`)),
+  '422 account_not_found',
+  '422 account_is_system',
+  ...overGrpc.split(' ').map((code) => `gRPC ${code}`),
+];
 
 /** The status of a refusal: the path's account that is unknown is a 404, the body's a 422; a change of a system account 409, a posting to it 422. */
 export function statusOf({ code, field }: Refused): number {

@@ -5,6 +5,7 @@ import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startHouse, type House } from '../house.ts';
+import { bounded } from './bounded.ts';
 import { faultsOf } from './soundness.ts';
 import type { Task } from './main.ts';
 import { furnish, missing, services, type Seed } from './messages.ts';
@@ -14,8 +15,18 @@ import { mutateBytes, mutateFields, newDice, type Dice } from './mutation.ts';
 const callers = 8;
 const deadlineMs = 20_000;
 
+// Seconds that each part may take on a slow and busy machine; what takes longer hangs. A call is given up by grpc-js at its deadline.
+const bounds = { start: 120, furnish: 60, call: deadlineMs / 1000 + 20, afterwards: 60, books: 240, stop: 180 };
+
 // What no message may bring about.
 const forbidden = new Set([status.UNKNOWN, status.INTERNAL, status.UNAVAILABLE, status.DATA_LOSS, status.UNIMPLEMENTED]);
+
+/** What the fuzzer is to do. */
+interface FuzzTask {
+  seed: number;
+  seconds: number;
+  say?: (line: string) => void;
+}
 
 /** What a run of the fuzzer found. */
 export interface Fuzzed {
@@ -27,32 +38,45 @@ export interface Fuzzed {
   faults: string[];
 }
 
-/** Starts a house and sends it mutated messages for so many seconds; each method is called at least once. */
-export async function fuzzGrpc({ seed, seconds }: { seed: number; seconds: number }): Promise<Fuzzed> {
+/**
+ * Starts a house and sends it mutated messages for so many seconds; each method is called at least once. A call that hangs is a fault; rejects,
+ * naming the seed, where another part does. `say` is told what begins.
+ */
+export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTask): Promise<Fuzzed> {
+  const part = <Result>(name: keyof typeof bounds, what: string, work: () => Promise<Result>): Promise<Result> => {
+    say(what);
+    return bounded(`seed ${seed}: ${what}`, bounds[name], work());
+  };
   const quota = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
-  const house = await startHouse({ environment: { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
+  const environment = { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } };
+  const house = await part('start', 'starting a house', () => startHouse({ environment }));
   const clients = Object.fromEntries(
     Object.entries(house.addresses).map(([name, [address = '']]) => [name, new Client(address, credentials.createInsecure())]),
   ) as Record<Service, Client>;
   try {
-    const seeds = await furnish(house);
+    const seeds = await part('furnish', 'making what the messages name', () => furnish(house));
     const known = [...new Set(seeds.flatMap(({ init }) => textsOf(init)))];
     const found: Fuzzed = { calls: 0, methods: seeds.length, codes: {}, faults: missing(seeds) };
+    say('calling');
     const until = performance.now() + seconds * 1000;
     const work = async () => {
       while (performance.now() < until || found.calls < seeds.length) {
         const place = found.calls++;
         const dice = newDice(seed ^ Math.imul(place, 0x9e3779b1));
-        await send(house, clients, mutated(dice, seeds[place % seeds.length] as Seed, known), place, found);
+        const each = mutated(dice, seeds[place % seeds.length] as Seed, known);
+        const fault = (what: string) => found.faults.push(`seed ${seed}, call ${place}, ${described(each)}: ${what}`);
+        const sent = send(house, clients, each, found, fault);
+        await bounded('it', bounds.call, sent).catch((error: Error) => fault(error.message));
         if (found.faults.length >= 20) return;
       }
     };
     await Promise.all(Array.from({ length: callers }, work));
-    found.faults.push(...(await afterwards(house)), ...(await faultsOf(house)), ...errorsLogged(house));
+    found.faults.push(...(await part('afterwards', 'asking for what somebody new needs', () => afterwards(house))));
+    found.faults.push(...(await part('books', 'verifying the books', () => faultsOf(house))), ...errorsLogged(house));
     return found;
   } finally {
     Object.values(clients).forEach((client) => client.close());
-    await house.stop();
+    await part('stop', 'stopping the house', () => house.stop());
   }
 }
 
@@ -70,7 +94,7 @@ function errorsLogged(house: House): string[] {
 
 /** As long as it is told to. */
 export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
-  const { calls, methods, codes, faults } = await fuzzGrpc({ seed, seconds: minutes * 60 });
+  const { calls, methods, codes, faults } = await fuzzGrpc({ seed, seconds: minutes * 60, say });
   say(
     `${calls} calls of ${methods} methods: ${Object.entries(codes)
       .map(([code, count]) => `${code} ${count}`)
@@ -87,9 +111,16 @@ interface Case {
   stranger: boolean;
 }
 
+/** What was called and what was sent to it. */
+function described({ seed: { method }, bytes, stranger }: Case): string {
+  const hex = Buffer.from(bytes.subarray(0, 2_000)).toString('hex');
+  return `${method.parent.typeName}/${method.name}${stranger ? ' without the token' : ''}, sent ${bytes.length} bytes ${hex}`;
+}
+
 function mutated(dice: Dice, seed: Seed, known: string[]): Case {
   const { input } = seed.method;
-  const message: Message = create(input, seed.init as never);
+  // A copy: a message holds the lists that it is made of, and a list that grew would grow on in the calls that follow.
+  const message: Message = create(input, structuredClone(seed.init) as never);
   if (dice() < 0.8) mutateFields(dice, input, message, known);
   const bytes = dice() < 0.4 ? mutateBytes(dice, input, message) : mutateBytes(() => 0, input, message);
   return { seed, bytes, stranger: dice() < 0.03 };
@@ -99,16 +130,12 @@ function send(
   house: House,
   clients: Record<Service, Client>,
   { seed, bytes, stranger }: Case,
-  place: number,
   found: Fuzzed,
+  fault: (what: string) => void,
 ): Promise<void> {
   const { service, method } = seed;
   const metadata = new Metadata();
   if (!stranger) metadata.set('authorization', `Bearer ${house.internalToken}`);
-  const fault = (what: string) =>
-    found.faults.push(
-      `call ${place}, ${method.parent.typeName}/${method.name}: ${what}; sent ${Buffer.from(bytes).toString('hex').slice(0, 4_000)}`,
-    );
   return new Promise((resolve) => {
     const done = (error: ServiceError | null, answer?: Buffer) => {
       const code = error ? error.code : status.OK;
@@ -121,7 +148,7 @@ function send(
       ) {
         fault(`${status[code]} ${error?.details ?? ''}`);
       }
-      if (stranger && code === status.OK) fault('answered without the internal token');
+      if (stranger && code !== status.UNAUTHENTICATED) fault(`${status[code]} without the internal token`);
       if (answer) {
         try {
           for (const reason of internals(fromBinary(method.output, answer))) fault(reason);

@@ -1,5 +1,5 @@
 // What concurrent clients asked and were told, and the check of it against the log: one effect for each answer, and no read that goes back.
-import { minor } from './books.ts';
+import { minor } from './records.ts';
 
 /** One request of one client. Times are those of one clock, milliseconds. */
 export interface Op {

@@ -21,7 +21,7 @@ export async function settle(world: World, tenant: Tenant): Promise<void> {
   const { books, hook, slug, id } = tenant;
   const first = world.made.length;
   await world.around.consumed(id, books.log.length);
-  hook.judge(books.log);
+  hook.judge(books);
   const listed = async (query: string) => (await world.ask(world.rest(tenant, 'GET', `/webhooks?${query}`), isAnswer)).data;
   for (const until = Date.now() + 60_000; (await listed('limit=1&status=pending')).pagination.total > 0; await pause(20)) {
     if (Date.now() > until) throw new Divergence('deliveries are pending after 60 s');
@@ -178,8 +178,9 @@ export const hookMoves: Record<string, Move> = {
     await world.ask(call, { status: 200, data: { delivery: whole } });
   },
   async retry(world, tenant, step) {
-    await settle(world, tenant);
     const { hook } = tenant;
+    if (step['off'] === 0 && hook.config?.enabled) await hookMoves['adjust']!(world, tenant, { ...step, enabled: false });
+    await settle(world, tenant);
     const [id, delivery] = chosen(tenant, step['at']);
     const faults: Refused[] = unknown(id);
     const full = id === 'nonsense' ? false : hook.use('retries');

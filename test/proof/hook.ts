@@ -2,8 +2,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { LogEvent } from './books.ts';
+import type { Books } from './books.ts';
+import { balanceOf } from './chart.ts';
 import { Learned } from './expectation.ts';
+import { decimal } from './records.ts';
 
 /** How a receiver behaves: always 200, always 500, 200 from the second attempt on, or a redirect. */
 export type Behaviour = 'ok' | 'broken' | 'second' | 'moved';
@@ -62,15 +64,17 @@ export class Hook {
   }
 
   /** Judges the events of the log that have not been, by the configuration as it stands. */
-  judge(log: LogEvent[]): void {
-    for (const event of log.slice(this.judged)) {
-      const { data, updates, type } = event;
-      this.expect(type, String(data['sequence']), data);
-      for (const each of updates) {
-        this.expect('balance.updated', `${String(each['sequence'])} ${String(each['account_code'])} ${String(each['currency'])}`, each);
+  judge(books: Books): void {
+    for (const { type, data, changes } of books.log.slice(this.judged)) {
+      const { sequence, transaction_id } = data;
+      this.expect(type, String(sequence), data);
+      for (const { account, currency, before, after } of changes) {
+        const previous_balance = decimal(books.net(account, before));
+        const update = { ...balanceOf(books, account, currency, after), previous_balance, transaction_id, sequence };
+        this.expect('balance.updated', `${String(sequence)} ${account.account_code} ${currency}`, update);
       }
     }
-    this.judged = log.length;
+    this.judged = books.log.length;
   }
 
   private expect(type: string, place: string, data: Record<string, unknown>): void {

@@ -1,8 +1,9 @@
 // The steps that move money: postings good and bad, reversals, repetitions. Each is done by the model and by the house.
 import { newId } from '../../services/platform/ids.ts';
-import { decimal, minor, type Books, type Line, type Request, type Transaction } from './books.ts';
+import type { Books } from './books.ts';
 import type { Rest } from './doors.ts';
 import { disagreement, type Expected } from './expectation.ts';
+import { decimal, largestTotal, minor, other as opposite, type Line, type Request, type Side, type Transaction } from './records.ts';
 import type { Step } from './steps.ts';
 import type { Tenant, World } from './world.ts';
 
@@ -44,7 +45,7 @@ function touchedBy(books: Books, lines: Line[]): [string, string][] {
   );
   const takes = ([code, currency]: [string, string]) => {
     const account = books.accounts.get(code);
-    return account && account['is_group'] !== true && (account['currency'] ?? currency) === currency;
+    return account && !account.is_group && (account.currency ?? currency) === currency;
   };
   return [...places.values()].filter(takes).slice(0, 4);
 }
@@ -106,6 +107,19 @@ function reworded(body: Body, form: number): Body {
   if (form === 2 && again['description'] == null) again['description'] = '';
   if (form === 3) for (const name of ['description', 'reference', 'metadata']) again[name] ??= null;
   return again;
+}
+
+/** The request with one thing changed, of the first entry where it is an entry's. `fresh`: a text that no other request has. */
+function altered(body: Body, what: string, fresh: string): Body {
+  const alter = (said: Body): Body => {
+    const others: Body = {
+      ...{ description: fresh, reference: fresh, metadata: { fresh }, amount: '77.77', account_code: 'NO-SUCH' },
+      ...{ side: said['side'] === 'debit' ? 'credit' : 'debit', currency: said['currency'] === 'EUR' ? 'USD' : 'EUR' },
+    };
+    return { ...said, [what]: others[what] };
+  };
+  const [first, ...rest] = (body['entries'] ?? []) as Body[];
+  return first && what in first ? { ...body, entries: [alter(first), ...rest] } : alter(body);
 }
 
 // Thirteen digits are all that an amount may have.
@@ -182,12 +196,32 @@ export const ledgerMoves: Record<string, Move> = {
     });
     for (const { tenant, body, expected } of items) {
       const { tally } = world.around;
-      if ('refused' in expected) tally.count(tally.refusals, expected.refused[0]!.code);
+      if ('refused' in expected) tally.refused(null, expected.refused[0]!.code);
       else keep(world, tenant, body, expected);
     }
     for (const [tenant, own] of Map.groupBy(items, (each) => each.tenant)) {
       const lines = own.flatMap(({ body }) => requestOf(body).entries);
       await world.agree(tenant, before.get(tenant)!, touchedBy(tenant.books, lines), step.via);
+    }
+  },
+  /** An account's totals nearly as large as they may be, then two postings: one fits to the last minor unit, the other does not. */
+  async fill(world, tenant, step) {
+    const { amount, spare } = step;
+    const { books } = tenant;
+    const places = [...books.totals.keys()];
+    const [full, currency] = places[step['at'] % Math.max(1, places.length)]?.split(' ') ?? [];
+    if (full === undefined || currency === undefined) return;
+    const other = world.code(tenant, step['other'], currency);
+    const totals = books.totalsOf(full, currency);
+    const larger: Side = totals.debit > totals.credit ? 'debit' : 'credit';
+    const more = largestTotal - totals[larger] - minor(amount) + BigInt(spare);
+    if (more < 0n) return;
+    await world.around.swell(tenant.id, books.accounts.get(full)!.id.known(), currency, more);
+    books.totals.set(`${full} ${currency}`, { ...totals, debit: totals.debit + more, credit: totals.credit + more });
+    for (const each of [amount, '0.01']) {
+      const line = { account_code: full, amount: each, side: larger, currency };
+      const entries = [line, { ...line, account_code: other, side: opposite(larger) }];
+      await post(world, tenant, { ...about(world, step), entries }, step.via);
     }
   },
   async reverse(world, tenant, step) {
@@ -214,9 +248,9 @@ export const ledgerMoves: Record<string, Move> = {
   },
   async reuse(world, tenant, step) {
     const found = tenant.posted[step['posting'] % Math.max(1, tenant.posted.length)];
-    const key = found?.body['idempotency_key'];
-    if (key === undefined) return;
-    const lines = ['debit', 'credit'].map((side) => ({ account_code: 'NO-SUCH', amount: step['amount'], side, currency: 'NGN' }));
-    await post(world, tenant, { idempotency_key: key, entries: lines }, step.via);
+    if (found?.body['idempotency_key'] === undefined) return;
+    const body = altered(found.body, found.reverses === undefined ? step['what'] : 'description', world.next('Other '));
+    if (found.reverses !== undefined) await reverse(world, tenant, found.reverses, body, step.via);
+    else await post(world, tenant, body, step.via);
   },
 };

@@ -8,6 +8,7 @@ import { Books } from './books.ts';
 import { chartMoves } from './chart-moves.ts';
 import { script } from './curl.ts';
 import { Doors } from './doors.ts';
+import { refusals } from './expectation.ts';
 import { startReceiver } from './hook.ts';
 import { hookMoves, settle } from './hook-moves.ts';
 import { ledgerMoves } from './ledger-moves.ts';
@@ -67,7 +68,14 @@ export class Arena {
         if (Date.now() > until) throw new Divergence(`event ${sequence} was not published within 60 s`);
       }
     };
-    return new Arena(house, { doors: new Doors(house), receiver, owner: await house.signUp(), consumed }, books);
+    const swell = async (tenantId: string, accountId: string, currency: string, units: bigint): Promise<void> => {
+      const where = `where tenant_id = $1 and account_id = $2 and currency = $3`;
+      const whose = [toUuid('tenant', tenantId), toUuid('acc', accountId), currency];
+      await books.query(`update balances set debits = debits + $4, credits = credits + $4 ${where}`, [...whose, units]);
+      // Ledgers forget the books that they remember.
+      await books.query(`update heads set rebuilt = rebuilt + 1 where tenant_id = $1`, whose.slice(0, 1));
+    };
+    return new Arena(house, { doors: new Doors(house), receiver, owner: await house.signUp(), swell, consumed }, books);
   }
 
   async close(): Promise<void> {
@@ -150,13 +158,18 @@ function counted(counts: Map<string, number>): string {
     .join(', ');
 }
 
+/** The refusals of the specification that nothing was answered. */
+export function unreached(tally: Tally): string[] {
+  return refusals.filter((each) => !tally.refusals.has(each));
+}
+
 /** What has been run, a line each. */
 export function report(tally: Tally): string[] {
   const never = stepNames.filter((name) => !tally.kinds.has(name));
   return [
     `${tally.steps} steps, ${tally.calls} calls, ${tally.postings} postings, ${tally.deliveries} requests to receivers`,
     `steps by kind: ${counted(tally.kinds)}${never.length > 0 ? `; never: ${never.join(', ')}` : ''}`,
-    `refusals by reason: ${counted(tally.refusals)}`,
+    `refusals: ${counted(tally.refusals)}${unreached(tally).length > 0 ? `; never: ${unreached(tally).join(', ')}` : ''}`,
   ];
 }
 
@@ -180,7 +193,7 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
     report(tally).forEach(say);
     if (!failure) say(`house and model agree; seed ${seed}`);
     else say(`house and model went apart; seed ${seed}\nsteps: ${JSON.stringify(failure.steps)}\n${failure.script}`);
-    return failure === null;
+    return failure === null && unreached(tally).length === 0;
   } finally {
     await arena.close();
   }

@@ -1,8 +1,10 @@
 // The steps that only read: balances, their history, transactions, accounts, the tree and the log, through both doors and page by page.
+import type { Books } from './books.ts';
 import { account, accounts, balance, hierarchy, history, inOrder, transactions } from './chart.ts';
 import type { Call } from './doors.ts';
 import { Learned, difference, type Expected } from './expectation.ts';
 import type { Move } from './ledger-moves.ts';
+import type { Step } from './steps.ts';
 import { Divergence } from './world.ts';
 
 const unknownTransaction = 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8';
@@ -18,11 +20,13 @@ export const readMoves: Record<string, Move> = {
   async history(world, tenant, step) {
     const { currency, limit } = step;
     const code = world.code(tenant, step['account'], currency);
+    const days = daysOf(tenant.books, step);
+    const query = new URLSearchParams({ currency, limit: String(limit), ...days });
     const call = (cursor: string): Call =>
       step.via === 'rest'
-        ? world.rest(tenant, 'GET', `/accounts/code/${code}/balance/history?currency=${currency}&limit=${limit}${after(cursor)}`)
-        : world.grpc(tenant, 'listBalanceHistory', { accountCode: code, currency, limit, cursor });
-    const all = history(tenant.books, code, currency);
+        ? world.rest(tenant, 'GET', `/accounts/code/${code}/balance/history?${query.toString()}${after(cursor)}`)
+        : world.grpc(tenant, 'listBalanceHistory', { accountCode: code, currency, ...span(days), limit, cursor });
+    const all = history(tenant.books, code, currency, days);
     if (Array.isArray(all)) await world.pages(call, 'history', all, limit);
     else await world.ask(call(''), all);
   },
@@ -39,28 +43,25 @@ export const readMoves: Record<string, Move> = {
     const { limit, at } = step;
     const all = tenant.books.transactions;
     const some = all[at % Math.max(1, all.length)];
-    const dates = at % 2 === 0 ? ['2000-01-01', '2100-01-01'] : ['2000-01-01', '2000-01-02'];
     const key = some?.['idempotency_key'];
     const values: Record<string, string | undefined> = {
-      account_code: some?.entries[0].account_code,
+      account_code: some?.entries[0]?.account_code,
       currency: ['NGN', 'USD', 'GBP'][at % 3],
       reference: 'INV-1',
-      idempotency_key: key instanceof Learned ? key.known() : (key as string | undefined),
+      idempotency_key: key instanceof Learned ? key.known() : key,
     };
     const value = values[step['filter']];
     const filter = value === undefined ? {} : { [step['filter']]: value };
-    const dated = step['filter'] === 'dates';
-    const query = new URLSearchParams({ ...filter, ...(dated && { start_date: dates[0]!, end_date: dates[1]! }), limit: String(limit) });
+    const days = daysOf(tenant.books, step);
+    const query = new URLSearchParams({ ...filter, ...days, limit: String(limit) });
     const named = Object.fromEntries(
       Object.entries(filter).map(([name, each]) => [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), each]),
     );
-    const span = dated && { startMs: BigInt(Date.parse(dates[0]!)), endMs: BigInt(Date.parse(dates[1]!)) };
     const call = (cursor: string): Call =>
       step.via === 'rest'
         ? world.rest(tenant, 'GET', `/transactions?${query.toString()}${after(cursor)}`)
-        : world.grpc(tenant, 'listTransactions', { ...named, ...span, limit, cursor });
-    const expected = dated && at % 2 === 1 ? [] : transactions(tenant.books, filter);
-    await world.pages(call, 'transactions', expected, limit);
+        : world.grpc(tenant, 'listTransactions', { ...named, ...span(days), limit, cursor });
+    await world.pages(call, 'transactions', transactions(tenant.books, { ...filter, ...days }), limit);
   },
   async account(world, tenant, step) {
     const code = world.code(tenant, step['account']);
@@ -70,7 +71,7 @@ export const readMoves: Record<string, Move> = {
   },
   async accounts(world, tenant, step) {
     const { limit, at } = step;
-    const groups = [...tenant.books.accounts.values()].filter((each) => each['is_group'] === true);
+    const groups = [...tenant.books.accounts.values()].filter((each) => each.is_group);
     const values: Record<string, string | undefined> = {
       type: ['asset', 'liability', 'equity'][at % 3],
       status: ['active', 'closed'][at % 2],
@@ -101,12 +102,36 @@ export const readMoves: Record<string, Move> = {
     const from = (step['after'] as number) % (log.length + 2);
     const rest = () => world.rest(tenant, 'GET', `/events?after_sequence=${from}&limit=${limit}`);
     const call = step.via === 'rest' ? rest() : world.grpc(tenant, 'listEvents', { afterSequence: BigInt(from), limit });
-    const events = log.slice(from, from + limit).map(({ updates: _, ...event }, place) => ({ ...event, sequence: from + place + 1 }));
+    const events = log.slice(from, from + limit).map(({ changes: _, ...event }, place) => ({ ...event, sequence: from + place + 1 }));
     const seen = await world.ask(call, { status: 200, data: { events } });
     const more = seen.status === null ? seen.data.has_more : seen.data.pagination.has_more;
     const wrong = difference(from + limit < log.length, more, 'has_more');
     if (wrong !== null) throw new Divergence(wrong);
   },
 };
+
+const dayMs = 86_400_000;
+
+/** The days that a list is asked for: round that of one of its transactions, which is in, or just out of, what is asked for. */
+function daysOf({ transactions: all }: Books, { days, at }: Step): { start_date?: string; end_date?: string } {
+  const some = all[at % Math.max(1, all.length)];
+  if (!some) return {};
+  const day = (more: number) => new Date(Date.parse(some.created_at.known().slice(0, 10)) + more * dayMs).toISOString().slice(0, 10);
+  const asked: Record<string, { start_date?: string; end_date?: string }> = {
+    that: { start_date: day(0), end_date: day(1) },
+    before: { start_date: day(-1), end_date: day(0) },
+    since: { start_date: day(0) },
+    later: { start_date: day(1) },
+    until: { end_date: day(0) },
+  };
+  return asked[days] ?? {};
+}
+
+function span({ start_date, end_date }: { start_date?: string; end_date?: string }): { startMs?: bigint; endMs?: bigint } {
+  return {
+    ...(start_date !== undefined && { startMs: BigInt(Date.parse(start_date)) }),
+    ...(end_date !== undefined && { endMs: BigInt(Date.parse(end_date)) }),
+  };
+}
 
 const after = (cursor: string) => (cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`);

@@ -24,6 +24,7 @@ const about = {
   metadata: fc.constantFrom(undefined, null, {}, { b: 1, a: { d: [1, 2], c: null } }, { order: 'x' }),
 };
 const entry = fc.record({ account: pick, amount, side });
+const days = fc.constantFrom('any', 'any', 'any', 'that', 'before', 'since', 'later', 'until');
 
 type Own = Record<string, fc.Arbitrary<unknown>>;
 
@@ -52,8 +53,9 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   ],
   reverse: [7, { ...about, transaction: pick }],
   again: [7, { posting: nat, form: fc.nat({ max: 3 }) }],
-  reuse: [3, { posting: nat, amount }],
-  wrong: [6, { kind: nat }],
+  reuse: [4, { posting: nat, what: fc.constantFrom('description', 'reference', 'metadata', 'amount', 'account_code', 'side', 'currency') }],
+  wrong: [7, { kind: nat }],
+  fill: [2, { ...about, at: nat, other: pick, amount, spare: fc.constantFrom(0, 0, 1) }],
   open: [
     6,
     {
@@ -62,26 +64,40 @@ const kinds: Record<string, [weight: number, own: Own]> = {
       parent: pick,
       allow: fc.constantFrom(undefined, true, false, false),
       group: fc.nat({ max: 7 }),
-      taken: fc.nat({ max: 9 }),
+      taken: fc.nat({ max: 6 }),
       contra: fc.nat({ max: 5 }),
     },
   ],
   change: [
-    8,
+    10,
     {
       account: pick,
-      what: fc.constantFrom('name', 'description', 'metadata', 'allow', 'deny', 'close', 'close', 'open', 'nothing', 'immutable'),
+      what: fc.constantFrom(
+        'name',
+        'description',
+        'metadata',
+        'allow',
+        'deny',
+        'close',
+        'close',
+        'close',
+        'close',
+        'open',
+        'nothing',
+        'immutable',
+      ),
       version: fc.nat({ max: 5 }),
     },
   ],
   setUp: [2, { type: fc.constantFrom('wallet', 'exchange', 'lending', 'payment_processor', 'other') }],
   balance: [6, { account: pick, currency: fc.option(currency, { nil: undefined }) }],
-  history: [4, { account: pick, currency, limit: fc.constantFrom(1, 2, 7, 100) }],
+  history: [6, { account: pick, currency, days, at: nat, limit: fc.constantFrom(1, 2, 7, 100) }],
   transaction: [3, { transaction: pick }],
   transactions: [
     4,
     {
-      filter: fc.constantFrom('none', 'account_code', 'currency', 'reference', 'idempotency_key', 'dates'),
+      filter: fc.constantFrom('none', 'none', 'account_code', 'currency', 'reference', 'idempotency_key'),
+      days,
       at: nat,
       limit: fc.constantFrom(3, 10, 100),
     },
@@ -90,7 +106,7 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   accounts: [2, { filter: fc.constantFrom('none', 'type', 'status', 'parent_code'), at: nat, limit: fc.constantFrom(10, 100) }],
   hierarchy: [2, { balances: fc.boolean() }],
   events: [2, { after: nat, limit: fc.constantFrom(1, 10, 100) }],
-  tenant: [1, { taken: fc.nat({ max: 3 }) }],
+  tenant: [2, { taken: fc.nat({ max: 3 }) }],
   key: [
     2,
     {
@@ -103,7 +119,7 @@ const kinds: Record<string, [weight: number, own: Own]> = {
   keys: [1, {}],
   revoke: [1, { key: pick }],
   scope: [5, { key: nat, route: nat }],
-  foreign: [2, { key: nat, route: nat }],
+  foreign: [3, { key: nat, route: nat }],
   configure: [
     3,
     {
@@ -134,7 +150,7 @@ const kinds: Record<string, [weight: number, own: Own]> = {
     },
   ],
   delivery: [1, { at: pick }],
-  retry: [2, { at: pick }],
+  retry: [3, { at: pick, off: fc.nat({ max: 2 }) }],
   burst: [0.5, { of: fc.constantFrom('configure', 'trial', 'retry', 'retry') }],
 };
 

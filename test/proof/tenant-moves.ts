@@ -169,18 +169,23 @@ export const tenantMoves: Record<string, Move> = {
       [undefined, 'unauthenticated'],
       [text.slice(0, -1) + flipped, 'unauthenticated'],
       [world.around.owner.token, 'unauthenticated'],
-      ...(whose === tenant ? [] : [[text, 'tenant_not_found'] as [string, string]]),
+      // Of another tenant, or where there is only one, of nobody.
+      [text, 'tenant_not_found'],
     ];
     const [token, code] = kinds[step['key'] % kinds.length]!;
     const { token: _, ...call } = world.rest(tenant, method, path, body);
-    await world.ask({ ...call, token }, { refused: [{ code }] });
+    const nobodys = code === 'tenant_not_found' && whose === tenant;
+    await world.ask({ ...call, token, path: nobodys ? `/v1/tenants/nobody-${tenant.slug}${path}` : call.path }, { refused: [{ code }] });
   },
   async wrong(world, tenant, step) {
     const kind = step['kind'] as number;
     const { books } = tenant;
     const before = books.log.length;
     if (step.via === 'rest') {
-      const [method, path, body, refused, headers] = wrongs[kind % wrongs.length]!;
+      // What is refused before its fields are looked at is as likely as a wrong field.
+      const early = wrongs.filter(([, , , { code }]) => code !== 'validation_failed');
+      const among = kind % 2 === 0 ? early : wrongs;
+      const [method, path, body, refused, headers] = among[(kind >> 1) % among.length]!;
       const call = world.rest(tenant, method, path, body);
       await world.ask({ ...call, headers: { ...call.headers, ...headers } }, { refused: [refused] });
     } else {

@@ -1,10 +1,11 @@
 // One sequence's world: the tenants as the model knows them, the calls that were made, and the checks that follow every change.
 import { isDeepStrictEqual } from 'node:util';
-import type { Books, By, Transaction } from './books.ts';
+import type { Books } from './books.ts';
 import { balance } from './chart.ts';
 import type { Call, Doors, Grpc, Made, Rest } from './doors.ts';
 import { Learned, difference, disagreement, type Expected, type Seen } from './expectation.ts';
 import { Hook, type Receiver } from './hook.ts';
+import type { By, Transaction } from './records.ts';
 import type { Pick, Step } from './steps.ts';
 
 /** An API key as the model knows it. */
@@ -42,10 +43,16 @@ export class Tally {
   postings = 0;
   deliveries = 0;
   readonly kinds = new Map<string, number>();
+  /** By status, or `gRPC`, and code. */
   readonly refusals = new Map<string, number>();
 
   count(of: Map<string, number>, name: string): void {
     of.set(name, (of.get(name) ?? 0) + 1);
+  }
+
+  /** Counts a refusal; one of gRPC has no status. */
+  refused(status: number | null, code: string): void {
+    this.count(this.refusals, `${status ?? 'gRPC'} ${code}`);
   }
 }
 
@@ -57,6 +64,8 @@ export interface Surroundings {
   owner: { token: string; id: string; email: string };
   /** Makes a tenant's model. */
   newBooks: () => Books;
+  /** Adds this to both the debits and the credits of a balance, minor units: a past that no sequence could post its way to. */
+  swell: (tenantId: string, accountId: string, currency: string, units: bigint) => Promise<void>;
   /** Resolves when the tenant's log up to this place has been handed to the notifier. */
   consumed: (tenantId: string, sequence: number) => Promise<void>;
 }
@@ -95,7 +104,7 @@ export class World {
     });
     const wrong = typeof expected === 'function' ? expected(seen) : disagreement(expected, seen);
     if (wrong !== null) throw new Divergence(wrong);
-    if (seen.code !== undefined) tally.count(tally.refusals, seen.code);
+    if (seen.code !== undefined) tally.refused(seen.status, seen.code);
     return seen;
   }
 
@@ -141,13 +150,11 @@ export class World {
     const all = [...books.accounts.values()];
     if (odd === 0 || all.length === 0) return 'NO-SUCH';
     if (odd === 1) return all[at % all.length]!.account_code;
-    const closed = all.filter((each) => each['status'] === 'closed');
-    if (odd === 2 && closed.length > 0) return closed[at % closed.length]!.account_code;
-    const holds = all.filter(
-      (each) => each['is_group'] !== true && (currency === undefined || (each['currency'] ?? currency) === currency),
-    );
-    const open = holds.filter((each) => each['status'] === 'active');
-    const [kept, free] = [open.filter((each) => each['allow_negative'] === false), open.filter((each) => each['allow_negative'] !== false)];
+    const strange = all.filter((each) => (odd === 2 ? each.status === 'closed' : odd === 3 && each.system));
+    if (strange.length > 0) return strange[at % strange.length]!.account_code;
+    const holds = all.filter((each) => !each.is_group && (currency === undefined || (each.currency ?? currency) === currency));
+    const open = holds.filter((each) => each.status === 'active');
+    const [kept, free] = [open.filter((each) => !each.allow_negative), open.filter((each) => each.allow_negative)];
     const few = [...kept.slice(-5), ...free.slice(0, 4), ...free.slice(-5)];
     return few[at % few.length]?.account_code ?? 'NO-SUCH';
   }
@@ -162,7 +169,7 @@ export class World {
       const page = tenant.books.log.slice(from, from + 100);
       for (const [place, event] of (seen.data.events as any[]).entries()) this.follows(tenant, event, from + place);
       const wrong = difference(
-        page.map(({ updates: _, ...event }, place) => ({ ...event, sequence: from + place + 1 })),
+        page.map(({ changes: _, ...event }, place) => ({ ...event, sequence: from + place + 1 })),
         seen.data.events,
         'events',
       );
