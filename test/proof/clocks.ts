@@ -10,6 +10,8 @@ import { lastingMs, processes, type Fault, type Stage } from './stage.ts';
 
 /** So far a clock is set, seconds: less and more than a token lives, and than receivers, brokers and log readers put up with. */
 const distances = [30, 7_200];
+/** A process reads its file again when that was more than a second ago, counted in whole seconds; milliseconds. */
+const noticedMs = 3_000;
 /** Lifetime of an access token, seconds. */
 const tokenSeconds = 3_600;
 /** How far what the database's clock says may be from this process's, which is the same, when it is read: a busy machine's, milliseconds. */
@@ -64,7 +66,7 @@ export class Clocks {
     return Object.fromEntries(processes.map((name) => [name, { ...all, FAKETIME_TIMESTAMP_FILE: this.fileOf(name) }]));
   }
 
-  /** Sets a process's clock so many seconds ahead of what it is, or, where that is negative, back; it notices within a second. */
+  /** Sets a process's clock so many seconds ahead of what it is, or, where that is negative, back; it notices within {@link noticedMs}. */
   set(name: string, seconds: number): void {
     writeWhole(this.fileOf(name), `${seconds < 0 ? '' : '+'}${seconds}\n`);
   }
@@ -86,7 +88,7 @@ function setClock(name: string, direction: 1 | -1): Fault {
       const lasting = lastingMs(stage, chance);
       stage.clocks?.set(name, seconds);
       try {
-        await pause(1_000);
+        await pause(noticedMs);
         const [found] = await Promise.all([usersSee(stage, name === 'gateway' ? seconds : 0), pause(lasting)]);
         return { wrong: found.map((each) => `clock of ${name} by ${seconds} s: ${each}`) };
       } finally {

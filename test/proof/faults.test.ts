@@ -1,7 +1,7 @@
 // Short versions of the proof of faults: some of them, one after another, on one seed.
 import { diskProblem } from '../disk.ts';
 import { clockProblem } from './clocks.ts';
-import { tryFaults } from './faults.ts';
+import { prove, tryFaults } from './faults.ts';
 import { complaints } from './verdict.ts';
 
 const means = { kafka: false, disk: false, clocks: false };
@@ -35,6 +35,13 @@ async function holds(faults: string[], more: Partial<typeof means> = {}): Promis
 test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
   await holds(['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger']);
 }, 240_000);
+
+test('a fault that there is none of is told with the names of all, before anything is started', async () => {
+  const asked = prove({ seed: 2, minutes: 1, faults: ['kill ledger', 'kill kafka'], say: () => undefined });
+  await expect(asked).rejects.toThrow(
+    /^--fault: there is no kill kafka; over gRPC \(even seeds\) there are kill gateway, .*, rolling restart$/,
+  );
+});
 
 for (const [what, problem] of [
   ['fill PostgreSQL’s disk', diskProblem()],

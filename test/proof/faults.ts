@@ -13,7 +13,8 @@ import { currentRun } from '../run.ts';
 import { ownServer, type OwnServer } from '../server.ts';
 import { openChance, type Chance } from './chance.ts';
 import { Clients, type Customer } from './clients.ts';
-import { clockProblem, Clocks } from './clocks.ts';
+import { clockFaults, clockProblem, Clocks } from './clocks.ts';
+import { diskFaults } from './full-disk.ts';
 import type { Task } from './main.ts';
 import { Misuse } from './misuse.ts';
 import { faultsOf } from './nemesis.ts';
@@ -42,7 +43,7 @@ const timestampTolerance = 300;
 export async function prove(task: Task): Promise<boolean> {
   const problem = kafkaProblem();
   const means = { kafka: task.seed % 2 === 1 && problem === null, disk: diskProblem() === null, clocks: clockProblem() === null };
-  const lacking = missing({ ...means, kafka: true });
+  const lacking = missing();
   checkNames(task.faults ?? [], means, lacking);
   if (task.seed % 2 === 1 && problem !== null) task.say(`over gRPC, as ${problem}`);
   else task.say(`events travel over ${means.kafka ? 'Kafka' : 'gRPC'} (odd seeds: Kafka, even ones: gRPC)`);
@@ -55,17 +56,9 @@ export async function prove(task: Task): Promise<boolean> {
 }
 
 /** The faults that can't be had on this machine, each with the reason. */
-function missing(means: Means): [name: string, why: string][] {
-  const there = new Set(faultsOf(means).map(({ name }) => name));
-  const reasons = [
-    [{ ...means, disk: true }, diskProblem()],
-    [{ ...means, clocks: true }, clockProblem()],
-  ] as const;
-  return reasons.flatMap(([more, why]) =>
-    faultsOf(more)
-      .filter(({ name }) => !there.has(name))
-      .map(({ name }): [string, string] => [name, why ?? '']),
-  );
+function missing(): [name: string, why: string][] {
+  const of = (faults: Fault[], why: string | null) => (why === null ? [] : faults.map(({ name }): [string, string] => [name, why]));
+  return [...of(diskFaults, diskProblem()), ...of(clockFaults, clockProblem())];
 }
 
 function checkNames(asked: string[], means: Means, lacking: [name: string, why: string][]): void {
