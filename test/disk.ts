@@ -21,7 +21,7 @@ let problem: string | null | undefined;
 
 /** Why there can be no such disk on this machine, or null where there can. */
 export function diskProblem(): string | null {
-  problem ??= process.platform === 'linux' ? mountProblem() : 'it takes a tmpfs, which Linux has';
+  problem ??= process.platform === 'linux' ? mountProblem() : 'it takes a tmpfs of Linux';
   return problem === '' ? null : problem;
 }
 
@@ -30,8 +30,8 @@ function mountProblem(): string {
   try {
     mountDisk(directory).unmount();
     return '';
-  } catch (error) {
-    return `it takes a tmpfs, and ${(error as Error).message}`;
+  } catch {
+    return 'no tmpfs can be mounted here, which takes root';
   } finally {
     rmdirSync(directory);
   }
@@ -72,5 +72,5 @@ export function unmountBelow(directory: string): void {
 
 function run(command: string, ...args: string[]): void {
   const { status, stderr, error } = spawnSync(command, args, { encoding: 'utf8' });
-  if (status !== 0) throw new Error(error?.message ?? stderr.trim().split('\n').join('; '));
+  if (status !== 0) throw new Error(error?.message ?? stderr.trim());
 }
