@@ -10,7 +10,7 @@ const user = newId('user');
 test('a token that identity signs is its user’s', async () => {
   const signer = await openSigner([newKey()]);
   const tokens = new Tokens(async () => signer.keySet);
-  expect(await tokens.userOf((await signer.sign(user)).token)).toBe(user);
+  expect(await tokens.userOf((await signer.sign(user, Date.now())).token)).toBe(user);
   expect(JSON.parse(await tokens.keySet())).toEqual(JSON.parse(signer.keySet));
 });
 
@@ -23,16 +23,16 @@ test('a token of a key that is not known yet is looked up, one of an invented ke
     return published;
   });
   const former = await openSigner([old]);
-  expect(await tokens.userOf((await former.sign(user)).token)).toBe(user);
+  expect(await tokens.userOf((await former.sign(user, Date.now())).token)).toBe(user);
   const changed = await openSigner([newKey(), old]);
   published = changed.keySet;
-  const { token } = await changed.sign(user);
+  const { token } = await changed.sign(user, Date.now());
   const end = Date.now() + 5_000;
   while ((await tokens.userOf(token)) === null) expect(Date.now()).toBeLessThan(end);
-  expect(await tokens.userOf((await former.sign(user)).token)).toBe(user);
+  expect(await tokens.userOf((await former.sign(user, Date.now())).token)).toBe(user);
   const before = asked;
   const strange = await openSigner([newKey()]);
-  const guesses = Array.from({ length: 200 }, async () => tokens.userOf((await strange.sign(user)).token));
+  const guesses = Array.from({ length: 200 }, async () => tokens.userOf((await strange.sign(user, Date.now())).token));
   expect(new Set(await Promise.all(guesses))).toEqual(new Set([null]));
   expect(asked - before).toBeLessThanOrEqual(2);
 });
@@ -44,13 +44,13 @@ test('without known keys nobody can say, with old ones they are good enough', as
     if (away) throw new Error('away');
     return signer.keySet;
   });
-  const { token } = await signer.sign(user);
+  const { token } = await signer.sign(user, Date.now());
   await expect(tokens.userOf(token)).rejects.toThrow('away');
   away = false;
   expect(await tokens.userOf(token)).toBe(user);
   away = true;
   expect(await tokens.userOf(token)).toBe(user);
-  expect(await tokens.userOf((await (await openSigner([newKey()])).sign(user)).token)).toBeNull();
+  expect(await tokens.userOf((await (await openSigner([newKey()])).sign(user, Date.now())).token)).toBeNull();
 });
 
 test('issuer, audience, time, algorithm and subject must be right', async () => {

@@ -8,6 +8,7 @@ import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { startPostgres } from '../deploy/local/postgres.ts';
 import { childrenOf, identify, isRunning, type Identity } from '../deploy/local/processes.ts';
+import { unmountBelow } from './disk.ts';
 
 /** What the tests of one run share. */
 export interface Run {
@@ -68,6 +69,7 @@ export async function endRun(): Promise<void> {
   await endProcessesOf(run.directory);
   if (children) await children.end();
   else await dropEverything(run);
+  unmountBelow(run.directory);
   rmSync(run.directory, { recursive: true, force: true });
 }
 
@@ -85,6 +87,7 @@ async function endDeadRuns(): Promise<void> {
     try {
       if (isRunning(JSON.parse(readFileSync(join(directory, 'run.json'), 'utf8')) as Identity)) continue;
       await endProcessesOf(directory);
+      unmountBelow(directory);
       rmSync(directory, { recursive: true, force: true });
     } catch {
       // Another user's, or one that is being made this moment.

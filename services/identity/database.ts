@@ -35,3 +35,12 @@ export function rows(orm: MikroORM, sight?: Sight): EntityManager {
   const variables = 'tenant' in sight ? { 'app.tenants': `{${sight.tenant}}` } : { 'app.user_id': sight.user };
   return orm.em.fork({ session: { variables } });
 }
+
+/**
+ * The database's clock, milliseconds since the Unix epoch, whole. Whatever is compared with it later is reckoned from it: replicas' own clocks
+ * differ, and a key that was to end at once lived an hour longer where identity's was an hour ahead.
+ */
+export async function clockOf(em: EntityManager): Promise<number> {
+  const [row] = await em.execute<[{ ms: number }]>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
+  return row.ms;
+}

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { toId, toUuid } from '../platform/ids.ts';
 import { together, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
-import { rows } from './database.ts';
+import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './schema.ts';
@@ -37,10 +37,11 @@ export async function createKey(orm: MikroORM, given: NewKey): Promise<IssuedKey
   const name = field.text('name', given.name, 255);
   const scopes = checkedScopes(given.scopes);
   const description = field.optionalText('description', given.description, 1000);
-  const expiresAt = checkedExpiry(given.expiresMs);
-  return asOwner(orm, tenant, given.userId, (em, user) =>
-    issue(em, { tenantId: tenant, createdBy: user, name, scopes, description, expiresAt }),
-  );
+  return asOwner(orm, tenant, given.userId, async (em, user) => {
+    const nowMs = await clockOf(em);
+    const expiresAt = checkedExpiry(given.expiresMs, nowMs);
+    return issue(em, { tenantId: tenant, createdBy: user, name, scopes, description, expiresAt }, nowMs);
+  });
 }
 
 /** The keys of a tenant, revoked ones too. Throws `validation_failed`, `tenant_not_found`. */
@@ -71,7 +72,7 @@ export async function revokeKey(orm: MikroORM, place: KeyPlace): Promise<void> {
   const tenantId = tenantUuid(place.tenantId);
   await asOwner(orm, tenantId, place.userId, async (em) => {
     const key = await keyOf(em, tenantId, place.keyId);
-    await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date() });
+    await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date(await clockOf(em)) });
   });
 }
 
@@ -84,19 +85,13 @@ export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds =
   const overlap = field.integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
   return asOwner(orm, tenantId, place.userId, async (em, user) => {
     const key = await keyOf(em, tenantId, place.keyId);
-    const now = new Date();
-    if (key.revokedAt || isPast(expiryOf(key), now)) throw unknownKey();
-    const retiresAt = new Date(Math.min(now.getTime() + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
+    const nowMs = await clockOf(em);
+    if (key.revokedAt || isPast(expiryOf(key), nowMs)) throw unknownKey();
+    const retiresAt = new Date(Math.min(nowMs + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
     await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, { retiresAt });
     const { name, scopes, description, expiresAt } = key;
-    const issued = await issue(em, {
-      tenantId,
-      createdBy: user,
-      name,
-      scopes,
-      description: description ?? null,
-      expiresAt: expiresAt ?? null,
-    });
+    const fields = { tenantId, createdBy: user, name, scopes, description: description ?? null, expiresAt: expiresAt ?? null };
+    const issued = await issue(em, fields, nowMs);
     return { ...issued, previous: { ...key, retiresAt } };
   });
 }
@@ -181,7 +176,7 @@ async function asOwner<Result>(
 
 type KeyFields = Required<Pick<ApiKeyRow, 'tenantId' | 'createdBy' | 'name' | 'scopes' | 'description' | 'expiresAt'>>;
 
-async function issue(em: EntityManager, fields: KeyFields): Promise<IssuedKey> {
+async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promise<IssuedKey> {
   const id = uuidv7();
   const text = newKeyText(toId('key', id));
   const row: ApiKeyRow = {
@@ -189,7 +184,7 @@ async function issue(em: EntityManager, fields: KeyFields): Promise<IssuedKey> {
     id,
     hash: hashOf(text),
     last4: text.slice(-4),
-    createdAt: new Date(),
+    createdAt: new Date(nowMs),
     retiresAt: null,
     revokedAt: null,
   };
@@ -207,8 +202,8 @@ function unknownKey(): Refusal {
   return new Refusal('key_not_found', 'API key not found');
 }
 
-function isPast(time: Date | null, now: Date): boolean {
-  return time !== null && time <= now;
+function isPast(time: Date | null, nowMs: number): boolean {
+  return time !== null && time.getTime() <= nowMs;
 }
 
 function checkedScopes(given: string[]): string[] {
@@ -220,9 +215,9 @@ function checkedScopes(given: string[]): string[] {
   return foldScopes(given);
 }
 
-function checkedExpiry(ms: bigint | undefined): Date | null {
+function checkedExpiry(ms: bigint | undefined, nowMs: number): Date | null {
   if (ms === undefined) return null;
   if (ms > BigInt(endOfTimeMs)) throw field.invalidField('expires_at', 'datetime', 'is beyond the year 9999', String(ms));
-  if (ms <= BigInt(Date.now())) throw field.invalidField('expires_at', 'gt', 'must be in the future', String(ms));
+  if (ms <= BigInt(nowMs)) throw field.invalidField('expires_at', 'gt', 'must be in the future', String(ms));
   return new Date(Number(ms));
 }

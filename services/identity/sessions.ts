@@ -6,7 +6,7 @@ import { sql, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
-import { rows } from './database.ts';
+import { clockOf, rows } from './database.ts';
 import { Refusal } from './refusal.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './schema.ts';
 
@@ -26,7 +26,8 @@ export interface Session {
 export interface Signer {
   /** A JSON Web Key Set (RFC 7517) as text. */
   keySet: string;
-  sign(userId: string): Promise<{ token: string; expiresMs: number }>;
+  /** `nowMs`: from when the token lives, milliseconds since the Unix epoch. */
+  sign(userId: string, nowMs: number): Promise<{ token: string; expiresMs: number }>;
 }
 
 /** A signer over Ed25519 keys: the first signs; the others' tokens are still good, so that keys can be changed without ending sessions. */
@@ -40,8 +41,8 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   const header = { alg: 'EdDSA', typ: 'JWT', kid: published[0]?.kid ?? '' };
   return {
     keySet: JSON.stringify({ keys: published }),
-    async sign(userId) {
-      const now = Math.floor(Date.now() / 1000);
+    async sign(userId, nowMs) {
+      const now = Math.floor(nowMs / 1000);
       const token = await new SignJWT()
         .setProtectedHeader(header)
         .setIssuer('ledger')
@@ -58,13 +59,14 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
 /** Opens a session for a user who has shown the password. */
 export async function openSession(orm: MikroORM, signer: Signer, userId: string): Promise<Session> {
   const id = uuidv7();
-  const createdAt = new Date();
-  const { text, row } = nextToken(id, createdAt);
-  await rows(orm).transactional(async (em) => {
-    await em.insert(SessionRow, { id, userId, createdAt, expiresAt: row.expiresAt });
+  const { nowMs, text } = await rows(orm).transactional(async (em) => {
+    const opened = await clockOf(em);
+    const { text: first, row } = nextToken(id, opened);
+    await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt });
     await em.insert(RefreshToken, row);
+    return { nowMs: opened, text: first };
   });
-  return { ...(await signer.sign(toId('user', userId))), refreshToken: text };
+  return { ...(await signer.sign(toId('user', userId), nowMs)), refreshToken: text };
 }
 
 /**
@@ -85,13 +87,14 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
     const family = await em.findOne(SessionRow, { id: token.sessionId });
     const user = family && !family.revokedAt ? await em.findOne(User, { id: family.userId }) : null;
     if (!user) return null;
-    const next = nextToken(token.sessionId, new Date());
+    const nowMs = await clockOf(em);
+    const next = nextToken(token.sessionId, nowMs);
     await em.insert(RefreshToken, next.row);
     await em.nativeUpdate(SessionRow, { id: token.sessionId }, { expiresAt: next.row.expiresAt });
-    return { user, text: next.text };
+    return { user, nowMs, text: next.text };
   });
   if (!renewed) throw new Refusal('unauthenticated', 'invalid refresh token');
-  const signed = await signer.sign(toId('user', renewed.user.id));
+  const signed = await signer.sign(toId('user', renewed.user.id), renewed.nowMs);
   return { session: { ...signed, refreshToken: renewed.text }, user: renewed.user };
 }
 
@@ -107,8 +110,8 @@ export async function forgetSessions(orm: MikroORM): Promise<void> {
   await rows(orm).nativeDelete(SessionRow, { expiresAt: { $lt: sql.now() } });
 }
 
-function nextToken(sessionId: string, createdAt: Date) {
+function nextToken(sessionId: string, nowMs: number) {
   const text = newRefreshToken();
-  const expiresAt = new Date(createdAt.getTime() + refreshSeconds * 1000);
-  return { text, row: { hash: hashOf(text), sessionId, createdAt, expiresAt } };
+  const expiresAt = new Date(nowMs + refreshSeconds * 1000);
+  return { text, row: { hash: hashOf(text), sessionId, createdAt: new Date(nowMs), expiresAt } };
 }

@@ -1,7 +1,7 @@
 // Tenants and who belongs to them.
 import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
-import { rows } from './database.ts';
+import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { Membership, Slug, Tenant, type TenantRow } from './schema.ts';
@@ -26,19 +26,19 @@ export async function createTenant(orm: MikroORM, given: NewTenant): Promise<Ten
   const description = field.optionalText('description', given.description, 1000);
   const user = await userById(orm, given.userId);
   const tenantId = uuidv7();
-  const createdAt = new Date();
-  const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
   try {
-    await rows(orm, { tenant: tenantId }).transactional(async (em) => {
+    return await rows(orm, { tenant: tenantId }).transactional(async (em) => {
+      const createdAt = new Date(await clockOf(em));
+      const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
       await em.insert(Slug, { slug, takenBy: tenantId });
       await em.insert(Tenant, tenant);
       await em.insert(Membership, { tenantId, userId: user.id, role: 'owner', createdAt });
+      return tenant;
     });
   } catch (error) {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
     throw new Refusal('slug_taken', 'slug already taken', { field: 'slug', tag: 'unique', value: slug });
   }
-  return tenant;
 }
 
 /** One page of a list, newest first. */

@@ -2,7 +2,7 @@
 import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
-import { rows } from './database.ts';
+import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
 import { Refusal } from './refusal.ts';
@@ -28,9 +28,11 @@ export async function register(orm: MikroORM, passwords: Passwords, given: Regis
   // Asked before the expensive part, decided by the unique key after it.
   if (await byEmail(orm, email)) throw taken();
   const passwordHash = await passwords.hash(password, signal);
-  const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt: new Date() };
+  const em = rows(orm);
+  const createdAt = new Date(await clockOf(em));
+  const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
   try {
-    await rows(orm).insert(User, user);
+    await em.insert(User, user);
   } catch (error) {
     if (error instanceof UniqueConstraintViolationException) throw taken();
     throw error;

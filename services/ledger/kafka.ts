@@ -95,7 +95,7 @@ function* pieces(events: Event[], most: number): Iterable<Message[]> {
       bytes = 0;
     }
     bytes += value.length + overhead;
-    // No time stamp of ours: an old event's would let the topic's retention remove it at once.
+    // No time stamp of ours: an old event's would let the topic's retention remove it at once. The client puts this process's time.
     messages.push({
       key: event.tenantId,
       value,
@@ -110,11 +110,11 @@ function* pieces(events: Event[], most: number): Iterable<Message[]> {
   if (messages.length > 0) yield messages;
 }
 
-/** Why Kafka will never take these messages, or null where it may take them later. */
+/** Why Kafka will never take these messages, or null where it may take them later, as it does what a wrong clock has stamped. */
 function refusalOf(error: unknown): string | null {
   for (let each = error; each instanceof Error; each = each.cause) {
     const type = (each as { type?: unknown }).type;
-    if (['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD', 'INVALID_TIMESTAMP'].includes(String(type))) {
+    if (['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE', 'INVALID_RECORD'].includes(String(type))) {
       return `${String(type)}: ${each.message}`;
     }
   }

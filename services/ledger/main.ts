@@ -69,7 +69,7 @@ await run(async (lifetime) => {
 
   const readiness = async (): Promise<Readiness> => {
     const answer = await reads.query('select 1').then(
-      () => 'ok',
+      () => (writer.foundNoRoom ? 'full' : 'ok'),
       () => 'away',
     );
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };

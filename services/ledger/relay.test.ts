@@ -252,6 +252,49 @@ describeWithKafka('the relay over Kafka', () => {
     expect(firstOf(await messagesOf(brokers, topic), large)).toEqual([...others, place(refused)]);
   });
 
+  describe('two hours ahead, by the clock of this process', () => {
+    const rightNow = Date.now;
+
+    beforeEach(() => {
+      Date.now = () => rightNow() + 7_200_000;
+    });
+
+    afterEach(() => {
+      Date.now = rightNow;
+    });
+
+    const letters = async () => (await owner.query('select from relay_dead_letters')).rowCount;
+
+    test('events are published all the same to the topic that the ledger has made', async () => {
+      const { exit, brokers, topic } = await openExit();
+      const { writer } = openReplica(exit);
+      const tenant = await newTenant();
+      await post(writer, tenant);
+      await published();
+      expect(firstOf(await messagesOf(brokers, topic), tenant)).toEqual((await eventsOf(tenant)).map(place));
+      expect(await letters()).toBe(0);
+    });
+
+    test('events wait for the right time where the topic takes a sender’s, and are no dead letters', async () => {
+      const [brokers, topic] = [await kafkaBrokers(), newTopic()];
+      const admin = testClient(brokers).admin();
+      await admin.connect();
+      const configEntries = [{ name: 'message.timestamp.type', value: 'CreateTime' }];
+      await admin.createTopics({ topics: [{ topic, numPartitions: 1, replicationFactor: 1, configEntries }], waitForLeaders: true });
+      await admin.disconnect();
+      const exit = kafkaExit(settingsOf(brokers, topic), logger);
+      const { writer, relay } = openReplica(exit);
+      while (relay.state()['kafka'] !== 'ok') await new Promise((done) => setTimeout(done, 20));
+      const tenant = await newTenant();
+      await post(writer, tenant);
+      while (relay.state()['kafka'] !== 'away' && (await letters()) === 0) await new Promise((done) => setTimeout(done, 20));
+      expect(await letters()).toBe(0);
+      Date.now = rightNow;
+      await published();
+      expect(firstOf(await messagesOf(brokers, topic), tenant)).toEqual((await eventsOf(tenant)).map(place));
+    });
+  });
+
   testWithJava('while Kafka is away postings go on, the lag shows, and everything is published when it is back', async () => {
     const kafka = await ownKafka();
     ends.push(() => kafka.stop());

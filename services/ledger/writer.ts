@@ -43,6 +43,8 @@ export class Writer {
   private waiters = 0;
   private woken = false;
   private closing = false;
+  /** When the database's disk last had no room for a batch, `performance.now()`. */
+  private fullAt = -Infinity;
   /** Until then the database is left alone after it was away, `performance.now()`. */
   private pausedUntil = 0;
   private readonly batchItems: Histogram;
@@ -115,6 +117,11 @@ export class Writer {
       this.queues.add({ order, expires, uncertain: false, handBack, signal, settle });
       this.wake();
     });
+  }
+
+  /** Whether the database's disk had no room for a batch just now. News for a few seconds only: whether there is room, a batch finds out. */
+  get foundNoRoom(): boolean {
+    return performance.now() - this.fullAt < 5_000;
   }
 
   /** Finishes what waits and is in flight, then stops. */
@@ -193,6 +200,7 @@ export class Writer {
 
   private settle(batch: Batch): void {
     this.batchItems.observe(batch.items.length);
+    if (batch.written.length > 0) this.fullAt = -Infinity;
     batch.committed();
     if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
     for (const { item, outcome } of batch.settled) item.settle(outcome);
@@ -234,6 +242,7 @@ export class Writer {
     const state = (error as { code?: unknown }).code;
     const sqlstate = typeof state === 'string' ? state : 'none';
     this.failures.inc({ sqlstate });
+    if (sqlstate === '53100') this.fullAt = performance.now();
     if (/^(22|23|54)/.test(sqlstate)) {
       if (items.length > 1) {
         const half = Math.ceil(items.length / 2);

@@ -1,14 +1,20 @@
-// A minute's version of the proof of faults: some of them, one after another, on one seed.
-import { tryFaults } from './faults.ts';
+// Short versions of the proof of faults: some of them, one after another, on one seed.
+import { diskProblem } from '../disk.ts';
+import { clockProblem } from './clocks.ts';
+import { prove, tryFaults } from './faults.ts';
 import { complaints } from './verdict.ts';
 
-test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
+const means = { kafka: false, disk: false, clocks: false };
+
+/** Tries faults in turn; nothing may be wrong. */
+async function holds(faults: string[], more: Partial<typeof means> = {}): Promise<void> {
   const said: string[] = [];
   const verdict = await tryFaults({
     seed: 5,
     minutes: 1,
-    kafka: false,
-    faults: ['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger'],
+    means: { ...means, ...more },
+    faults,
+    inTurn: true,
     stallSeconds: [2, 3],
     say: (line) => said.push(line),
   });
@@ -21,7 +27,43 @@ test('postings go on through killed, stalled and restarted parts and cut connect
     said,
   });
   // The first one is nothing, for comparison.
-  expect(episodes).toHaveLength(6);
+  expect(episodes).toHaveLength(faults.length + 1);
   expect(transactions).toBe(clients.tried.size);
   expect(transactions).toBeGreaterThan(50);
+}
+
+test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
+  await holds(['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger']);
 }, 240_000);
+
+test('a fault that there is none of is told with the names of all, before anything is started', async () => {
+  const asked = prove({ seed: 2, minutes: 1, faults: ['kill ledger', 'kill kafka'], say: () => undefined });
+  await expect(asked).rejects.toThrow(
+    /^--fault: there is no kill kafka; over gRPC \(even seeds\) there are kill gateway, .*, rolling restart$/,
+  );
+});
+
+for (const [what, problem] of [
+  ['fill PostgreSQL’s disk', diskProblem()],
+  ['set clocks', clockProblem()],
+]) {
+  if (problem !== null) process.stderr.write(`the tests that ${what} are skipped: ${problem}\n`);
+}
+
+(diskProblem() === null ? test : test.skip)(
+  'a full disk refuses postings until there is room again: none is lost or doubled, and every event arrives',
+  async () => {
+    await holds(['fill disk', 'fill disk and log'], { disk: true });
+  },
+  240_000,
+);
+
+(clockProblem() === null ? test : test.skip)(
+  'wrong clocks are seen by nobody but who shows the gateway a token: no time, key or lease hangs on them',
+  async () => {
+    await holds(['set clock of ledger ahead', 'set clock of notifier back', 'set clock of identity ahead', 'set clock of gateway back'], {
+      clocks: true,
+    });
+  },
+  240_000,
+);

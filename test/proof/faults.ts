@@ -1,26 +1,33 @@
 // `npm run proof -- faults`: clients that never give up, a nemesis that breaks one part of the house after another, and what is there at the end.
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { kafkaProblem } from '../../deploy/local/broker.ts';
-import { toId, toUuid } from '../../services/platform/ids.ts';
+import { toId } from '../../services/platform/ids.ts';
+import { diskProblem } from '../disk.ts';
 import { startHouse, type House } from '../house.ts';
 import { newTopic, ownKafka, type OwnKafka } from '../kafka.ts';
 import { startReceiver, type Receiver } from '../notifier.ts';
+import { currentRun } from '../run.ts';
 import { ownServer, type OwnServer } from '../server.ts';
 import { openChance, type Chance } from './chance.ts';
 import { Clients, type Customer } from './clients.ts';
+import { clockFaults, clockProblem, Clocks } from './clocks.ts';
+import { diskFaults } from './full-disk.ts';
 import type { Task } from './main.ts';
-import { faultsOf, type Fault, type Stage } from './nemesis.ts';
-import { reckon } from './reckoning.ts';
+import { Misuse } from './misuse.ts';
+import { faultsOf } from './nemesis.ts';
+import { databaseClock, reckon } from './reckoning.ts';
+import { replicas, type Fault, type Means, type Stage, type Suffering } from './stage.ts';
 import { complaints, described, report, type Episode, type Verdict } from './verdict.ts';
-import { Wires } from './wires.ts';
+import { toKafka, Wires } from './wires.ts';
 
 /** How a proof is run. */
 export interface Trial extends Task {
-  /** Whether events travel over Kafka. */
-  kafka: boolean;
-  /** These faults, each once and one after another, instead of what the seed chooses for so many minutes. */
-  faults?: string[];
+  means: Means;
+  /** `faults` are not what is chosen from, but each once and in this order, whatever the minutes. */
+  inTurn?: boolean;
   /** Seconds that a process is stalled, least and most. */
   stallSeconds?: [number, number];
 }
@@ -29,31 +36,56 @@ const judged = ['kill ledger', 'stall ledger', 'kill postgres', 'hold a head'];
 const severalAtOnce = 'several at once';
 // After a fault all tenants post again within this time, or are stuck.
 const recoverySeconds = 60;
+// Further from this machine's clock than any receiver that checks it would take, seconds: https://www.standardwebhooks.com
+const timestampTolerance = 300;
 
-/** Runs a proof. Odd seeds relay over Kafka, where there is one. */
+/** Runs a proof. Odd seeds relay over Kafka, where there is one. Throws {@link Misuse} for a fault that there is none of. */
 export async function prove(task: Task): Promise<boolean> {
   const problem = kafkaProblem();
-  const kafka = task.seed % 2 === 1 && problem === null;
+  const means = { kafka: task.seed % 2 === 1 && problem === null, disk: diskProblem() === null, clocks: clockProblem() === null };
+  const lacking = missing();
+  checkNames(task.faults ?? [], means, lacking);
   if (task.seed % 2 === 1 && problem !== null) task.say(`over gRPC, as ${problem}`);
-  else task.say(`events travel over ${kafka ? 'Kafka' : 'gRPC'} (odd seeds: Kafka, even ones: gRPC)`);
-  const verdict = await tryFaults({ ...task, kafka });
+  else task.say(`events travel over ${means.kafka ? 'Kafka' : 'gRPC'} (odd seeds: Kafka, even ones: gRPC)`);
+  for (const [why, names] of Map.groupBy(lacking, ([, why]) => why)) {
+    task.say(`skipped, as ${why}: ${names.map(([name]) => name).join(', ')}`);
+  }
+  const verdict = await tryFaults({ ...task, means });
   for (const line of report(verdict)) task.say(line);
   return complaints(verdict).length === 0;
+}
+
+/** The faults that can't be had on this machine, each with the reason. */
+function missing(): [name: string, why: string][] {
+  const of = (faults: Fault[], why: string | null) => (why === null ? [] : faults.map(({ name }): [string, string] => [name, why]));
+  return [...of(diskFaults, diskProblem()), ...of(clockFaults, clockProblem())];
+}
+
+function checkNames(asked: string[], means: Means, lacking: [name: string, why: string][]): void {
+  const names = faultsOf(means).map(({ name }) => name);
+  for (const name of asked.filter((each) => !names.includes(each))) {
+    const why = lacking.find(([each]) => each === name)?.[1];
+    if (why !== undefined) throw new Misuse(`--fault: there can be no ${name} here, as ${why}`);
+    throw new Misuse(
+      `--fault: there is no ${name}; over ${means.kafka ? 'Kafka (odd seeds)' : 'gRPC (even seeds)'} there are ${names.join(', ')}`,
+    );
+  }
 }
 
 /** Starts a house on a PostgreSQL of its own, breaks it, mends it and reckons. */
 export async function tryFaults(trial: Trial): Promise<Verdict> {
   const undo: (() => Promise<unknown>)[] = [];
   try {
-    const { stage, customers, received } = await setUp(trial, undo);
-    const clients = new Clients(stage.house, customers, trial.seed, 2);
+    const { stage, received, since, odd } = await setUp(trial, undo);
+    const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
     let episodes: Episode[];
     try {
       episodes = await new Nemesis(trial, stage, clients).run();
     } finally {
       await clients.end();
     }
-    return { episodes, clients, ...(await reckon(stage.house, clients, received)) };
+    const reckoning = await reckon(stage.house, clients, received, since);
+    return { episodes, clients, ...reckoning, findings: [...reckoning.findings, ...odd.slice(0, 10)] };
   } finally {
     for (const each of undo.reverse()) await each();
   }
@@ -62,32 +94,43 @@ export async function tryFaults(trial: Trial): Promise<Verdict> {
 async function setUp(
   trial: Trial,
   undo: (() => Promise<unknown>)[],
-): Promise<{ stage: Stage; customers: Customer[]; received: Set<string> }> {
+): Promise<{ stage: Stage; received: Set<string>; since: Date; odd: string[] }> {
   const received = new Set<string>();
+  const odd: string[] = [];
   const receiver: Receiver = await startReceiver(({ headers }, response) => {
     received.add(String(headers['x-webhook-id']));
+    const off = Number(headers['webhook-timestamp']) - Date.now() / 1000;
+    if (!(Math.abs(off) <= timestampTolerance)) odd.push(`a delivery came with a webhook-timestamp that is off by ${off.toFixed(0)} s`);
     receiver.received.length = 0;
     response.writeHead(204).end();
   });
   undo.push(() => receiver.close());
-  const server: OwnServer = await ownServer();
+  const { means } = trial;
+  const server: OwnServer = await ownServer({ ownDisk: means.disk });
   undo.push(() => server.end());
+  const since = await databaseClock(server.adminUrl);
+  const clocks = means.clocks ? new Clocks(join(currentRun().directory, `clocks-${randomBytes(4).toString('hex')}`)) : null;
   const wires = new Wires();
   undo.push(() => wires.close());
   let kafka: OwnKafka | null = null;
-  if (trial.kafka) {
-    const broker = await ownKafka(undefined, (port) => wires.add('clients to kafka', port));
+  if (means.kafka) {
+    const broker = await ownKafka(undefined, (port) => wires.add(toKafka, port));
     undo.push(() => broker.stop());
     kafka = broker;
   }
   const events = kafka ? { KAFKA_BROKERS: kafka.address, KAFKA_TOPIC: newTopic(), KAFKA_PARTITIONS: '4' } : {};
+  const told = clocks?.environment ?? {};
   const house: House = await startHouse({
-    ledgers: 2,
-    notifiers: 2,
+    ledgers: replicas.ledger,
+    notifiers: replicas.notifier,
     server,
-    between: (places) => wires.between(places, !trial.kafka),
+    between: (places) => wires.between(places, !means.kafka),
     // A delivery whose notifier is killed or stalled waits for the end of its lease, which is 15 s longer than an attempt may take.
-    environment: { ledger: events, notifier: { ...events, WEBHOOK_TIMEOUT: '5', WEBHOOK_RETRY_DELAYS: '1,2' } },
+    environment: {
+      ...told,
+      ledger: { ...told['ledger'], ...events },
+      notifier: { ...told['notifier'], ...events, WEBHOOK_TIMEOUT: '5', WEBHOOK_RETRY_DELAYS: '1,2' },
+    },
   });
   undo.push(() => house.stop());
   const customers: Customer[] = [];
@@ -105,13 +148,13 @@ async function setUp(
     }
     customers.push({ tenant, key });
   }
-  const tenants = customers.map(({ tenant }) => toUuid('tenant', tenant.id)!);
-  return { stage: { house, server, kafka, wires, tenants, stallSeconds: trial.stallSeconds ?? [10, 40] }, customers, received };
+  return { stage: { house, server, kafka, clocks, wires, customers, stallSeconds: trial.stallSeconds ?? [10, 40] }, received, since, odd };
 }
 
 /** Chooses faults, one or several at once, and measures what the clients see of them. */
 class Nemesis {
   private readonly trial: Trial;
+  private readonly stage: Stage;
   private readonly clients: Clients;
   private readonly faults: Fault[];
   private readonly chance: Chance;
@@ -121,8 +164,9 @@ class Nemesis {
 
   constructor(trial: Trial, stage: Stage, clients: Clients) {
     this.trial = trial;
+    this.stage = stage;
     this.clients = clients;
-    this.faults = faultsOf(stage);
+    this.faults = faultsOf(trial.means).filter(({ name }) => trial.faults?.includes(name) ?? true);
     this.chance = openChance(trial.seed);
   }
 
@@ -135,7 +179,9 @@ class Nemesis {
       const calm = await this.episode('nothing', () => pause(4_000).then(() => ({})));
       episodes.push(calm);
       for (const faults of this.choices()) {
-        if (this.trial.faults === undefined && performance.now() > until) break;
+        // What was asked for is tried at least once.
+        const { inTurn, faults: asked = [] } = this.trial;
+        if (inTurn !== true && episodes.length > asked.length && performance.now() > until) break;
         const name = faults.map((fault) => fault.name).join(' + ');
         const episode = await this.episode(name, () => this.together(faults), calm);
         episodes.push(faults.length > 1 ? { ...episode, name: severalAtOnce } : episode);
@@ -147,13 +193,14 @@ class Nemesis {
   }
 
   private *choices(): Iterable<Fault[]> {
-    const asked = this.trial.faults?.map((name) => this.faults.filter((fault) => fault.name === name));
-    if (asked) {
-      yield* asked;
+    const named = (names: string[]) => names.map((name) => this.faults.filter((fault) => fault.name === name));
+    const { inTurn, faults } = this.trial;
+    if (inTurn === true) {
+      yield* named(faults ?? []);
       return;
     }
-    // What has a limit comes first, and alone, so that every run judges it.
-    for (const name of this.chance.shuffled(judged)) yield this.faults.filter((fault) => fault.name === name);
+    // What was asked for, or has a limit, comes first, and alone, so that every run judges it.
+    yield* named(this.chance.shuffled(faults ?? judged));
     for (;;) yield this.draw();
   }
 
@@ -171,12 +218,13 @@ class Nemesis {
     return drawn;
   }
 
-  private async episode(name: string, run: () => ReturnType<Fault['run']>, calm?: Episode): Promise<Episode> {
+  private async episode(name: string, run: () => Promise<Suffering>, calm?: Episode): Promise<Episode> {
     const { clients } = this;
     this.lateness.reset();
     clients.during = name.includes(' + ') ? severalAtOnce : name;
     const from = performance.now();
-    const { tenants, limitSeconds } = await run();
+    const { tenants, limitSeconds, wrong = [] } = await run();
+    clients.wrong.push(...wrong);
     const mended = performance.now();
     await this.answered(mended);
     const ids = tenants?.map((tenant) => toId('tenant', tenant));
@@ -198,10 +246,10 @@ class Nemesis {
     return episode;
   }
 
-  private async together(faults: Fault[]): ReturnType<Fault['run']> {
+  private async together(faults: Fault[]): Promise<Suffering> {
     // Each with choices of its own, whichever of them is faster.
-    const sufferings = await Promise.all(faults.map((fault) => fault.run(openChance(this.trial.seed, ++this.struck))));
-    return faults.length === 1 ? sufferings[0]! : {};
+    const sufferings = await Promise.all(faults.map((fault) => fault.run(this.stage, openChance(this.trial.seed, ++this.struck))));
+    return faults.length === 1 ? sufferings[0]! : { wrong: sufferings.flatMap(({ wrong = [] }) => wrong) };
   }
 
   /** Resolves when every tenant has been answered since. */

@@ -1,13 +1,16 @@
-// `npm run proof -- <name> [--seed N] [--minutes M] [--data DIR]`: tries to break what the ledger promises, for as long as it is told, and says its seed.
+// `npm run proof -- <name> [--seed N] [--minutes M] [--fault NAME,…] [--data DIR]`: tries to break what the ledger promises, for as long as it is told, and says its seed.
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { beginRun, endRun } from '../run.ts';
+import { Misuse } from './misuse.ts';
 
 /** What a proof is asked for. */
 export interface Task {
   /** The same seed makes the same choices. */
   seed: number;
   minutes: number;
+  /** The faults to choose from, by name, instead of all; only of faults. */
+  faults?: string[] | undefined;
   /** Where what was made is kept, for a later run to go on with; only some proofs can. */
   data?: string | undefined;
   say: (line: string) => void;
@@ -32,6 +35,7 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
 const usage = `npm run proof -- ${Object.keys(proofs).join('|')} [--seed N] [--minutes M]
   --seed N     makes the choices of an earlier run again; default: a new one, which is printed
   --minutes M  how long, default 5; of scale: how long the filling may take
+  --fault NAME[,NAME...]  faults only: chooses from these, each once and alone to begin with; a wrong name lists them
   --data DIR   scale only: keeps the filled house there, and goes on with what is there`;
 
 function say(line: string): void {
@@ -39,7 +43,8 @@ function say(line: string): void {
 }
 
 function asked(): Omit<Task, 'say'> & { load: () => Promise<{ prove: Prove }> } {
-  const options = { seed: { type: 'string' }, minutes: { type: 'string', default: '5' }, data: { type: 'string' } } as const;
+  const text = { type: 'string' } as const;
+  const options = { seed: text, minutes: { ...text, default: '5' }, fault: text, data: text };
   const { values, positionals } = parseArgs({ allowPositionals: true, options });
   const load = proofs[positionals[0] ?? ''];
   const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
@@ -48,15 +53,17 @@ function asked(): Omit<Task, 'say'> & { load: () => Promise<{ prove: Prove }> } 
   if (!Number.isSafeInteger(seed) || seed < 0) throw new Error('--seed must be a whole number');
   if (!(minutes > 0)) throw new Error('--minutes must be greater than zero');
   if (values.data !== undefined && positionals[0] !== 'scale') throw new Error('only scale keeps data');
-  return { load, seed, minutes, data: values.data };
+  if (values.fault !== undefined && positionals[0] !== 'faults') throw new Misuse('--fault: only faults has any');
+  const chosen = values.fault?.split(',').map((name) => name.trim());
+  return { load, seed, minutes, faults: chosen && [...new Set(chosen)], data: values.data };
 }
 
 async function main(): Promise<boolean> {
-  const { load, seed, minutes, data } = asked();
-  say(`seed ${seed}, ${minutes} minutes`);
+  const { load, ...task } = asked();
+  say(`seed ${task.seed}, ${task.minutes} minutes`);
   await beginRun();
   try {
-    return await (await load()).prove({ seed, minutes, data, say });
+    return await (await load()).prove({ ...task, say });
   } finally {
     await endRun();
   }
@@ -65,7 +72,9 @@ async function main(): Promise<boolean> {
 main().then(
   (held) => process.exit(held ? 0 : 1),
   (error: unknown) => {
-    process.stderr.write(`${(error as Error).stack ?? String(error)}\n\n${usage}\n`);
+    // Whoever misspells something needs no stack.
+    const said = error instanceof Misuse ? error.message : `${(error as Error).stack ?? String(error)}\n\n${usage}`;
+    process.stderr.write(`${said}\n`);
     process.exit(2);
   },
 );

@@ -1,68 +1,42 @@
-// What is done to a running house: its processes killed, stalled and restarted, its connections cut, delayed and left half-open.
+// What is done to a running house: its processes killed, stalled and restarted, its connections cut, delayed and left half-open, its disk
+// filled, its clocks set.
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
+import { toUuid } from '../../services/platform/ids.ts';
 import { openPool, seeing } from '../../services/platform/postgres.ts';
 import type { House } from '../house.ts';
-import type { OwnKafka } from '../kafka.ts';
-import type { OwnServer } from '../server.ts';
-import type { Chance } from './chance.ts';
-import type { Wires } from './wires.ts';
-
-/** Everything that can be broken. */
-export interface Stage {
-  house: House;
-  server: OwnServer;
-  /** Null where events go over gRPC. */
-  kafka: OwnKafka | null;
-  wires: Wires;
-  /** Tenants' ids as UUIDs. */
-  tenants: string[];
-  /** Seconds that a process is stalled, least and most. */
-  stallSeconds: [number, number];
-}
-
-/** What the clients may suffer from a fault: of the tenants it is about (undefined: all) seconds of silence, and of the others none. */
-export interface Suffering {
-  /** UUIDs. */
-  tenants?: string[];
-  limitSeconds?: number;
-}
-
-/** A fault: strikes, lasts, and is mended when it resolves. */
-export interface Fault {
-  name: string;
-  /** Faults of one target are never there at once; null: nothing else is. */
-  target: string | null;
-  run(chance: Chance): Promise<Suffering>;
-}
+import { clockFaults } from './clocks.ts';
+import { diskFaults } from './full-disk.ts';
+import { lastingMs, processes, replicas, type Fault, type Means, type Stage } from './stage.ts';
+import { wayNames } from './wires.ts';
 
 /** What a client of a ledger of two may notice. */
 const replicaLimit = 5;
 
-/** All faults of a stage. */
-export function faultsOf(stage: Stage): Fault[] {
-  const { house, server, kafka, wires } = stage;
-  const processes = ['gateway', 'identity', 'ledger', 'ledger-2', 'notifier', 'notifier-2'];
+/** All faults that these means allow. */
+export function faultsOf(means: Means): Fault[] {
   return [
-    ...processes.flatMap((name) => processFaults(stage, name)),
+    ...processes.flatMap(processFaults),
     {
       name: 'kill postgres',
       target: 'postgres',
-      run: async () => {
+      run: async ({ server }) => {
         const began = performance.now();
         await server.signal('SIGQUIT');
         await server.start();
         return { limitSeconds: (performance.now() - began) / 1000 + 5 };
       },
     },
-    stall('postgres', stage, (signal) => server.signal(signal)),
-    ...(kafka ? kafkaFaults(stage, kafka) : []),
-    ...wires.names.flatMap((name) => wireFaults(wires, name)),
-    headHeld(stage),
+    stall('postgres', ({ server }, signal) => server.signal(signal)),
+    ...(means.disk ? diskFaults : []),
+    ...(means.clocks ? clockFaults : []),
+    ...(means.kafka ? kafkaFaults : []),
+    ...wayNames(replicas, !means.kafka).flatMap(wireFaults),
+    headHeld,
     {
       name: 'rolling restart',
       target: null,
-      run: async () => {
+      run: async ({ house }) => {
         for (const name of processes) await up(house, name);
         return {};
       },
@@ -70,13 +44,12 @@ export function faultsOf(stage: Stage): Fault[] {
   ];
 }
 
-function processFaults(stage: Stage, name: string): Fault[] {
-  const { house } = stage;
+function processFaults(name: string): Fault[] {
   const suffering = name.startsWith('ledger') ? { limitSeconds: replicaLimit } : {};
   const kill: Fault = {
     name: `kill ${name}`,
     target: name,
-    run: async (chance) => {
+    run: async ({ house }, chance) => {
       const away = chance.whole(0, 3_000);
       await house.kill(name);
       await pause(away);
@@ -84,52 +57,47 @@ function processFaults(stage: Stage, name: string): Fault[] {
       return suffering;
     },
   };
-  const stalled = stall(name, stage, (signal) => house.kill(name, signal));
-  return [kill, { ...stalled, run: async (chance) => ({ ...(await stalled.run(chance)), ...suffering }) }];
+  const stalled = stall(name, ({ house }, signal) => house.kill(name, signal));
+  return [kill, { ...stalled, run: async (stage, chance) => ({ ...(await stalled.run(stage, chance)), ...suffering }) }];
 }
 
-function stall(name: string, { stallSeconds }: Stage, signal: (signal: 'SIGSTOP' | 'SIGCONT') => Promise<void>): Fault {
+function stall(name: string, signal: (stage: Stage, signal: 'SIGSTOP' | 'SIGCONT') => Promise<void>): Fault {
   return {
     name: `stall ${name}`,
     target: name,
-    run: async (chance) => {
-      const [least, most] = stallSeconds;
-      const ms = chance.whole(least * 1000, most * 1000);
-      await signal('SIGSTOP');
+    run: async (stage, chance) => {
+      await signal(stage, 'SIGSTOP');
       try {
-        await pause(ms);
+        await pause(lastingMs(stage, chance));
       } finally {
-        await signal('SIGCONT');
+        await signal(stage, 'SIGCONT');
       }
       return {};
     },
   };
 }
 
-function kafkaFaults(stage: Stage, kafka: OwnKafka): Fault[] {
-  return [
-    {
-      name: 'kill kafka',
-      target: 'kafka',
-      run: async () => {
-        await kafka.signal('SIGKILL');
-        await kafka.start();
-        return {};
-      },
+const kafkaFaults: Fault[] = [
+  {
+    name: 'kill kafka',
+    target: 'kafka',
+    run: async ({ kafka }) => {
+      await kafka?.signal('SIGKILL');
+      await kafka?.start();
+      return {};
     },
-    stall('kafka', stage, (signal) => kafka.signal(signal)),
-  ];
-}
+  },
+  stall('kafka', async ({ kafka }, signal) => kafka?.signal(signal)),
+];
 
-function wireFaults(wires: Wires, name: string): Fault[] {
-  const proxies = wires.of(name);
+function wireFaults(name: string): Fault[] {
   return [
     {
       name: `cut ${name}`,
       target: name,
-      run: async (chance) => {
+      run: async ({ wires }, chance) => {
         for (let times = chance.whole(5, 15); times > 0; times--) {
-          for (const proxy of proxies) proxy.cut();
+          for (const proxy of wires.of(name)) proxy.cut();
           await pause(chance.whole(20, 600));
         }
         return {};
@@ -138,20 +106,20 @@ function wireFaults(wires: Wires, name: string): Fault[] {
     {
       name: `delay ${name}`,
       target: name,
-      run: async (chance) => {
+      run: async ({ wires }, chance) => {
         const ms = chance.whole(20, 300);
-        for (const proxy of proxies) proxy.delay(ms);
+        for (const proxy of wires.of(name)) proxy.delay(ms);
         await pause(chance.whole(4_000, 8_000));
-        for (const proxy of proxies) proxy.delay(0);
+        for (const proxy of wires.of(name)) proxy.delay(0);
         return {};
       },
     },
     {
       name: `half-open ${name}`,
       target: name,
-      run: async (chance) => {
+      run: async ({ wires }, chance) => {
         // Nobody is ever told: what hangs on such a connection has to notice by itself, while others work.
-        for (const proxy of proxies) proxy.forget();
+        for (const proxy of wires.of(name)) proxy.forget();
         await pause(chance.whole(4_000, 8_000));
         return {};
       },
@@ -159,9 +127,9 @@ function wireFaults(wires: Wires, name: string): Fault[] {
     {
       name: `isolate ${name}`,
       target: name,
-      run: async (chance) => {
+      run: async ({ wires }, chance) => {
         // Of several replicas one is out of reach.
-        const proxy = chance.shuffled(proxies)[0]!;
+        const proxy = chance.shuffled(wires.of(name))[0]!;
         proxy.isolate(true);
         await pause(chance.whole(8_000, 20_000));
         proxy.isolate(false);
@@ -172,30 +140,28 @@ function wireFaults(wires: Wires, name: string): Fault[] {
 }
 
 /** A ledger that stalls between locking a tenant's head and its commit, as PostgreSQL sees it: a session with the same time-outs. */
-function headHeld({ house, tenants }: Stage): Fault {
-  return {
-    name: 'hold a head',
-    target: null,
-    run: async (chance) => {
-      const tenant = chance.shuffled(tenants)[0]!;
-      const logger = pino({ level: 'silent' });
-      const pool = openPool(house.databases.ledger.serviceUrl, { name: 'nemesis', max: 1, logger });
-      const client = await pool.connect();
-      const lost = new Promise<void>((done) => client.once('end', done));
-      try {
-        await client.query('begin');
-        await client.query(seeing([tenant]));
-        await client.query('select from heads where tenant_id = $1 for update', [tenant]);
-        // The server ends a session that holds on for longer.
-        await lost;
-      } finally {
-        client.release(true);
-        await pool.end();
-      }
-      return { tenants: [tenant], limitSeconds: replicaLimit };
-    },
-  };
-}
+const headHeld: Fault = {
+  name: 'hold a head',
+  target: null,
+  run: async ({ house, customers }, chance) => {
+    const tenant = toUuid('tenant', chance.shuffled(customers)[0]!.tenant.id)!;
+    const logger = pino({ level: 'silent' });
+    const pool = openPool(house.databases.ledger.serviceUrl, { name: 'nemesis', max: 1, logger });
+    const client = await pool.connect();
+    const lost = new Promise<void>((done) => client.once('end', done));
+    try {
+      await client.query('begin');
+      await client.query(seeing([tenant]));
+      await client.query('select from heads where tenant_id = $1 for update', [tenant]);
+      // The server ends a session that holds on for longer.
+      await lost;
+    } finally {
+      client.release(true);
+      await pool.end();
+    }
+    return { tenants: [tenant], limitSeconds: replicaLimit };
+  },
+};
 
 /** Ends a process that runs and starts it, again and again where it can't start: what it needs may be away at the moment. */
 async function up(house: House, name: string): Promise<void> {

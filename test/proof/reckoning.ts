@@ -32,8 +32,11 @@ export interface Reckoning {
 /** How long everything that waits may take to be done when nothing is broken any more, seconds. */
 const patience = 180;
 
-/** Reckons. The clients have ended; `received` are the ids of the events that have arrived, and may grow meanwhile. */
-export async function reckon(house: House, clients: Clients, received: ReadonlySet<string>): Promise<Reckoning> {
+/**
+ * Reckons. The clients have ended; `received` are the ids of the events that have arrived, and may grow meanwhile; `since`: when the house was
+ * yet to be started, by the database's clock.
+ */
+export async function reckon(house: House, clients: Clients, received: ReadonlySet<string>, since: Date): Promise<Reckoning> {
   const began = performance.now();
   let left = await unfinished(house);
   while (left.length > 0 && performance.now() - began < patience * 1000) {
@@ -50,7 +53,7 @@ export async function reckon(house: House, clients: Clients, received: ReadonlyS
   for (const { type, id, tenantId, sequence } of missing.slice(0, 10)) {
     findings.push(`${type} ${id} of ${tenantId}, sequence ${sequence}, never arrived`);
   }
-  findings.push(...(await sumsDiffer(house, clients)));
+  findings.push(...(await sumsDiffer(house, clients)), ...(await timesOff(house, since)));
   findings.push(...lost.slice(0, 10).map((key) => `posting ${key} was answered and is not there`));
   findings.push(...doubled.slice(0, 10).map((key) => `posting ${key} is there more than once, or unanswered`));
   const operator = await openOperator(house.databases.ledger.ownerUrl);
@@ -146,6 +149,33 @@ async function sumsDiffer(house: House, clients: Clients): Promise<string[]> {
     }
   }
   return differing;
+}
+
+/** What the database's clock says. */
+export async function databaseClock(adminUrl: string): Promise<Date> {
+  return withClient(adminUrl, async (client) => (await client.query<{ at: Date }>('select clock_timestamp() as at')).rows[0]!.at);
+}
+
+/** Times that are told to tenants: the database's clock decides, whatever the processes' own say. */
+const times = {
+  identity: ['users.created_at', 'tenants.created_at', 'api_keys.created_at', 'sessions.created_at'],
+  ledger: ['log.created_at', 'transactions.created_at', 'accounts.created_at', 'accounts.updated_at', 'balances.updated_at'],
+  notifier: ['webhooks.created_at', 'deliveries.created_at', 'deliveries.delivered_at', 'attempts.started_at'],
+} as const;
+
+async function timesOff(house: House, since: Date): Promise<string[]> {
+  const off: string[] = [];
+  for (const service of ['identity', 'ledger', 'notifier'] as const) {
+    await withClient(house.databases[service].adminUrl, async (client) => {
+      for (const place of times[service]) {
+        const [table = '', column = ''] = place.split('.');
+        const text = `select count(*)::int as n from ${table} where ${column} not between $1 and clock_timestamp()`;
+        const { n } = (await client.query<{ n: number }>(text, [since])).rows[0]!;
+        if (n > 0) off.push(`${n} times of ${place} are outside of this run`);
+      }
+    });
+  }
+  return off;
 }
 
 /** The events that the receiver is owed. */

@@ -1,15 +1,41 @@
 // A proxy on every way between two processes of a house, with the name of the way.
-import { hostAndPort, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { hostAndPort, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { openProxy, type Proxy } from '../proxy.ts';
+
+/** A way between two processes. */
+interface Way {
+  from: string;
+  to: Service | 'postgres';
+}
+
+/** The names of all ways of a house of so many replicas: like `ledger-2 to postgres`. `relayed`: events travel over gRPC. */
+export function wayNames(replicas: Record<Service, number>, relayed: boolean): string[] {
+  return [...waysOf(replicas, relayed).map(nameOf), ...(relayed ? [] : [toKafka])];
+}
+
+/** The name of the way to Kafka, which all take. */
+export const toKafka = 'clients to kafka';
+
+function waysOf(replicas: Record<Service, number>, relayed: boolean): Way[] {
+  return services.flatMap((service) => [
+    ...Array.from({ length: replicas[service] }, (_, replica) => (replica === 0 ? service : `${service}-${replica + 1}`)).flatMap(
+      (from): Way[] => [{ from, to: 'postgres' }, ...(service === 'ledger' && relayed ? [{ from, to: 'notifier' as const }] : [])],
+    ),
+    { from: 'gateway', to: service },
+  ]);
+}
+
+function nameOf({ from, to }: Way): string {
+  return `${from} to ${to}`;
+}
+
+function serviceOf(process: string): Service {
+  return process.replace(/-[0-9]+$/, '') as Service;
+}
 
 /** The proxies of a house. */
 export class Wires {
   private readonly proxies = new Map<string, Proxy[]>();
-
-  /** The names of all ways, like `ledger to postgres`. */
-  get names(): string[] {
-    return [...this.proxies.keys()];
-  }
 
   /** The proxies of one way: one for each replica that it leads to. */
   of(name: string): Proxy[] {
@@ -28,24 +54,22 @@ export class Wires {
     { addresses, databases }: Pick<HousePlan, 'addresses' | 'databases'>,
     relayed: boolean,
   ): Promise<Record<string, NodeJS.ProcessEnv>> {
-    const told: Record<string, NodeJS.ProcessEnv> = { gateway: {} };
-    const toReplicas = async (from: string, service: Service) => {
+    const told: Record<string, NodeJS.ProcessEnv> = {};
+    const replicas = { identity: addresses.identity.length, ledger: addresses.ledger.length, notifier: addresses.notifier.length };
+    for (const { from, to } of waysOf(replicas, relayed)) {
+      const name = nameOf({ from, to });
+      if (to === 'postgres') {
+        const url = new URL(databases[serviceOf(from)].serviceUrl);
+        url.port = String(await this.add(name, Number(url.port)));
+        told[from] = { ...told[from], DATABASE_URL: url.href };
+        continue;
+      }
       const proxied: string[] = [];
-      for (const address of addresses[service]) {
+      for (const address of addresses[to]) {
         const { host, port } = hostAndPort(address);
-        proxied.push(`${host}:${await this.add(`${from} to ${service}`, port)}`);
+        proxied.push(`${host}:${await this.add(name, port)}`);
       }
-      told[from] = { ...told[from], [`${service.toUpperCase()}_ADDR`]: proxied.join(',') };
-    };
-    for (const service of ['identity', 'ledger', 'notifier'] as const) {
-      for (const replica of addresses[service].keys()) {
-        const name = replica === 0 ? service : `${service}-${replica + 1}`;
-        const url = new URL(databases[service].serviceUrl);
-        url.port = String(await this.add(`${name} to postgres`, Number(url.port)));
-        told[name] = { DATABASE_URL: url.href };
-        if (service === 'ledger' && relayed) await toReplicas(name, 'notifier');
-      }
-      await toReplicas('gateway', service);
+      told[from] = { ...told[from], [`${to.toUpperCase()}_ADDR`]: proxied.join(',') };
     }
     return told;
   }
