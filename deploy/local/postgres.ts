@@ -181,8 +181,8 @@ async function initialise(directory: string, password: string, binaries: Binarie
       '--auth=scram-sha-256',
       '--encoding=UTF8',
       '--no-locale',
-      // The same order and the same upper and lower case on every machine; before 17 that needs the machine's own C.UTF-8.
-      ...(binaries.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : []),
+      // The same order and the same upper and lower case on every machine; before 17 the letters are the machine's own C.UTF-8.
+      ...(binaries.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--lc-ctype=C.UTF-8']),
     ],
     env: { ...process.env, LC_ALL: 'C' },
     cwd: '/',
