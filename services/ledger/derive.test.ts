@@ -6,6 +6,7 @@ import { newId, toUuid } from '../platform/ids.ts';
 import { createdEvent, newAccount, updatedEvent } from './chart.ts';
 import { Derivation, type Added } from './derive.ts';
 import { append, genesis, type Head, type LogRow, type NewEvent } from './log.ts';
+import type { BusinessType } from './templates.ts';
 
 const by = { actor: 'test', requestId: 'r' };
 const { tenant } = newTenant();
@@ -73,7 +74,7 @@ const event = (message: TransactionPosted): NewEvent => ({
 });
 
 /** A log of the accounts and then these events, chained as the ledger chains them, and what is derived from it. */
-function derived(events: NewEvent[], tamper: (rows: LogRow[]) => void = () => undefined, template: string | null = null) {
+function derived(events: NewEvent[], tamper: (rows: LogRow[]) => void = () => undefined, template: BusinessType | null = null) {
   const head: Head = { tenant, sequence: 0n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
   const rows = [...accounts.map((each) => createdEvent(each, template, by)), ...events].map((each) => append(head, each, nowMs));
   tamper(rows);
@@ -324,7 +325,7 @@ test('an account that may not go below zero may be there already, and come neare
 });
 
 test('an account is new when it is made, below a group of its own type, and of the one chart', () => {
-  const made = (more: Partial<AccountRecord>, template: string | null = null) =>
+  const made = (more: Partial<AccountRecord>, template: BusinessType | null = null) =>
     findings([createdEvent(account('c', more), template, by)], undefined, 'wallet');
   expect(made({})).toEqual([]);
   expect(made({ parentCode: 'group' })).toEqual([]);
