@@ -56,7 +56,11 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 ];
 
 const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger|kafka)\.ts$/];
-const testEntryPoints = [/\.test\.ts$/, /^test\/(setup|teardown|tally|check)\.ts$/, /^test\/(bench|conformance|mutants|proof)\/main\.ts$/];
+const testEntryPoints = [
+  /\.test\.ts$/,
+  /^test\/(setup|teardown|tally|check|mutants\/properties)\.ts$/,
+  /^test\/(bench|conformance|mutants|proof)\/main\.ts$/,
+];
 
 /** Every file that can be reached from these. */
 function reachable(from: string[]): Set<string> {

@@ -1,7 +1,8 @@
 // `npm run mutants [-- file…]`: changes the pure files, one place at a time, and counts the changes that the tests beside them notice.
 import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { root } from '../../deploy/local/plan.ts';
 import { pureFiles } from './files.ts';
@@ -24,13 +25,10 @@ async function loadStryker(): Promise<Stryker> {
   return ((await import(pathToFileURL(entry).href)) as { Stryker: Stryker }).Stryker;
 }
 
-/** Jest as the tests of pure files need it: without the PostgreSQL that it starts for all others. */
-async function loadJestConfig(): Promise<object> {
-  const { default: config } = (await import(pathToFileURL(join(root, 'jest.config.js')).href)) as { default: object };
-  return { ...config, globalSetup: undefined, globalTeardown: undefined, reporters: undefined };
-}
+const testOf = (file: string) => file.replace(/\.ts$/, '.test.ts');
 
-function options(file: string, jestConfig: object): object {
+/** What Stryker is told: one file, and jest as it is, but without the PostgreSQL that all other tests need. */
+function options(file: string): object {
   return {
     mutate: [file],
     plugins: ['@stryker-mutator/jest-runner'],
@@ -38,7 +36,16 @@ function options(file: string, jestConfig: object): object {
     testRunnerNodeArgs: ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'],
     jest: {
       projectType: 'custom',
-      config: { ...jestConfig, testMatch: [`<rootDir>/${file.replace(/\.ts$/, '.test.ts')}`] },
+      // Put over jest.config.js; what is undefined would get lost on the way to Stryker's processes.
+      config: {
+        globalSetup: null,
+        globalTeardown: null,
+        // Jest looks through its roots for each change.
+        roots: [`<rootDir>/${dirname(file)}`],
+        testMatch: [`<rootDir>/${testOf(file)}`],
+        // Loading it takes longer than most tests.
+        setupFiles: readFileSync(join(root, testOf(file)), 'utf8').includes("'fast-check'") ? ['<rootDir>/test/mutants/properties.ts'] : [],
+      },
       enableFindRelatedTests: false,
     },
     coverageAnalysis: 'perTest',
@@ -69,10 +76,10 @@ const row = (name: string, count: Count) => `| ${name} | ${count.noticed} | ${co
 
 async function main(asked: string[]): Promise<boolean> {
   const files = asked.length > 0 ? asked.map((file) => relative(root, file)) : [...pureFiles];
-  const [Stryker, jestConfig] = await Promise.all([loadStryker(), loadJestConfig()]);
+  const Stryker = await loadStryker();
   const counts: [file: string, count: Count][] = [];
   for (const file of files) {
-    const count = counted(await new Stryker(options(file, jestConfig)).runMutationTest());
+    const count = counted(await new Stryker(options(file)).runMutationTest());
     process.stdout.write(row(file, count));
     counts.push([file, count]);
   }
