@@ -59,6 +59,18 @@ describe('metadata of a posting', () => {
     expect(tagOf(metadata)).toBe(tag);
   });
 
+  test.each([
+    ['[]', 'metadata must be a JSON object'],
+    ['[', 'metadata must be a JSON object'],
+    [nested(11), 'metadata must be at most 10 deep'],
+    ['{"a":"\\u0000"}', 'metadata holds a NUL or half of a surrogate pair'],
+    ['{"a":1e999}', 'metadata holds a number that a double cannot hold exactly'],
+    [`{"a":"${'x'.repeat(16_377)}"}`, 'metadata must have at most 16 KiB as JSON'],
+    [`{"a":1${' '.repeat(70_000)}}`, 'metadata must have at most 16 KiB as JSON'],
+  ])('%.20s is refused in words', (metadata, message) => {
+    expect(() => order(metadata)).toThrow(message);
+  });
+
   test('spaces, escapes and the order of keys make no other request, and the text is compact', () => {
     const one = order('{"b": [1, {"d": 1, "c": "x"}], "a": "\\u0041"}');
     const other = order('{"a":"A","b":[1.0,{"c":"x","d":1}]}');
@@ -295,6 +307,10 @@ describe('the fingerprint of a request', () => {
       null,
     ];
     expect(of(same)).toBe(`01${createHash('sha256').update(JSON.stringify(canonical)).digest('hex')}`);
+    const bare = JSON.stringify(['single', '', null, [['CASH', '1050', 'debit', 'NGN']], '{}', null]);
+    for (const metadata of ['', '{}', ' { } ']) {
+      expect(of({ tenantId, entries: [debit], metadata })).toBe(`01${createHash('sha256').update(bare).digest('hex')}`);
+    }
     const transactionId = newId('txn');
     const reversal = JSON.stringify(['reversal', '', null, [], '{}', transactionId]);
     expect(reversed({ tenantId, transactionId }).fingerprint.toString('hex')).toBe(
@@ -321,6 +337,10 @@ describe('the fingerprint of a request', () => {
       { ...same, metadata: '{"a":1,"b":3}' },
       { ...same, metadata: '{"a":[1,2]}' },
       { ...same, metadata: '{"a":[2,1]}' },
+      { ...same, metadata: '{"a":[1,23]}' },
+      { ...same, metadata: '{"a":[12,3]}' },
+      { ...same, metadata: '{"a":[1]}' },
+      { ...same, metadata: '{"a":{"0":1}}' },
       { ...same, metadata: '{"a":{"b":1,"c":[{"d":null}]}}' },
       { ...same, entries: [credit, debit] },
       { ...same, entries: [{ ...debit, amount: '10.51' }, credit] },

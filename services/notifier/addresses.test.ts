@@ -130,6 +130,12 @@ describe('a target is refused that is', () => {
   });
 });
 
+test('a target has at most 2,048 characters', () => {
+  const most = `https://example.com/${'a'.repeat(2048 - 20)}`;
+  expect([most.length, secure.read(most)]).toEqual([2048, new URL(most)]);
+  expect(secure.read(`${most}a`)).toBe('url');
+});
+
 test('only who admits insecure targets takes http, and then any address', async () => {
   const insecure = new Targets(true, never);
   const url = insecure.read('http://127.0.0.1:8080/hook') as URL;

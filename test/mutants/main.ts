@@ -57,6 +57,7 @@ function options(file: string): object {
     clearTextReporter: { allowColor: false, logTests: false, reportTests: false, reportScoreTable: false },
     logLevel: 'warn',
     allowConsoleColors: false,
+    warnings: false,
   };
 }
 
