@@ -67,8 +67,8 @@ test.each([
 test('a byte order mark before the text is passed over, and only a whole one', () => {
   expect(read(Buffer.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]))).toEqual({});
   expect(code(read(Buffer.from('\ufeff\ufeff{}')))).toBe('invalid_json');
-  // Characters that begin with the same one or two bytes.
-  for (const other of ['\uf000', '\ufec0']) expect(code(read(`${other}{}`))).toBe('invalid_json');
+  // Characters of which one or two bytes are the same.
+  for (const other of ['\uf000', '\ufec0', '\uf03f', '\u0eff']) expect(code(read(`${other}{}`))).toBe('invalid_json');
 });
 
 test.each(['{"a":"\\u0000"}', '{"a":"\\ud800"}', '{"a":"\\uDFFF"}', '["\\uD83D\\uDE00"]'])(
@@ -92,7 +92,7 @@ test('a number that a double can’t hold is kept as its text, the others are nu
 });
 
 test('what is no such number has no text of one', () => {
-  for (const value of [7, 'text', null, undefined, {}, [], { number: '7' }]) expect(numberText(value)).toBeNull();
+  for (const value of [7, 'text', null, undefined, {}, [], { number: '7' }, { '': '7' }]) expect(numberText(value)).toBeNull();
 });
 
 test('a body alone that is such a number is what JSON.parse makes of it, which no schema takes', () => {
