@@ -112,6 +112,8 @@ test.each([
   ['type', '{"constructor":{"prototype":1}}'],
   ['unicode', '{"a":"\\u0000"}'],
   ['unicode', '{"a\\u0000":1}'],
+  ['unicode', '{"a":1,"b":[2,"c",{"d":{}}],"e":"\\u0000"}'],
+  ['type', '[{"a":{}},{"constructor":{"prototype":1}}]'],
   ['unicode', '["\\ud800"]'],
   ['number', '{"a":[1e400]}'],
   ['max', `${'['.repeat(11)}${']'.repeat(11)}`],
