@@ -1,6 +1,9 @@
+import { jest } from '@jest/globals';
+import { create } from '@bufbuild/protobuf';
+import { VerifiedKeySchema, type VerifiedKey } from '../proto/gen/identity/v1/identity_pb.js';
 import { newId } from '../services/platform/ids.ts';
 import { newKeyText } from '../services/identity/credentials.ts';
-import { looksLikeKey } from './keys.ts';
+import { Keys, looksLikeKey } from './keys.ts';
 
 test('every key that identity makes looks like one', () => {
   for (let count = 0; count < 200; count += 1) expect(looksLikeKey(newKeyText(newId('key')))).toBe(true);
@@ -14,4 +17,133 @@ test('a key with any character changed, or one more or less, does not', () => {
   }
   for (const bad of ['', text.slice(1), text.slice(0, -1), `${text}0`, ` ${text}`, text.toUpperCase()])
     expect(looksLikeKey(bad)).toBe(false);
+});
+
+describe('what identity said of a key', () => {
+  const text = newKeyText(newId('key'));
+  const key = create(VerifiedKeySchema, { keyId: 'key_1', tenantId: 'tenant_1', tenantSlug: 'acme', scopes: ['accounts:read'] });
+  const known = { actor: 'key_1', tenantId: 'tenant_1', slug: 'acme', scopes: new Set(['accounts:read']), expiresMs: Infinity };
+  const start = 1_700_000_000_000;
+  let calls: string[];
+
+  /** Keys of an identity that answers so, one answer a call and the last one ever after. */
+  function keys(...answers: (VerifiedKey | undefined | Error)[]): Keys {
+    return new Keys((asked) => {
+      calls.push(asked);
+      const answer = answers.length > 1 ? answers.shift() : answers[0];
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    });
+  }
+  /** Lets time pass, and what was asked in the background be answered. */
+  const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
+
+  beforeEach(() => {
+    calls = [];
+    jest.useFakeTimers({ now: start });
+  });
+  afterEach(() => jest.useRealTimers());
+
+  test('is asked for once by all who ask at once, and answers at once from then on', async () => {
+    const own = keys(key);
+    expect(await Promise.all([own.find(text), own.find(text)])).toEqual([known, known]);
+    expect(own.find(text)).toEqual(known);
+    expect(calls).toEqual([text]);
+  });
+
+  test('holds for three seconds from the question, also that there is no such key', async () => {
+    for (const [answer, found] of [
+      [key, known],
+      [undefined, null],
+    ] as const) {
+      calls = [];
+      const own = keys(answer);
+      await own.find(text);
+      await pass(2500);
+      expect(own.find(text)).toEqual(found);
+      expect(calls).toHaveLength(1);
+      await pass(500);
+      const again = own.find(text);
+      expect(again).toBeInstanceOf(Promise);
+      expect(await again).toEqual(found);
+      expect(calls).toHaveLength(2);
+    }
+  });
+
+  test('is asked for again in the background after two and a half seconds, so that a busy key never waits', async () => {
+    const own = keys(key, undefined);
+    await own.find(text);
+    await pass(2501);
+    expect([own.find(text), own.find(text)]).toEqual([known, known]);
+    expect(calls).toHaveLength(2);
+    await pass(0);
+    expect(own.find(text)).toBeNull();
+  });
+
+  test('holds as long where identity is away meanwhile, and then whoever asks is told that it is', async () => {
+    const own = keys(key, new Error('identity is away'));
+    await own.find(text);
+    await pass(2501);
+    expect(own.find(text)).toEqual(known);
+    await pass(498);
+    expect(own.find(text)).toEqual(known);
+    await pass(1);
+    await expect(own.find(text)).rejects.toThrow('identity is away');
+    await expect(own.find(text)).rejects.toThrow('identity is away');
+  });
+
+  test('ends with the key’s own time, whenever it was asked for', async () => {
+    const own = keys(create(VerifiedKeySchema, { ...key, expiresMs: BigInt(start + 1000) }));
+    expect(await own.find(text)).toEqual({ ...known, expiresMs: start + 1000 });
+    await pass(999);
+    expect(own.find(text)).toMatchObject({ expiresMs: start + 1000 });
+    await pass(1);
+    expect(own.find(text)).toBeNull();
+    await pass(5000);
+    expect(await own.find(text)).toBeNull();
+    expect(calls).toHaveLength(2);
+  });
+
+  test('is changed by what it says later: a key that was unknown may be known, and the other way round', async () => {
+    const own = keys(undefined, key, undefined);
+    expect(await own.find(text)).toBeNull();
+    await pass(3000);
+    expect(await own.find(text)).toEqual(known);
+    expect(own.find(text)).toEqual(known);
+    await pass(3000);
+    expect(await own.find(text)).toBeNull();
+    expect(own.find(text)).toBeNull();
+    expect(calls).toHaveLength(3);
+  });
+
+  test('is never asked for what can’t be a key', () => {
+    const own = keys(key);
+    expect([own.find(''), own.find(`${text}0`)]).toEqual([null, null]);
+    expect(calls).toEqual([]);
+  });
+
+  test('is remembered of ten thousand keys, those that exist or those that do not; the oldest is forgotten first', async () => {
+    const texts = Array.from({ length: 10_001 }, () => newKeyText(newId('key')));
+    for (const answer of [key, undefined]) {
+      const own = keys(answer);
+      for (const each of texts) await own.find(each);
+      calls = [];
+      for (const each of texts.slice(1)) void own.find(each);
+      expect(calls).toEqual([]);
+      await own.find(texts[0]!);
+      expect(calls).toEqual([texts[0]]);
+    }
+  });
+
+  test('of keys that exist is not pushed out by a flood of those that do not', async () => {
+    const good = new Set([text]);
+    const own = new Keys((asked) => {
+      calls.push(asked);
+      return Promise.resolve(good.has(asked) ? key : undefined);
+    });
+    await own.find(text);
+    for (let count = 0; count < 10_001; count += 1) await own.find(newKeyText(newId('key')));
+    calls = [];
+    expect(own.find(text)).toEqual(known);
+    expect(calls).toEqual([]);
+  });
 });

@@ -8,6 +8,7 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
   return { limit, next_cursor: nextCursor === '' ? null : nextCursor, has_more: nextCursor !== '' };
 }
 
+// Stryker disable next-line all: an example of the document
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
 
 /** The id of a path. Throws a validation problem where it is none. */

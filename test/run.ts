@@ -20,6 +20,8 @@ export interface Run {
   password: string;
   /** Directory of the run's logs and lists of processes. */
   directory: string;
+  /** `LEDGER_TEST_POSTGRES`: the directory whose `node_modules` has another PostgreSQL for the tests than `npm start` has. */
+  packages: string | undefined;
 }
 
 const variable = 'LEDGER_TEST_RUN';
@@ -34,6 +36,7 @@ export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> 
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
   writeFileSync(join(directory, 'run.json'), JSON.stringify(identify('jest', process.pid)));
   const password = randomBytes(16).toString('hex');
+  const packages = process.env['LEDGER_TEST_POSTGRES'];
   let adminUrl = process.env['MIGRATION_DATABASE_URL'];
   if (adminUrl === undefined) {
     mkdirSync(join(directory, 'server'));
@@ -43,12 +46,17 @@ export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> 
       port: await freePort(),
       password,
       sharedBuffers,
+      packages,
       children,
       say: () => undefined,
     });
     adminUrl = server.url;
   }
-  const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory };
+  if (packages !== undefined) {
+    const { rows } = await withClient(adminUrl, (client) => client.query<{ server_version: string }>('show server_version'));
+    process.stdout.write(`the tests run on PostgreSQL ${rows[0]?.server_version ?? ''}\n`);
+  }
+  const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory, packages };
   process.env[variable] = JSON.stringify(run);
 }
 

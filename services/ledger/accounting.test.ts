@@ -173,18 +173,47 @@ test('a transaction that raises an account is never refused for a balance that i
   expect(ledger.apply(transfer('wallet-a', 'cash', 1n))?.reason).toBe('insufficient_funds');
 });
 
-test.each<[string, Request, string, string, string]>([
-  ['an unknown account', transfer('cash', 'nobody', 1n), 'account_not_found', 'entries[1].account_code', 'nobody'],
-  ['a closed account', transfer('old', 'cash', 1n), 'account_closed', 'entries[0].account_code', 'old'],
-  ['a group', transfer('cash', 'group', 1n), 'account_is_group', 'entries[1].account_code', 'group'],
-  ['another currency', transfer('cash', 'naira', 1n, 'USD'), 'currency_not_allowed', 'entries[1].account_code', 'naira'],
-  ['too little money', transfer('wallet-a', 'cash', 1n), 'insufficient_funds', 'entries[0].account_code', 'wallet-a'],
+test.each<[string, Request, string, string, string, string]>([
+  [
+    'an unknown account',
+    transfer('cash', 'nobody', 1n),
+    'account_not_found',
+    'entries[1].account_code',
+    'nobody',
+    'account nobody not found',
+  ],
+  ['a closed account', transfer('old', 'cash', 1n), 'account_closed', 'entries[0].account_code', 'old', 'account old is closed'],
+  [
+    'a group',
+    transfer('cash', 'group', 1n),
+    'account_is_group',
+    'entries[1].account_code',
+    'group',
+    'account group is a group and takes no postings',
+  ],
+  [
+    'another currency',
+    transfer('cash', 'naira', 1n, 'USD'),
+    'currency_not_allowed',
+    'entries[1].account_code',
+    'naira',
+    'account naira holds NGN only, not USD',
+  ],
+  [
+    'too little money',
+    transfer('wallet-a', 'cash', 1n),
+    'insufficient_funds',
+    'entries[0].account_code',
+    'wallet-a',
+    'account wallet-a has insufficient funds',
+  ],
   [
     'debits that differ',
     { kind: 'double', entries: [entry('cash', 2n, 'debit'), entry('fees', 1n, 'credit')] },
     'unbalanced',
     'entries',
     'NGN',
+    'debits and credits in NGN differ',
   ],
   [
     'a single entry on suspense',
@@ -192,6 +221,7 @@ test.each<[string, Request, string, string, string]>([
     'account_is_system',
     'account_code',
     'SUSPENSE-NGN',
+    'account SUSPENSE-NGN is a system account, which a single entry may not use',
   ],
   [
     'a single entry without funds',
@@ -199,10 +229,43 @@ test.each<[string, Request, string, string, string]>([
     'insufficient_funds',
     'account_code',
     'wallet-b',
+    'account wallet-b has insufficient funds',
   ],
-])('%s is refused, and the field is named', (_, request, reason, field, value) => {
+])('%s is refused, and the field is named', (_, request, reason, field, value, message) => {
   const refusal = new Ledger().apply(request);
-  expect([refusal?.reason, refusal?.blame]).toEqual([reason, { field, tag: reason, value }]);
+  expect(refusal?.name).toBe('Refusal');
+  expect([refusal?.reason, refusal?.blame, refusal?.message]).toEqual([reason, { field, tag: reason, value }, message]);
+});
+
+test.each<[string, Request]>([
+  ['an account below zero that may be there', transfer('fees', 'cash', 5n)],
+  ['money in the only currency of an account', transfer('cash', 'naira', 1n, 'NGN')],
+  ['entries on suspense, where there are two', transfer('cash', 'SUSPENSE-NGN', 1n)],
+])('%s is posted', (_, request) => {
+  expect(new Ledger().apply(request)).toBeNull();
+});
+
+test('an account that may not go below zero can be spent to its last unit', () => {
+  const ledger = new Ledger();
+  expect(ledger.apply(transfer('cash', 'wallet-a', 10n))).toBeNull();
+  expect(ledger.apply(transfer('wallet-a', 'cash', 4n))).toBeNull();
+  expect(ledger.apply(transfer('wallet-a', 'cash', 7n))?.reason).toBe('insufficient_funds');
+  expect(ledger.apply(transfer('wallet-a', 'cash', 6n))).toBeNull();
+  expect(ledger.apply(transfer('wallet-a', 'cash', 1n))?.reason).toBe('insufficient_funds');
+});
+
+test('a transaction that leaves an account where it was below zero is posted', () => {
+  const ledger = new Ledger();
+  ledger.balances.set('wallet-a NGN', { ...nothing, debits: 100n, version: 1n });
+  const entries = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
+  expect(ledger.apply({ kind: 'double', entries })).toBeNull();
+});
+
+test('a refusal blames an entry in the currency that it is about', () => {
+  const ledger = new Ledger();
+  expect(ledger.apply(transfer('cash', 'wallet-a', 10n, 'USD'))).toBeNull();
+  const entries = [...transfer('wallet-a', 'cash', 1n, 'NGN').entries, ...transfer('wallet-a', 'cash', 10n, 'USD').entries];
+  expect(ledger.apply({ kind: 'double', entries })?.blame?.field).toBe('entries[0].account_code');
 });
 
 test('insufficient funds blame the last entry that lowers the account', () => {
@@ -216,12 +279,17 @@ test('insufficient funds blame the last entry that lowers the account', () => {
   expect(new Ledger().apply({ kind: 'double', entries })?.blame?.field).toBe('entries[2].account_code');
 });
 
-test('a total beyond 38 digits is refused before it is written', () => {
-  const ledger = new Ledger();
-  ledger.balances.set('cash NGN', { ...nothing, debits: largestTotal, version: 1n });
-  expect(ledger.apply(transfer('cash', 'fees', 1n))?.blame).toEqual({
-    field: 'entries[0].account_code',
-    tag: 'balance_overflow',
-    value: 'cash',
-  });
+test('a total of 38 digits is posted, and one beyond is refused before it is written', () => {
+  expect(String(largestTotal)).toBe('9'.repeat(38));
+  for (const [code, side, place] of [
+    ['cash', 'debits', 0],
+    ['fees', 'credits', 1],
+  ] as const) {
+    const ledger = new Ledger();
+    ledger.balances.set(`${code} NGN`, { ...nothing, [side]: largestTotal - 1n, version: 1n });
+    expect(ledger.apply(transfer('cash', 'fees', 1n))).toBeNull();
+    const refusal = ledger.apply(transfer('cash', 'fees', 1n));
+    expect(refusal).toMatchObject({ reason: 'balance_overflow', message: `the totals of account ${code} would not fit` });
+    expect(refusal?.blame).toEqual({ field: `entries[${place}].account_code`, tag: 'balance_overflow', value: code });
+  }
 });

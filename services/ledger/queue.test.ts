@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
 
 const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
@@ -5,7 +6,7 @@ const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 1
 function item(
   tenant: string,
   name: string,
-  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack'>> & { bytes?: number; entries?: number } = {},
+  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & { bytes?: number; entries?: number } = {},
 ) {
   const outcomes: Outcome[] = [];
   const order = { tenant, description: name, bytes: more.bytes ?? 10, entries: Array.from({ length: more.entries ?? 2 }) };
@@ -14,11 +15,14 @@ function item(
     expires: more.expires ?? Number.POSITIVE_INFINITY,
     uncertain: more.uncertain ?? false,
     handBack: more.handBack ?? false,
-    signal: undefined,
+    signal: more.signal,
     settle: (outcome: Outcome) => outcomes.push(outcome),
   } as unknown as Item;
   return { made, outcomes };
 }
+
+const overloaded = [{ refusal: expect.objectContaining({ reason: 'overloaded', message: 'too many postings are waiting' }) }];
+const tooLate = [{ refusal: expect.objectContaining({ reason: 'unavailable', message: 'the posting waited too long and was not begun' }) }];
 
 const names = (items: Item[] | null) => items?.map(({ order }) => order.description) ?? null;
 
@@ -49,13 +53,15 @@ test('a tenant is in one lane at a time, which may take more of it', () => {
 });
 
 test('a tenant that is held alone is in no lane until it is released', () => {
-  const queues = filled(['a', 'a1']);
-  queues.takeMixed(0, 1, 1);
-  queues.holdAlone(['a']);
-  queues.add(item('a', 'a2').made);
-  expect(queues.takeMixed(0, 1, 1)).toBeNull();
-  queues.release(['a']);
-  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a2']);
+  for (const lane of [0, 1]) {
+    const queues = filled(['a', 'a1']);
+    queues.takeMixed(lane, 1, 1);
+    queues.holdAlone(['a']);
+    queues.add(item('a', 'a2').made);
+    expect(queues.takeMixed(lane, 1, 1)).toBeNull();
+    queues.release(['a']);
+    expect(names(queues.takeMixed(lane, 1, 1))).toEqual(['a2']);
+  }
 });
 
 test('what is to be handed back does not wait for a head that another process holds, unless it may have been posted', () => {
@@ -104,6 +110,7 @@ test('a tenant may hold half of the queue; beyond it is told so at once', () => 
   const all = Array.from({ length: 12 }, (_, place) => item('greedy', `g${place}`));
   all.forEach(({ made }) => queues.add(made));
   expect(all.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+  expect(all.at(-1)?.outcomes).toEqual(overloaded);
   expect(queues.size).toBe(10);
 });
 
@@ -124,7 +131,7 @@ test('what waited too long is settled and not taken, but what may have been post
   queues.add(late.made);
   queues.add(open.made);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['open']);
-  expect(late.outcomes).toHaveLength(1);
+  expect(late.outcomes).toEqual(tooLate);
   expect(queues.size).toBe(0);
 });
 
@@ -134,4 +141,172 @@ test('a contended tenant is taken alone and not with others', () => {
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
   expect(names(queues.takeContended())).toEqual(['a1']);
   expect(queues.takeContended()).toBeNull();
+});
+
+test('a contended tenant is in one place at a time, too, and one that is not contended is not taken alone', () => {
+  const queues = filled(['a', 'a1'], ['b', 'b1']);
+  expect(queues.takeContended()).toBeNull();
+  queues.contend('a', true);
+  expect(names(queues.takeContended())).toEqual(['a1']);
+  queues.add(item('a', 'a2').made);
+  expect(queues.takeContended()).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeContended())).toEqual(['a2']);
+});
+
+test('of contended tenants one whose items nobody waits for does not stand before the others', () => {
+  const queues = filled(['a', 'a1', { expires: 0 }], ['b', 'b1']);
+  for (const tenant of ['a', 'b']) queues.contend(tenant, true);
+  expect(names(queues.takeContended())).toEqual(['b1']);
+});
+
+test('a tenant stays contended while nothing of it waits', () => {
+  const queues = new Queues(bounds);
+  const items = [item('a', 'a1', { handBack: true }), item('a', 'a2', { handBack: true })];
+  queues.add(items[0]!.made);
+  queues.contend('a', true);
+  expect([queues.size, queues.takeContended()]).toEqual([0, null]);
+  queues.add(items[1]!.made);
+  expect(items.map(({ outcomes }) => outcomes)).toEqual([[{ held: true }], [{ held: true }]]);
+});
+
+test('a tenant that is contended no longer waits with the others, and nothing of it is handed back', () => {
+  const waiting = item('a', 'a1', { handBack: true });
+  const queues = new Queues(bounds);
+  queues.add(waiting.made);
+  queues.contend('a', false);
+  expect([waiting.outcomes, names(queues.takeMixed(0, 1, 1))]).toEqual([[], ['a1']]);
+});
+
+test('what is said of a tenant of whom nothing waits has no effect', () => {
+  const queues = filled(['a', 'a1']);
+  queues.contend('nobody', true);
+  queues.holdAlone(['nobody']);
+  queues.release(['nobody']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1']);
+});
+
+describe('bytes', () => {
+  test('of which a tenant may hold half', () => {
+    const queues = filled(['a', 'a1', { bytes: 2_500 }], ['a', 'a2', { bytes: 2_500 }]);
+    const more = item('a', 'a3');
+    queues.add(more.made);
+    expect(more.outcomes).toEqual(overloaded);
+    expect(queues.size).toBe(2);
+  });
+
+  test('of which there are no more are shed from whoever has most of them, and are free then', () => {
+    const queues = new Queues(bounds);
+    const items = [
+      ...[item('a', 'a1', { bytes: 2_000 }), item('a', 'a2', { bytes: 2_000 })],
+      ...[item('b', 'b1', { bytes: 3_000 }), item('b', 'b2', { bytes: 1_500 })],
+      ...[item('c', 'c1', { bytes: 1_500 }), item('d', 'd1'), item('e', 'e1')],
+    ];
+    for (const { made } of items) queues.add(made);
+    expect(items.map(({ outcomes }) => outcomes)).toEqual([[], [], [], overloaded, [], [], []]);
+    expect(queues.size).toBe(6);
+  });
+});
+
+test.each([
+  ['has most waiting', 8, 6, 6],
+  ['has as much waiting as who has most', 7, 7, 6],
+])('a full queue sheds the newcomer itself where its tenant %s', (_, ...counts) => {
+  const queues = new Queues(bounds);
+  const waiting = counts.flatMap((count, tenant) => Array.from({ length: count }, (__, place) => item(`t${tenant}`, `${place}`)));
+  const newcomer = item('t0', 'newcomer');
+  [...waiting, newcomer].forEach(({ made }) => queues.add(made));
+  expect(newcomer.outcomes).toEqual(overloaded);
+  expect(waiting.flatMap(({ outcomes }) => outcomes)).toEqual([]);
+  expect(queues.size).toBe(20);
+});
+
+test('what fills a batch exactly still fits', () => {
+  expect(names(filled(['a', 'a1', { bytes: 500 }], ['a', 'a2', { bytes: 500 }]).takeMixed(0, 1, 1))).toEqual(['a1', 'a2']);
+  expect(names(filled(['a', 'a1', { entries: 50 }], ['a', 'a2', { entries: 50 }]).takeMixed(0, 1, 1))).toEqual(['a1', 'a2']);
+});
+
+test('a tenant that found no place in a full batch is in the next one, of whichever lane', () => {
+  const queues = filled(...['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((tenant): [string, string] => [tenant, `${tenant}1`]));
+  expect(names(queues.takeMixed(0, 1, 1))).toHaveLength(6);
+  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['g1']);
+});
+
+test('what expires now is not begun, nor what its caller has left', () => {
+  jest.spyOn(performance, 'now').mockReturnValue(1_000);
+  const gone = new AbortController();
+  gone.abort();
+  const items = [
+    item('a', 'a1', { expires: 1_000 }),
+    item('b', 'b1', { signal: gone.signal }),
+    item('c', 'c1', { expires: 1_000.5, signal: new AbortController().signal }),
+  ];
+  const queues = new Queues(bounds);
+  for (const { made } of items) queues.add(made);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['c1']);
+  expect(items.map(({ outcomes }) => outcomes)).toEqual([tooLate, tooLate, []]);
+  jest.restoreAllMocks();
+});
+
+test('a tenant of whom all has expired is held by no lane, and one of whom a lane has something still is', () => {
+  const queues = filled(['a', 'a1', { expires: 0 }]);
+  expect(queues.takeMixed(0, 1, 1)).toBeNull();
+  queues.add(item('a', 'a2').made);
+  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a2']);
+  queues.add(item('a', 'a3', { expires: 0 }).made);
+  expect(queues.takeMixed(1, 1, 1)).toBeNull();
+  queues.add(item('a', 'a4').made);
+  expect(queues.takeMixed(0, 1, 1)).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a4']);
+});
+
+test('a tenant stays with its lane until the last of its batches is released, though nothing of it waits', () => {
+  const queues = filled(['a', 'a1']);
+  queues.takeMixed(0, 1, 1);
+  queues.add(item('a', 'a2').made);
+  queues.takeMixed(0, 1, 1);
+  queues.release(['a']);
+  queues.add(item('a', 'a3').made);
+  expect(queues.takeMixed(1, 1, 1)).toBeNull();
+  queues.release(['a']);
+  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a3']);
+});
+
+test('a released tenant stands behind those that wait', () => {
+  const queues = filled(['a', 'a1'], ['b', 'b1']);
+  expect(names(queues.takeMixed(0, 2, 1))).toEqual(['a1']);
+  queues.add(item('a', 'a2').made);
+  queues.release(['a']);
+  expect(names(queues.takeMixed(0, 2, 1))).toEqual(['b1']);
+});
+
+test('a lane’s share is of the tenants of whom something waits or is under way, and is filled with those of whom something waits', () => {
+  const queues = filled(['a', 'a1', { expires: 0 }], ['b', 'b1']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
+  queues.release(['b']);
+  for (const tenant of ['c', 'd']) queues.add(item(tenant, `${tenant}1`).made);
+  expect(names(queues.takeMixed(0, 2, 1))).toEqual(['c1']);
+  queues.add(item('e', 'e1').made);
+  // Three tenants, c under way.
+  expect(names(queues.takeMixed(0, 2, 1))).toEqual(['d1', 'e1']);
+});
+
+test('items put back wait, though nothing of their tenant did meanwhile', () => {
+  const queues = filled(['a', 'a1']);
+  const batch = queues.takeMixed(0, 1, 1) as Item[];
+  queues.release(['a']);
+  expect(queues.size).toBe(0);
+  queues.putBack(batch);
+  expect(queues.size).toBe(1);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1']);
+});
+
+test('what is drained is all that waits, and then nothing does', () => {
+  const queues = filled(['a', 'a1', { bytes: 4_000 }], ['a', 'a2', { bytes: 500 }], ['b', 'b1', { bytes: 4_000 }]);
+  expect(names(queues.drain())).toEqual(['a1', 'a2', 'b1']);
+  expect([queues.size, queues.drain(), queues.takeMixed(0, 1, 0)]).toEqual([0, [], null]);
+  const later = [item('a', 'a3', { bytes: 4_900 }), item('b', 'b2', { bytes: 4_900 }), item('c', 'c1')];
+  for (const { made } of later) queues.add(made);
+  expect(later.flatMap(({ outcomes }) => outcomes)).toEqual([]);
 });

@@ -1,8 +1,22 @@
-import { create } from '@bufbuild/protobuf';
-import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { newId } from '../platform/ids.ts';
-import { Refusal } from './accounting.ts';
-import { orderOf } from './wire.ts';
+import { createHash } from 'node:crypto';
+import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { newId, toUuid } from '../platform/ids.ts';
+import { Refusal, nothing, post, type Account, type Balance, type Books } from './accounting.ts';
+import {
+  checkedCode,
+  checkedCurrency,
+  checkedId,
+  checkedText,
+  eventOf,
+  orderOf,
+  postedEvent,
+  reversalOf,
+  traced,
+  transactionOf,
+  type Order,
+} from './wire.ts';
 
 const tenantId = newId('tenant');
 const order = (metadata: string) =>
@@ -45,6 +59,18 @@ describe('metadata of a posting', () => {
     expect(tagOf(metadata)).toBe(tag);
   });
 
+  test.each([
+    ['[]', 'metadata must be a JSON object'],
+    ['[', 'metadata must be a JSON object'],
+    [nested(11), 'metadata must be at most 10 deep'],
+    ['{"a":"\\u0000"}', 'metadata holds a NUL or half of a surrogate pair'],
+    ['{"a":1e999}', 'metadata holds a number that a double cannot hold exactly'],
+    [`{"a":"${'x'.repeat(16_377)}"}`, 'metadata must have at most 16 KiB as JSON'],
+    [`{"a":1${' '.repeat(70_000)}}`, 'metadata must have at most 16 KiB as JSON'],
+  ])('%.20s is refused in words', (metadata, message) => {
+    expect(() => order(metadata)).toThrow(message);
+  });
+
   test('spaces, escapes and the order of keys make no other request, and the text is compact', () => {
     const one = order('{"b": [1, {"d": 1, "c": "x"}], "a": "\\u0041"}');
     const other = order('{"a":"A","b":[1.0,{"c":"x","d":1}]}');
@@ -52,4 +78,410 @@ describe('metadata of a posting', () => {
     expect(one.metadata).toBe('{"b":[1,{"d":1,"c":"x"}],"a":"A"}');
     expect(order('{"a":"B"}').fingerprint).not.toEqual(other.fingerprint);
   });
+});
+
+/** What a call is refused for, or what it answers. */
+function refused(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    expect(error.reason).toBe('validation_failed');
+    return { ...error.blame, message: error.message };
+  }
+}
+const because = (field: string, tag: string, value: string, predicate: string) => ({ field, tag, value, message: `${field} ${predicate}` });
+const debit = { accountCode: 'CASH', amount: '10.50', side: 'debit', currency: 'NGN' };
+const credit = { ...debit, accountCode: 'SALES', side: 'credit' };
+const double = { tenantId, entries: [debit, credit] };
+const posted = (init: MessageInitShape<typeof PostingSchema>) => orderOf(create(PostingSchema, init));
+const reversed = (init: MessageInitShape<typeof ReverseTransactionRequestSchema>) =>
+  reversalOf(create(ReverseTransactionRequestSchema, init));
+
+describe('a field', () => {
+  test('that is a text has as many characters as it may, counted in code points', () => {
+    for (const text of ['', 'abc', '👩👩👩']) expect(checkedText('f', text, { max: 3 })).toBe(text);
+    for (const text of ['abcd', '👩👩👩👩', '👩👩a\u0301', 'a'.repeat(7)]) {
+      expect(refused(() => checkedText('f', text, { max: 3 }))).toEqual(because('f', 'max', text, 'must have at most 3 characters'));
+    }
+    expect(checkedText('f', 'a', { min: 1, max: 3 })).toBe('a');
+    expect(refused(() => checkedText('f', '', { min: 1, max: 3 }))).toEqual(because('f', 'required', '', 'is required'));
+    expect(refused(() => checkedText('f', 'a\0', { max: 3 }))).toEqual(because('f', 'unicode', 'a\0', 'holds a NUL'));
+  });
+
+  test('that is wrong is repeated, a thousand characters of it', () => {
+    expect(refused(() => checkedText('f', 'x'.repeat(2000), { max: 3 }))).toMatchObject({ value: 'x'.repeat(1000) });
+  });
+
+  test.each(['A', '0', 'a.B_c:d-9', 'x'.repeat(64)])('may be the account code %s', (code) => {
+    expect(checkedCode('f', code)).toBe(code);
+  });
+
+  test.each(['.a', '-a', '_a', ':a', 'a b', 'a/b', 'ä', 'aä', 'x'.repeat(65), 'a\n', ' a'])('may not be the account code %j', (code) => {
+    expect(refused(() => checkedCode('f', code))).toEqual(because('f', 'code', code, 'must match ^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$'));
+  });
+
+  test('that names an account, a tenant, a record or a currency is required', () => {
+    for (const check of [() => checkedCode('f', ''), () => checkedCurrency('f', '')]) {
+      expect(refused(check)).toEqual(because('f', 'required', '', 'is required'));
+    }
+    for (const prefix of ['tenant', 'txn'] as const) {
+      expect(refused(() => checkedId('f', prefix, ''))).toEqual(
+        because('f', 'required', '', `must be an identifier with the prefix ${prefix}_`),
+      );
+    }
+  });
+
+  test('that is an identifier is one of its kind', () => {
+    for (const [prefix, other] of [
+      ['tenant', 'txn'],
+      ['txn', 'tenant'],
+    ] as const) {
+      const [id, wrong] = [newId(prefix), newId(other)];
+      expect(checkedId('f', prefix, id)).toBe(toUuid(prefix, id));
+      expect(refused(() => checkedId('f', prefix, wrong))).toEqual(
+        because('f', 'id', wrong, `must be an identifier with the prefix ${prefix}_`),
+      );
+    }
+  });
+
+  test('that is a currency is a supported one', () => {
+    for (const currency of ['NGN', 'USD', 'EUR', 'GBP']) expect(checkedCurrency('f', currency)).toBe(currency);
+    for (const other of ['JPY', 'ngn']) {
+      expect(refused(() => checkedCurrency('f', other))).toEqual(because('f', 'oneof', other, 'must be one of NGN USD EUR GBP'));
+    }
+  });
+});
+
+describe('a posting', () => {
+  test('is taken with all that it says', () => {
+    const transactionId = newId('txn');
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const said = {
+      transactionId,
+      idempotencyKey: 'k',
+      description: 'd',
+      reference: 'r',
+      actor: 'a',
+      requestId: 'q',
+      timeoutMs: 7,
+      retry: true,
+    };
+    const { fingerprint, ...rest } = posted({ ...double, ...said, traceparent, metadata: '{ "m": 1 }' });
+    expect(fingerprint).toHaveLength(33);
+    expect(rest).toEqual({
+      ...said,
+      tenantId,
+      tenant: toUuid('tenant', tenantId),
+      transaction: toUuid('txn', transactionId),
+      kind: 'double',
+      entries: [
+        { code: 'CASH', amount: 1050n, side: 'debit', currency: 'NGN', counter: false },
+        { code: 'SALES', amount: 1050n, side: 'credit', currency: 'NGN', counter: false },
+      ],
+      metadata: '{"m":1}',
+      reverses: null,
+      traceparent,
+      bytes: 600 + 10 + 1 + 2 * 120,
+    });
+  });
+
+  test('that says only what it must gets an id, which is its key, too; nobody who acts is the house itself', () => {
+    const own = posted(double);
+    expect(toUuid('txn', own.transactionId)).toBe(own.transaction);
+    expect(own).toMatchObject({
+      idempotencyKey: own.transactionId,
+      description: '',
+      reference: null,
+      metadata: '{}',
+      actor: 'internal',
+      requestId: '',
+      traceparent: null,
+      timeoutMs: 10_000,
+      retry: false,
+    });
+  });
+
+  test('of one entry is a single one, and its fields are named without a place', () => {
+    expect(posted({ tenantId, entries: [debit] }).kind).toBe('single');
+    expect(refused(() => posted({ tenantId, entries: [{ ...debit, accountCode: '' }] }))).toMatchObject({ field: 'account_code' });
+    expect(refused(() => posted({ tenantId, entries: [debit, { ...credit, accountCode: '' }] }))).toMatchObject({
+      field: 'entries[1].account_code',
+    });
+  });
+
+  test('has one to two hundred entries', () => {
+    expect(refused(() => posted({ tenantId }))).toEqual(because('entries', 'required', '', 'is required'));
+    expect(posted({ tenantId, entries: Array(200).fill(debit) }).entries).toHaveLength(200);
+    expect(refused(() => posted({ tenantId, entries: Array(201).fill(debit) }))).toEqual(
+      because('entries', 'max', '201', 'must have at most 200 items'),
+    );
+  });
+
+  test.each<[Partial<typeof debit>, string, string, string, string]>([
+    [{ amount: '' }, 'amount', 'required', '', 'is required'],
+    [{ amount: '1,00' }, 'amount', 'decimal', '1,00', 'must be a decimal with at most 13 and 2 digits'],
+    [{ amount: '-1' }, 'amount', 'decimal', '-1', 'must be a decimal with at most 13 and 2 digits'],
+    [{ amount: '0.00' }, 'amount', 'gt', '0.00', 'must be greater than zero'],
+    [{ side: '' }, 'side', 'required', '', 'must be debit or credit'],
+    [{ side: 'Debit' }, 'side', 'oneof', 'Debit', 'must be debit or credit'],
+    [{ currency: '' }, 'currency', 'required', '', 'is required'],
+    [{ currency: 'XXX' }, 'currency', 'oneof', 'XXX', 'must be one of NGN USD EUR GBP'],
+    [{ accountCode: '?' }, 'account_code', 'code', '?', 'must match ^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$'],
+  ])('with the entry %j is refused for its %s', (wrong, name, tag, value, predicate) => {
+    const place = (field: string) => because(field, tag, value, predicate);
+    expect(refused(() => posted({ tenantId, entries: [credit, { ...debit, ...wrong }] }))).toEqual(place(`entries[1].${name}`));
+    expect(refused(() => posted({ tenantId, entries: [{ ...debit, ...wrong }] }))).toEqual(place(name));
+  });
+
+  test.each<[string, (text: string) => MessageInitShape<typeof PostingSchema>, number]>([
+    ['idempotency_key', (idempotencyKey) => ({ idempotencyKey }), 255],
+    ['description', (description) => ({ description }), 1000],
+    ['reference', (reference) => ({ reference }), 255],
+    ['actor', (actor) => ({ actor }), 255],
+    ['request_id', (requestId) => ({ requestId }), 255],
+  ])('has a %s of bounded length', (field, said, max) => {
+    expect(() => posted({ ...double, ...said('x'.repeat(max)) })).not.toThrow();
+    expect(refused(() => posted({ ...double, ...said('x'.repeat(max + 1)) }))).toMatchObject({ field, tag: 'max' });
+    expect(refused(() => posted({ ...double, ...said('\0') }))).toMatchObject({ field, tag: 'unicode' });
+  });
+
+  test('has ids of its tenant and of itself', () => {
+    expect(refused(() => posted({ ...double, tenantId: 'x' }))).toMatchObject({ field: 'tenant_id', tag: 'id' });
+    expect(refused(() => posted({ ...double, transactionId: 'x' }))).toMatchObject({ field: 'transaction_id', tag: 'id' });
+  });
+});
+
+describe('a reversal', () => {
+  const transactionId = newId('txn');
+
+  test('is taken with the transaction that it reverses, its own id and key, and no entries yet', () => {
+    const reversalId = newId('txn');
+    const own = reversed({ tenantId, transactionId, reversalId, idempotencyKey: 'k', description: 'd', actor: 'a', requestId: 'q' });
+    expect(own).toEqual({
+      tenantId,
+      tenant: toUuid('tenant', tenantId),
+      transactionId: reversalId,
+      transaction: toUuid('txn', reversalId),
+      kind: 'reversal',
+      reference: null,
+      entries: [],
+      metadata: '{}',
+      reverses: { id: transactionId, uuid: toUuid('txn', transactionId) },
+      idempotencyKey: 'k',
+      description: 'd',
+      actor: 'a',
+      requestId: 'q',
+      traceparent: null,
+      timeoutMs: 10_000,
+      retry: false,
+      bytes: 25_000,
+      fingerprint: own.fingerprint,
+    });
+    expect(reversed({ tenantId, transactionId }).idempotencyKey).toMatch(/^txn_/);
+  });
+
+  test.each([
+    ['tenant_id', { tenantId: 'x', transactionId }],
+    ['transaction_id', { tenantId, transactionId: 'x' }],
+    ['reversal_id', { tenantId, transactionId, reversalId: 'x' }],
+  ])('is refused for its %s', (field, init) => {
+    expect(refused(() => reversed(init))).toMatchObject({ field, tag: 'id' });
+  });
+});
+
+describe('the fingerprint of a request', () => {
+  const same = { ...double, description: 'd', reference: 'r', metadata: '{"a":1,"b":2}' };
+  const of = (init: MessageInitShape<typeof PostingSchema>) => posted(init).fingerprint.toString('hex');
+
+  test('is a version and the SHA-256 of what it says, so that it stays the same over every release', () => {
+    const canonical = [
+      'double',
+      'd',
+      'r',
+      [
+        ['CASH', '1050', 'debit', 'NGN'],
+        ['SALES', '1050', 'credit', 'NGN'],
+      ],
+      '{"a":1,"b":2}',
+      null,
+    ];
+    expect(of(same)).toBe(`01${createHash('sha256').update(JSON.stringify(canonical)).digest('hex')}`);
+    const bare = JSON.stringify(['single', '', null, [['CASH', '1050', 'debit', 'NGN']], '{}', null]);
+    for (const metadata of ['', '{}', ' { } ']) {
+      expect(of({ tenantId, entries: [debit], metadata })).toBe(`01${createHash('sha256').update(bare).digest('hex')}`);
+    }
+    const transactionId = newId('txn');
+    const reversal = JSON.stringify(['reversal', '', null, [], '{}', transactionId]);
+    expect(reversed({ tenantId, transactionId }).fingerprint.toString('hex')).toBe(
+      `01${createHash('sha256').update(reversal).digest('hex')}`,
+    );
+  });
+
+  test('is the same whoever sends it, when, under which key and in which spelling', () => {
+    for (const other of [
+      { idempotencyKey: 'k', actor: 'a', requestId: 'q', transactionId: newId('txn'), retry: true, timeoutMs: 1 },
+      { metadata: ' {"b":2, "\\u0061":1.0}' },
+      { entries: [{ ...debit, amount: '10.5' }, credit] },
+    ]) {
+      expect(of({ ...same, ...other })).toBe(of(same));
+    }
+  });
+
+  test('is another one for anything else that is asked for', () => {
+    const { reference: _, ...unreferred } = same;
+    const others = [
+      unreferred,
+      { ...same, reference: '' },
+      { ...same, description: 'e' },
+      { ...same, metadata: '{"a":1,"b":3}' },
+      { ...same, metadata: '{"a":[1,2]}' },
+      { ...same, metadata: '{"a":[2,1]}' },
+      { ...same, metadata: '{"a":[1,23]}' },
+      { ...same, metadata: '{"a":[12,3]}' },
+      { ...same, metadata: '{"a":[1]}' },
+      { ...same, metadata: '{"a":{"0":1}}' },
+      { ...same, metadata: '{"a":{"b":1,"c":[{"d":null}]}}' },
+      { ...same, entries: [credit, debit] },
+      { ...same, entries: [{ ...debit, amount: '10.51' }, credit] },
+      { ...same, entries: [{ ...debit, accountCode: 'BANK' }, credit] },
+      { ...same, entries: [{ ...debit, side: 'credit' }, credit] },
+      { ...same, entries: [{ ...debit, currency: 'USD' }, credit] },
+      { ...same, entries: [debit] },
+      same,
+    ];
+    expect(new Set(others.map(of)).size).toBe(others.length);
+  });
+});
+
+describe('a posted transaction', () => {
+  const account = (code: string, normalBalance: 'debit' | 'credit'): Account => ({
+    id: `acc_${code}`,
+    code,
+    normalBalance,
+    currency: null,
+    isGroup: false,
+    allowNegative: true,
+    closed: false,
+    system: false,
+  });
+  const accounts: Record<string, Account> = { CASH: account('CASH', 'debit'), SALES: account('SALES', 'credit') };
+  const before: Balance = { debits: 10_000n, credits: 2_500n, pendingDebits: 7n, pendingCredits: 9n, version: 4n };
+  const books: Books = {
+    account: (code) => accounts[code],
+    balance: ({ code }) => (code === 'CASH' ? before : { ...nothing, pendingDebits: 1n }),
+    suspense: () => account('SUSPENSE', 'credit'),
+  };
+  const eventFor = (order: Order) => eventOf(order, post(order, books));
+
+  test('is one event of all that was decided: entries, and for each balance what it is after', () => {
+    const order = posted({ ...double, description: 'd', reference: 'r', metadata: '{"m":1}', idempotencyKey: 'k' });
+    const balances = {
+      CASH: {
+        previousBalance: '75.00',
+        balance: '85.50',
+        debits: '110.50',
+        credits: '25.00',
+        pendingDebits: '0.07',
+        pendingCredits: '0.09',
+        available: '85.41',
+        version: 5n,
+      },
+      SALES: {
+        previousBalance: '0.00',
+        balance: '10.50',
+        debits: '0.00',
+        credits: '10.50',
+        pendingDebits: '0.01',
+        pendingCredits: '0.00',
+        available: '10.49',
+        version: 1n,
+      },
+    };
+    const line = { amount: '10.50', currency: 'NGN', counter: false };
+    expect(eventFor(order)).toEqual({
+      transactionId: order.transactionId,
+      kind: 'double',
+      idempotencyKey: 'k',
+      fingerprint: order.fingerprint,
+      description: 'd',
+      reference: 'r',
+      metadata: '{"m":1}',
+      entries: [
+        { ...line, accountId: 'acc_CASH', accountCode: 'CASH', side: 'debit', balanceAfter: '85.50' },
+        { ...line, accountId: 'acc_SALES', accountCode: 'SALES', side: 'credit', balanceAfter: '10.50' },
+      ],
+      balances: [
+        { accountId: 'acc_CASH', accountCode: 'CASH', currency: 'NGN', ...balances.CASH },
+        { accountId: 'acc_SALES', accountCode: 'SALES', currency: 'NGN', ...balances.SALES },
+      ],
+    });
+  });
+
+  test('says what it reverses only where it does, and no reference where none was given', () => {
+    const transactionId = newId('txn');
+    const reversal = { ...reversed({ tenantId, transactionId }), entries: posted(double).entries };
+    expect(eventFor(reversal)).toMatchObject({ kind: 'reversal', reverses: transactionId });
+    expect(Object.keys(eventFor(posted(double)))).not.toEqual(expect.arrayContaining(['reverses']));
+    expect(Object.keys(eventFor(posted(double)))).not.toEqual(expect.arrayContaining(['reference']));
+  });
+
+  test('is read again from the log as it was stored', () => {
+    const event = create(TransactionPostedSchema, eventFor(posted(double)));
+    expect(postedEvent(toBinary(TransactionPostedSchema, event))).toEqual(event);
+  });
+
+  const place = { tenantId, sequence: 7n, createdMs: 1_700_000_000_000 };
+
+  test('is told with its place, and with one currency and its amount where all entries have one', () => {
+    const order = posted({ ...double, reference: 'r', description: 'd', metadata: '{"m":1}', idempotencyKey: 'k' });
+    const told = transactionOf(eventFor(order), { ...place, reversedBy: 'txn_2' });
+    expect(told).toMatchObject({
+      tenantId,
+      transactionId: order.transactionId,
+      kind: 'double',
+      status: 'posted',
+      idempotencyKey: 'k',
+      description: 'd',
+      reference: 'r',
+      metadata: '{"m":1}',
+      createdMs: 1_700_000_000_000n,
+      sequence: 7n,
+      currency: 'NGN',
+      amount: '10.50',
+      reversedBy: 'txn_2',
+    });
+    expect(told.entries.map(({ accountCode }) => accountCode)).toEqual(['CASH', 'SALES']);
+    expect(told.reverses).toBeUndefined();
+    const reversal = { ...reversed({ tenantId, transactionId: order.transactionId }), entries: order.entries };
+    const mirrored = transactionOf(eventFor(reversal), place);
+    expect([mirrored.reverses, mirrored.reversedBy, mirrored.reference]).toEqual([order.transactionId, undefined, undefined]);
+  });
+
+  test('in several currencies has none of its own, and its amount is the sum of its debits', () => {
+    const dollars = [debit, credit].map((entry) => ({ ...entry, currency: 'USD' }));
+    const several = transactionOf(eventFor(posted({ tenantId, entries: [debit, credit, ...dollars] })), place);
+    expect([several.currency, several.amount]).toEqual([undefined, undefined]);
+    const twice = transactionOf(eventFor(posted({ tenantId, entries: [debit, debit, credit, credit] })), place);
+    expect([twice.currency, twice.amount]).toEqual(['NGN', '21.00']);
+  });
+
+  test('of which an event says nothing is empty', () => {
+    expect(transactionOf({}, place)).toMatchObject({
+      transactionId: '',
+      kind: '',
+      idempotencyKey: '',
+      description: '',
+      entries: [],
+      metadata: '{}',
+    });
+    expect(transactionOf({ entries: [{ side: 'debit', currency: 'NGN' }] }, place).amount).toBe('0.00');
+  });
+});
+
+test('a message without a trace context takes that of its call, and keeps its own where it has one', () => {
+  const requestHeader = new Headers({ traceparent: 'of the call' });
+  expect(traced({ traceparent: '' }, { requestHeader })).toEqual({ traceparent: 'of the call' });
+  expect(traced({ traceparent: 'own' }, { requestHeader })).toEqual({ traceparent: 'own' });
+  expect(traced({ traceparent: '' }, { requestHeader: new Headers() })).toEqual({ traceparent: '' });
 });

@@ -1,5 +1,6 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
-import { BlockedAddress, isPublic, Targets } from './addresses.ts';
+import { startNameServer, type NameServer } from '../../test/names.ts';
+import { BlockedAddress, dnsResolve, isPublic, Targets } from './addresses.ts';
 
 const never = (name: string) => Promise.reject(new Error(`${name} was looked up`));
 const secure = new Targets(false, never);
@@ -129,6 +130,12 @@ describe('a target is refused that is', () => {
   });
 });
 
+test('a target has at most 2,048 characters', () => {
+  const most = `https://example.com/${'a'.repeat(2048 - 20)}`;
+  expect([most.length, secure.read(most)]).toEqual([2048, new URL(most)]);
+  expect(secure.read(`${most}a`)).toBe('url');
+});
+
 test('only who admits insecure targets takes http, and then any address', async () => {
   const insecure = new Targets(true, never);
   const url = insecure.read('http://127.0.0.1:8080/hook') as URL;
@@ -174,6 +181,26 @@ describe('a name', () => {
     expect(answers).toHaveLength(1);
   });
 
+  test('is handed out by its first address where one is wanted, with its family', async () => {
+    const first = (address: string) =>
+      new Promise<[string, number]>((done, fail) =>
+        new Targets(false, () => Promise.resolve([address, '8.8.8.8'])).lookup('hooks.example', {}, (error, found, family) =>
+          error ? fail(error) : done([found as string, family as number]),
+        ),
+      );
+    expect(await first('93.184.215.14')).toEqual(['93.184.215.14', 4]);
+    expect(await first('2606:2800::1')).toEqual(['2606:2800::1', 6]);
+  });
+
+  test('that is blocked is told, so that whoever waits knows why', async () => {
+    const blocked = await looked(new Targets(false, () => Promise.resolve(['10.0.0.1']))).catch((error: unknown) => error);
+    expect(blocked).toMatchObject({ name: 'BlockedAddress', message: 'hooks.example is, or leads to, an address that is not public' });
+  });
+
+  test('of any address is connected to where insecure targets are admitted', async () => {
+    expect(await looked(new Targets(true, () => Promise.resolve(['10.0.0.1'])))).toEqual([{ address: '10.0.0.1', family: 4 }]);
+  });
+
   test('that has no address yet may be configured, and is not connected to', async () => {
     const targets = new Targets(false, never);
     expect(await targets.admits(new URL('https://hooks.example/'))).toBe(true);
@@ -188,4 +215,48 @@ describe('a name', () => {
       expect(await targets.admits(targets.read(`https://${name}/`) as URL)).toBe(false);
     },
   );
+});
+
+describe('names are resolved by DNS itself', () => {
+  const records: Record<string, string[]> = {
+    'both.test': ['93.184.215.14', '2606:2800::1'],
+    'four.test': ['93.184.215.14', '93.184.215.15'],
+    'six.test': ['2606:2800::1'],
+    'localhost.test': ['93.184.215.14'],
+    mylocalhost: ['93.184.215.14'],
+  };
+  let names: NameServer;
+  const resolve = (name: string, system = false) => dnsResolve({ system, servers: [names.address] })(name);
+
+  beforeAll(async () => {
+    names = await startNameServer((name) => ({ addresses: records[name] ?? [] }));
+  });
+  afterAll(() => names.close());
+
+  test.each(['both.test', 'four.test', 'six.test', 'localhost.test', 'mylocalhost'])(
+    '%s has all its addresses, of either family',
+    async (name) => {
+      expect(await resolve(name)).toEqual(records[name]);
+    },
+  );
+
+  test('one that has none is told as the name server told it', async () => {
+    await expect(resolve('nobody.test')).rejects.toMatchObject({ code: 'ENODATA' });
+  });
+
+  test.each(['localhost', 'LocalHost', 'localhost.', 'a.localhost', 'a.b.localhost.'])(
+    '%s is this machine, and no name server is asked',
+    async (name) => {
+      const before = names.asked.length;
+      expect(await resolve(name)).toEqual(['127.0.0.1', '::1']);
+      expect(names.asked).toHaveLength(before);
+    },
+  );
+
+  test('a developer’s machine is asked where DNS knows nothing, and only then', async () => {
+    expect(await resolve('both.test', true)).toEqual(records['both.test']);
+    // The system reads this as an address, which no name server is asked for.
+    expect(await resolve('127.1', true)).toEqual(['127.0.0.1']);
+    await expect(resolve('127.1')).rejects.toMatchObject({ code: 'ENODATA' });
+  });
 });

@@ -115,12 +115,33 @@ test('an account is told as its record, and a change by the names of what change
 test('an event that does not hold what its type says makes no body', () => {
   expect(() => eventBody(create(EventSchema, { ...base, type: 'transaction.posted' }))).toThrow('"transaction.posted" that holds nothing');
   expect(() => eventBody(postingEvent(tenantId, 1n, { type: 'account.created' }))).toThrow('that holds transactionPosted');
+  const balance = { ...record, currency: 'NGN' };
+  for (const [type, data] of [
+    ['balance.updated', { case: 'balanceUpdated', value: { balance } }],
+    ['account.created', { case: 'accountCreated', value: { account: record } }],
+    ['account.updated', { case: 'accountUpdated', value: { account: record } }],
+  ] as const) {
+    expect(() => eventBody(create(EventSchema, { ...base, type, data }))).not.toThrow();
+    const empty = { ...data, value: {} } as typeof data;
+    for (const wrong of [
+      { type: 'test.webhook', data },
+      { type, data: empty },
+    ]) {
+      expect(() => eventBody(create(EventSchema, { ...base, ...wrong }))).toThrow(`type "${wrong.type}" that holds ${data.case}`);
+    }
+  }
+});
+
+test('a number that readers of JSON would round makes no body, the largest that they hold does', () => {
+  const most = BigInt(Number.MAX_SAFE_INTEGER);
+  expect(read(postingEvent(tenantId, most)).data['sequence']).toBe(Number.MAX_SAFE_INTEGER);
+  expect(() => eventBody(postingEvent(tenantId, most + 1n))).toThrow('9007199254740992 is more than');
 });
 
 test.each(['{', '[1]', 'null', '"text"', '{}{}', '},"livemode":true,"x":{'])('metadata that is %s makes no body', (metadata) => {
   const event = postingEvent(tenantId, 1n);
   if (event.data.case === 'transactionPosted') event.data.value.metadata = metadata;
-  expect(() => eventBody(event)).toThrow();
+  expect(() => eventBody(event)).toThrow(/JSON|metadata that is not an object/);
 });
 
 test('a test says that it is one', () => {
@@ -129,7 +150,7 @@ test('a test says that it is one', () => {
     id,
     type: 'balance.updated',
     created: 1_700_000_000,
-    data: { message: expect.any(String) },
+    data: { message: 'This is a test of balance.updated: nothing has happened.' },
     tenant_id: tenantId,
     livemode: false,
   });

@@ -33,6 +33,14 @@ test('a changed byte is noticed', () => {
   }
 });
 
+test('a text too short to have a whole tag is refused for that', () => {
+  for (const length of [12, 14, 15]) {
+    expect(() => new Vault([current]).open('t', `2025:${randomBytes(length).toString('base64')}`)).toThrow(
+      'Invalid authentication tag length',
+    );
+  }
+});
+
 test('a made secret is 32 random bytes as Standard Webhooks writes them', () => {
   expect(newSecret()).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
   expect(newSecret()).not.toBe(newSecret());

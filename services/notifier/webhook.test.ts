@@ -12,14 +12,17 @@ test('the other signature is the one that Standard Webhooks publishes', () => {
   expect(standardSignature('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', signed)).toBe('v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=');
 });
 
-test.each(['whsec_not base64!!', 'whsec_', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS', 'a secret of our own'])(
-  'the secret %p is not base64 behind its prefix, so that its bytes are the key',
-  (secret) => {
-    const signed = { id: 'msg', timestamp: 1, body: '{}' };
-    const encoded = `whsec_${Buffer.from(secret).toString('base64')}`;
-    expect(standardSignature(secret, signed)).toBe(standardSignature(encoded, signed));
-  },
-);
+test.each([
+  'whsec_not base64!!',
+  'whsec_',
+  'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS',
+  'a secret of our own',
+  'secretMfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+])('the secret %p is not base64 behind its prefix, so that its bytes are the key', (secret) => {
+  const signed = { id: 'msg', timestamp: 1, body: '{}' };
+  const encoded = `whsec_${Buffer.from(secret).toString('base64')}`;
+  expect(standardSignature(secret, signed)).toBe(standardSignature(encoded, signed));
+});
 
 test('in an overlap both secrets sign by the standard, and the newest alone the body', () => {
   const [newest, before] = [newSecret(), newSecret()];
@@ -39,6 +42,15 @@ test('in an overlap both secrets sign by the standard, and the newest alone the 
     traceparent,
     'webhook-signature': `${standardSignature(newest, signed)} ${standardSignature(before, signed)}`,
   });
+});
+
+test('a delivery without a trace context has no header of one', () => {
+  const headers = deliveryHeaders(
+    [newSecret()],
+    { id: 'evt_1', timestamp: 1, body: '{}' },
+    { id: 'd', eventType: 't', attempt: 1, traceparent: null },
+  );
+  expect(Object.keys(headers)).not.toContain('traceparent');
 });
 
 test('only a status from 200 to 299 has arrived', () => {

@@ -1,4 +1,4 @@
-import { newId, newUuid, toId, toUuid } from './ids.ts';
+import { newId, newUuid, tenantId, tenantUuid, toId, toUuid } from './ids.ts';
 
 test('an identifier and its UUID are two spellings of one thing', () => {
   const uuid = newUuid();
@@ -28,4 +28,51 @@ test('no change of one character makes a text that is refused in any other way',
       if (uuid !== null) expect(toId('txn', uuid)).toBe(changed);
     }
   }
+});
+
+test('new identifiers are of version 7, all different, however many are drawn, and ordered by the millisecond', () => {
+  const begin = Date.now();
+  const made = Array.from({ length: 2000 }, () => newUuid());
+  const end = Date.now();
+  expect(new Set(made).size).toBe(made.length);
+  // The part that is drawn, without version and variant.
+  expect(new Set(made.map((uuid) => uuid.slice(24))).size).toBe(made.length);
+  const times = made.map((uuid) => Number.parseInt(uuid.replace('-', '').slice(0, 12), 16));
+  expect(times).toEqual(times.toSorted((one, other) => one - other));
+  expect(times[0]).toBeGreaterThanOrEqual(begin);
+  expect(times.at(-1)).toBeLessThanOrEqual(end);
+  for (const uuid of made) expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+test('a new identifier has its prefix and 26 characters of Crockford’s base32', () => {
+  expect(newId('wh_delivery')).toMatch(/^wh_delivery_[0-7][0-9a-hjkmnp-tv-z]{25}$/);
+  expect(newId('txn')).not.toBe(newId('txn'));
+});
+
+test('the identifier of a UUID is that of the TypeID specification', () => {
+  expect(toId('user', '01890a5d-ac96-774b-bcce-b302099a8057')).toBe('user_01h455vb4pex5vsknk084sn02q');
+  expect(toUuid('user', 'user_01h455vb4pex5vsknk084sn02q')).toBe('01890a5d-ac96-774b-bcce-b302099a8057');
+});
+
+test.each([
+  '',
+  'txn',
+  'txn_',
+  'txx_01h455vb4pex5vsknk084sn02q',
+  'txn-01h455vb4pex5vsknk084sn02q',
+  '_txn01h455vb4pex5vsknk084sn02q',
+  'txn_01h455vb4pex5vsknk084sn02qq',
+])('%j is no identifier of a transaction, and is refused without an error', (text) => {
+  expect(toUuid('txn', text)).toBeNull();
+});
+
+test('a tenant’s identifier and UUID are the same each time', () => {
+  const tenants = Array.from({ length: 50 }, () => newUuid());
+  const ids = tenants.map(tenantId);
+  expect(ids).toEqual(tenants.map((uuid) => toId('tenant', uuid)));
+  for (let again = 0; again < 2; again += 1) {
+    expect(ids.map(tenantUuid)).toEqual(tenants);
+    expect(tenants.map(tenantId)).toEqual(ids);
+  }
+  expect([tenantUuid(''), tenantUuid(newId('user'))]).toEqual([null, null]);
 });

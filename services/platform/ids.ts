@@ -21,6 +21,7 @@ export function newUuid(): string {
     drawn = 0;
   }
   drawn += 16;
+  // Stryker disable next-line ObjectLiteral: the library's own bytes are as random, only slower
   return v7({ random: randomness.subarray(drawn - 16, drawn) });
 }
 
@@ -31,7 +32,7 @@ export function newId(prefix: Prefix): string {
 
 /** The UUID of an identifier, or null where the text is not one of this prefix. */
 export function toUuid(prefix: Prefix, id: string): string | null {
-  if (id.length !== prefix.length + 27 || id[prefix.length] !== '_' || !id.startsWith(prefix)) return null;
+  if (!id.startsWith(`${prefix}_`)) return null;
   const rest = id.slice(prefix.length + 1);
   if (!suffix.test(rest)) return null;
   try {
@@ -53,6 +54,7 @@ const tenantIds = new Map<string, string>();
 /** The UUID of a tenant's identifier, or null; remembered, because each posting asks for the same few again. */
 export function tenantUuid(id: string): string | null {
   const uuid = tenantUuids.get(id) ?? toUuid('tenant', id);
+  // Stryker disable next-line all: what is remembered changes no answer
   if (uuid !== null) remember(tenantUuids, id, uuid);
   return uuid;
 }
@@ -60,10 +62,12 @@ export function tenantUuid(id: string): string | null {
 /** The identifier of a tenant's UUID, remembered as {@link tenantUuid}. */
 export function tenantId(uuid: string): string {
   const id = tenantIds.get(uuid) ?? toId('tenant', uuid);
+  // Stryker disable next-line all: what is remembered changes no answer
   remember(tenantIds, uuid, id);
   return id;
 }
 
+// Stryker disable all: what is remembered, and how much of it, changes no answer
 function remember(known: Map<string, string>, key: string, value: string): void {
   if (known.has(key)) return;
   if (known.size >= 10_000) known.clear();

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { FlawedJson, inexactNumbers, isPoisoned, parseJson } from './json.ts';
 
 const flawOf = (text: string, maxDepth = 10) => {
@@ -57,7 +58,46 @@ test.each([
   `0.${'0'.repeat(400)}1`,
 ])('a double does not hold %s', (number) => {
   expect(inexact(`{"a":[1,${number},"${number}"],"b\\"${number}":${number}}`)).toEqual([number, number]);
+  expect(inexact(number)).toEqual([number]);
   expect(flawOf(`[${number}]`)).toBe('number');
+});
+
+/** A number's digits that count and their power of ten, by way of its text. */
+function decimal(number: string): string {
+  const [, whole = '', fraction = '', exponent = '0'] = /^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(number) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const counting = digits.replace(/0+$/, '');
+  return counting === '' ? '0' : `${counting}e${Number(exponent) - fraction.length + digits.length - counting.length}`;
+}
+
+test('a double holds a number where it writes the same number again, however either is spelled', () => {
+  const digits = (most: number) => fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: most }).map((each) => each.join(''));
+  const number = fc
+    .tuple(
+      fc.constantFrom('', '-'),
+      digits(18).map((each) => each.replace(/^0+(?=[0-9])/, '')),
+      fc.option(digits(18)),
+      fc.option(fc.oneof(fc.integer({ min: -25, max: 25 }), fc.integer({ min: 285, max: 325 }), fc.integer({ min: -340, max: -285 }))),
+      fc.constantFrom('e', 'E'),
+    )
+    .map(
+      ([sign, whole, fraction, exponent, e]) =>
+        `${sign}${whole}${fraction === null ? '' : `.${fraction}`}${exponent === null ? '' : `${e}${exponent}`}`,
+    );
+  const double = fc.double({ noNaN: true, noDefaultInfinity: true }).map((each) => JSON.stringify(each));
+  const nearly = double.map((each) => each.replace(/([0-9])(e|$)/, (_, last: string, e: string) => `${(Number(last) + 1) % 10}${e}`));
+  fc.assert(
+    fc.property(fc.oneof(number, double, nearly), (text) => {
+      const value = Number(text);
+      const held = Number.isFinite(value) && decimal(String(value)) === decimal(text);
+      expect([text, inexact(`[${text}]`)]).toEqual([text, held ? [] : [text]]);
+    }),
+    { numRuns: 3000 },
+  );
+});
+
+test('no more are found than were asked for', () => {
+  expect(inexactNumbers('[1e999,2,1e999,1e999]', 2)).toEqual([1, 6, 9, 14]);
 });
 
 test('numbers in strings are no numbers, wherever the quotes are', () => {
@@ -72,6 +112,8 @@ test.each([
   ['type', '{"constructor":{"prototype":1}}'],
   ['unicode', '{"a":"\\u0000"}'],
   ['unicode', '{"a\\u0000":1}'],
+  ['unicode', '{"a":1,"b":[2,"c",{"d":{}}],"e":"\\u0000"}'],
+  ['type', '[{"a":{}},{"constructor":{"prototype":1}}]'],
   ['unicode', '["\\ud800"]'],
   ['number', '{"a":[1e400]}'],
   ['max', `${'['.repeat(11)}${']'.repeat(11)}`],
@@ -80,6 +122,16 @@ test.each([
   [null, '{"constructor":1,"a":"__proto__","\\u0061":"\\ud83d\\ude00"}'],
 ])('the flaw %s: %s', (flaw, text) => {
   expect(flawOf(text)).toBe(flaw);
+});
+
+test('a flaw is told by its name', () => {
+  expect(() => parseJson('{', 1)).toThrow('flawed JSON: type');
+});
+
+test('nothing is no flaw, wherever it stands', () => {
+  for (const text of ['null', '[null]', '{"a":null,"constructor":null}']) expect(flawOf(text)).toBeNull();
+  const text = '{"a":null,"b":["__proto__",null,1,{"c":null}],"constructor":null}';
+  expect(isPoisoned(text, JSON.parse(text))).toBe(false);
 });
 
 test('half a million levels are as good as eleven', () => {

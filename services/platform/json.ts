@@ -64,9 +64,7 @@ export function isPoisoned(text: string, value: unknown): boolean {
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     if (typeof next !== 'object' || next === null) continue;
     if (!Array.isArray(next) && changesPrototypes(next)) return true;
-    for (const item of Array.isArray(next) ? (next as unknown[]) : Object.values(next)) {
-      if (typeof item === 'object' && item !== null) waiting.push(item);
-    }
+    for (const item of Array.isArray(next) ? (next as unknown[]) : Object.values(next)) waiting.push(item);
   }
   return false;
 }
@@ -159,10 +157,9 @@ function isHeld(text: string, number: Figures): boolean {
   if (digits > 17 || magnitude > 308 || magnitude < -324) return false;
   if (digits <= 15 && magnitude >= -307 && magnitude <= 307) return true;
   const source = text.slice(start, end);
-  const value = Number(source);
-  const written = String(value);
+  const written = String(Number(source));
   if (written === source) return true;
-  if (!Number.isFinite(value) || value === 0) return false;
+  // Of what became `0` or `Infinity` no digit counts.
   const own = numberAt(written, 0);
   return own.digits === digits && own.magnitude === magnitude && sameDigits(text, number.first, written, own.first, digits);
 }

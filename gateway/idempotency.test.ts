@@ -1,0 +1,71 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { takeKeyHeader } from './idempotency.ts';
+import { HeaderConflict } from './json.ts';
+import { Problem } from './problem.ts';
+
+/** The body after the header's key was put into it. */
+function taken(header: string | string[] | undefined, body?: unknown): unknown {
+  const request = { headers: { 'idempotency-key': header }, body } as unknown as FastifyRequest;
+  let done = 0;
+  takeKeyHeader(request, {} as FastifyReply, () => (done += 1));
+  expect(done).toBe(1);
+  return request.body;
+}
+/** As Node reads the bytes of a header. */
+const onTheWire = (text: string) => Buffer.from(text, 'utf8').toString('latin1');
+
+test('without the header the body is as it was', () => {
+  expect(taken(undefined)).toBeUndefined();
+  expect(taken(undefined, { a: 1 })).toEqual({ a: 1 });
+});
+
+test('the header’s key is the body’s where that has none', () => {
+  expect(taken('k')).toEqual({ idempotency_key: 'k' });
+  expect(taken('k', null)).toEqual({ idempotency_key: 'k' });
+  expect(taken('k', { a: 1 })).toEqual({ a: 1, idempotency_key: 'k' });
+  expect(taken('k', { idempotency_key: null })).toEqual({ idempotency_key: 'k' });
+});
+
+test('a body that says the same key is as it was, and one that says another conflicts', () => {
+  expect(taken('k', { idempotency_key: 'k' })).toEqual({ idempotency_key: 'k' });
+  const { idempotency_key: conflict } = taken('k', { idempotency_key: 'other' }) as { idempotency_key: unknown };
+  expect(conflict).toBeInstanceOf(HeaderConflict);
+  expect(conflict).toMatchObject({ body: 'other' });
+  expect(taken('k', { idempotency_key: '' })).toMatchObject({ idempotency_key: { body: '' } });
+});
+
+test('a body’s key that is no text is left to the check that refuses it', () => {
+  expect(taken('7', { idempotency_key: 7 })).toEqual({ idempotency_key: 7 });
+});
+
+test('a body that is no object is left to the check that refuses it', () => {
+  expect(taken('k', [1])).toEqual([1]);
+  expect(taken('k', 'text')).toBe('text');
+  const problem = new Problem('invalid_json');
+  expect(taken('k', problem)).toBe(problem);
+  expect(problem).not.toHaveProperty('idempotency_key');
+});
+
+test.each([
+  ['bare', 'bare'],
+  ['"quoted"', 'quoted'],
+  ['""', ''],
+  [String.raw`"a \"b\" \\ c"`, String.raw`a "b" \ c`],
+  [String.raw`"a\\"`, 'a\\'],
+  ['"open', '"open'],
+  ['closed"', 'closed"'],
+  ['"', '"'],
+  ['"two" "words"', '"two" "words"'],
+  [String.raw`"a\n"`, String.raw`"a\n"`],
+  [String.raw`"a\"`, String.raw`"a\"`],
+  ['before "quoted"', 'before "quoted"'],
+  ['"quoted" behind', '"quoted" behind'],
+])('the header %s is the key %s', (header, key) => {
+  expect(taken(header)).toEqual({ idempotency_key: key });
+});
+
+test('a key in UTF-8 is the same in header and body, and one in Latin-1 is what it looks like', () => {
+  expect(taken(onTheWire('Überweisung-✓'))).toEqual({ idempotency_key: 'Überweisung-✓' });
+  expect(taken(onTheWire('"Überweisung-✓"'), { idempotency_key: 'Überweisung-✓' })).toEqual({ idempotency_key: 'Überweisung-✓' });
+  expect(taken('\u00dcberweisung')).toEqual({ idempotency_key: 'Überweisung' });
+});

@@ -1,0 +1,50 @@
+import { newId } from '../services/platform/ids.ts';
+import { dayStart, pageOf, pathDelivery, pathId } from './pages.ts';
+import { Problem } from './problem.ts';
+
+function problemOf(call: () => unknown): Problem {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof Problem) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
+test('a page tells its limit and where the next one begins, if there is one', () => {
+  expect(pageOf(20, 'abc')).toEqual({ limit: 20, next_cursor: 'abc', has_more: true });
+  expect(pageOf(20, '')).toEqual({ limit: 20, next_cursor: null, has_more: false });
+});
+
+test('the id of a path is one of its kind', () => {
+  const [transaction, key] = [newId('txn'), newId('key')];
+  expect(pathId('txn', 'transaction_id', { transaction_id: transaction, key_id: key })).toBe(transaction);
+  expect(pathId('key', 'key_id', { transaction_id: transaction, key_id: key })).toBe(key);
+  for (const [params, value] of [
+    [{ transaction_id: key }, key],
+    [{ transaction_id: 'x' }, 'x'],
+    [{}, ''],
+  ] as const) {
+    const message = 'transaction_id is not a valid identifier';
+    expect(problemOf(() => pathId('txn', 'transaction_id', params))).toMatchObject({
+      code: 'validation_failed',
+      details: { field: 'transaction_id', tag: 'id', value },
+      errors: [{ field: 'transaction_id', tag: 'id', value, message }],
+    });
+  }
+});
+
+test('a malformed delivery id is refused in the words of the specification', () => {
+  const id = newId('wh_delivery');
+  expect(pathDelivery({ delivery_id: id })).toBe(id);
+  for (const params of [{ delivery_id: newId('evt') }, { delivery_id: 'x' }, {}]) {
+    expect(problemOf(() => pathDelivery(params))).toMatchObject({ code: 'invalid_delivery_id', message: 'Invalid delivery ID' });
+  }
+});
+
+test('a day begins at its midnight in UTC, and none before 1970', () => {
+  expect(dayStart('2026-11-21')).toBe(1_795_219_200_000n);
+  expect(dayStart('1970-01-02')).toBe(86_400_000n);
+  expect(dayStart('1969-12-31')).toBe(0n);
+});

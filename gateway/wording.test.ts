@@ -1,0 +1,99 @@
+import { readJson } from './json.ts';
+import { sentence, shown } from './wording.ts';
+
+const read = (text: string) => readJson(Buffer.from(text), { 'content-type': 'application/json' });
+
+describe('a wrong value is repeated', () => {
+  test('as it was sent where it is short', () => {
+    for (const value of ['text', '', 7, true, null, [1, 'a', { b: null }], { a: [], b: {} }, 'x'.repeat(1000)]) {
+      expect(shown(value)).toEqual(value);
+    }
+  });
+
+  test('as an empty text where there was none', () => {
+    expect(shown(undefined)).toBe('');
+  });
+
+  test('cut where it is a longer text, with no half of a character left', () => {
+    expect(shown('x'.repeat(1001))).toBe(`${'x'.repeat(1000)}…`);
+    expect(shown(`${'x'.repeat(999)}👩👩`)).toBe(`${'x'.repeat(999)}\ufffd…`);
+  });
+
+  test('with its numbers as they were sent, also those that a double can’t hold', () => {
+    const text = '{"a":[12345678901234567890,{"b":-1e999,"c":1.5}],"d":null}';
+    expect(JSON.stringify(shown(read(text)))).toBe(text);
+    expect(JSON.stringify(shown((read('[1e999]') as unknown[])[0]))).toBe('1e999');
+  });
+
+  test('as the beginning of its JSON where that is longer than a thousand characters', () => {
+    for (const value of [
+      { a: ['x'.repeat(500), 1, null, { b: 'y'.repeat(600) }] },
+      Array.from({ length: 400 }, (_, place) => place),
+      [Array<number>(200).fill(1), Array<number>(400).fill(2)],
+      { a: 'x'.repeat(2000), b: 1 },
+      Object.fromEntries(Array.from({ length: 300 }, (_, place) => [`key-${place}`, { a: place }])),
+      { ['k'.repeat(1200)]: 1 },
+    ]) {
+      const text = JSON.stringify(value);
+      expect(text.length).toBeGreaterThan(1000);
+      expect(shown(value)).toBe(`${text.slice(0, 1000)}…`);
+    }
+  });
+
+  test('whole where its JSON has a thousand characters, and cut where it has one more', () => {
+    const [most, more] = [['x'.repeat(996)], ['x'.repeat(997)]];
+    expect([JSON.stringify(most).length, JSON.stringify(more).length]).toEqual([1000, 1001]);
+    expect(shown(most)).toEqual(most);
+    expect(shown(more)).toBe(`["${'x'.repeat(997)}"…`);
+  });
+
+  test('without walking a million items or a million levels', () => {
+    const wide = Array.from({ length: 1_000_000 }, () => ['x'.repeat(10)]);
+    const guard = {
+      get large(): never {
+        throw new Error('it was walked');
+      },
+    };
+    expect(shown([...wide.slice(0, 200), guard])).toMatch(/^\[\["xxxxxxxxxx"\],/);
+    expect(shown(wide)).toHaveLength(1001);
+    expect(shown(JSON.parse(`${'['.repeat(500_000)}${']'.repeat(500_000)}`))).toBe(`${'['.repeat(1000)}…`);
+  });
+});
+
+describe('what is wrong is said in a sentence', () => {
+  test.each<[string, Record<string, unknown>, string]>([
+    ['type', { type: 'string' }, 'must be a string'],
+    ['type', { type: ['string', 'null'] }, 'must be a string'],
+    ['type', { type: ['integer', 'boolean'] }, 'must be a whole number or true or false'],
+    ['type', { type: 'array' }, 'must be an array'],
+    ['type', { type: 'object' }, 'must be an object'],
+    ['type', { type: 'number' }, 'must be number'],
+    ['oneof', { enum: ['debit', 'credit'] }, 'must be one of debit, credit'],
+    ['oneof', { enum: ['NGN', null] }, 'must be one of NGN'],
+    ['min', { minLength: 8 }, 'must have at least 8 characters'],
+    ['max', { maxLength: 1 }, 'must have at most 1 character'],
+    ['min', { minItems: 1 }, 'must have at least 1 item'],
+    ['max', { maxItems: 200 }, 'must have at most 200 items'],
+    ['min', { minimum: 1 }, 'must be at least 1'],
+    ['max', { maximum: 100 }, 'must be at most 100'],
+    ['max', { 'x-metadata': true }, 'must be at most 16 KiB as JSON and at most 10 deep'],
+    ['datetime', { format: 'date-time' }, 'must be a time like 2030-01-31T12:00:00Z'],
+    ['datetime', { format: 'date' }, 'must be a date like 2030-01-31'],
+    ['gt', { 'x-future': true }, 'must be in the future'],
+    ['gt', {}, 'must be greater than zero'],
+    ['email', {}, 'must be an email address'],
+    ['slug', {}, 'must be 3 to 63 lower-case letters and digits with single hyphens between'],
+    ['code', {}, 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit'],
+    ['decimal', {}, 'must be a decimal text with up to 13 digits before and 2 after the point'],
+    ['url', {}, 'must be an address like https://example.com/hooks'],
+    ['id', {}, 'is not a valid identifier'],
+    ['unicode', {}, 'must not hold NUL or half of a surrogate pair'],
+    ['number', {}, 'holds a number that a double cannot hold exactly'],
+    ['same', {}, 'differs between the body and the Idempotency-Key header'],
+    ['immutable', {}, 'cannot be changed'],
+    ['required', {}, 'is required'],
+    ['unheard-of', {}, 'fails unheard-of'],
+  ])('%s of %j: %s', (tag, schema, predicate) => {
+    expect(sentence('entries[0].amount', tag, schema)).toBe(`entries[0].amount ${predicate}`);
+  });
+});

@@ -1,0 +1,170 @@
+import fc from 'fast-check';
+import { newId, newUuid, toUuid } from '../platform/ids.ts';
+import {
+  afterCursor,
+  cursorAfter,
+  email,
+  integer,
+  invalidField,
+  newPassword,
+  oneOf,
+  optionalText,
+  pageSize,
+  password,
+  secret,
+  slug,
+  text,
+  uuidOf,
+} from './fields.ts';
+import { Refusal } from './refusal.ts';
+
+/** What a field is refused for: tag, message and the value that is repeated. */
+function refused(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    expect(error.reason).toBe('validation_failed');
+    const { field, tag, value } = error.details;
+    return { field, tag, value, message: error.message };
+  }
+}
+const because = (tag: string, predicate: string, value = '', field = 'f') => ({ field, tag, value, message: `${field} ${predicate}` });
+const required = because('required', 'is required');
+const notText = because('unicode', 'has a character that is not text');
+
+test('a refusal names the field, the tag and the value', () => {
+  expect(invalidField('f', 'gt', 'is wrong', '0')).toMatchObject({
+    reason: 'validation_failed',
+    message: 'f is wrong',
+    details: { field: 'f', tag: 'gt', value: '0' },
+  });
+});
+
+describe('a text', () => {
+  test('has one to as many characters as it may, counted in code points', () => {
+    expect(text('f', 'x', 3)).toBe('x');
+    expect(text('f', '👩👩👩', 3)).toBe('👩👩👩');
+    expect(refused(() => text('f', '', 3))).toEqual(required);
+    expect(refused(() => text('f', 'abcd', 3))).toEqual(because('max', 'is longer than 3 characters', 'abc'));
+  });
+
+  test.each(['a\0', '\ud800', 'a\udc00b'])('that PostgreSQL can’t keep is refused: %j', (value) => {
+    expect(refused(() => text('f', value, 10))).toEqual(notText);
+  });
+
+  test('that may be absent is null where it is, and empty where it is', () => {
+    expect(optionalText('f', undefined, 3)).toBeNull();
+    expect(optionalText('f', '', 3)).toBe('');
+    expect(optionalText('f', 'abc', 3)).toBe('abc');
+    expect(refused(() => optionalText('f', 'abcd', 3))).toEqual(because('max', 'is longer than 3 characters', 'abc'));
+  });
+});
+
+describe('an email', () => {
+  test.each(['a@b', 'ada.obi+x@example.com', 'é@ü.example', `${'a'.repeat(252)}@b`])('is something at a host: %s', (value) => {
+    expect(email('f', value)).toBe(value);
+  });
+
+  test.each(['a', '@', 'a@', '@b', 'a@b@c', 'a b@c', 'a@b c', ' a@b', 'a@b ', 'a@b\n', 'a\u0007@b', 'a@b\u0007'])(
+    'is none without one, or with blanks or control characters: %j',
+    (value) => {
+      expect(refused(() => email('f', value))).toEqual(because('email', 'is not an email address', value));
+    },
+  );
+
+  test('has at most 254 characters', () => {
+    expect(refused(() => email('f', `${'a'.repeat(253)}@b`))).toMatchObject({ tag: 'max' });
+    expect(refused(() => email('f', ''))).toEqual(required);
+  });
+});
+
+describe('a password', () => {
+  test('that is new has 8 to 128 characters, counted in code points, and is never repeated', () => {
+    for (const good of ['12345678', 'x'.repeat(128), '👩'.repeat(8), '👩'.repeat(128)]) expect(newPassword('f', good)).toBe(good);
+    expect(refused(() => newPassword('f', '👩'.repeat(7)))).toEqual(because('min', 'is shorter than 8 characters'));
+    expect(refused(() => newPassword('f', 'x'.repeat(129)))).toEqual(because('max', 'is longer than 128 characters'));
+    expect(refused(() => newPassword('f', ''))).toEqual(required);
+    expect(refused(() => newPassword('f', '1234567\0'))).toEqual(notText);
+  });
+
+  test('that is shown may be shorter: it was chosen by other rules', () => {
+    expect(password('f', 'x')).toBe('x');
+    expect(refused(() => password('f', ''))).toEqual(required);
+    expect(refused(() => password('f', 'x'.repeat(129)))).toEqual(because('max', 'is longer than 128 characters'));
+    expect(refused(() => password('f', '\ud800'))).toEqual(notText);
+  });
+});
+
+test('a secret is there, whatever it is', () => {
+  expect(secret('f', '\0')).toBe('\0');
+  expect(refused(() => secret('f', ''))).toEqual(required);
+});
+
+test('one of several words is one of them, and a wrong one is repeated in part', () => {
+  const words = ['wallet', 'other'];
+  expect(oneOf('f', 'other', words)).toBe('other');
+  expect(refused(() => oneOf('f', '', words))).toEqual(required);
+  expect(refused(() => oneOf('f', 'x'.repeat(300), words))).toEqual(because('oneof', 'must be one of wallet, other', 'x'.repeat(255)));
+});
+
+describe('a slug', () => {
+  test.each(['abc', 'a-b', '0-9-z', 'ab1', 'abc-def-ghi', 'x'.repeat(63)])('is %s', (value) => {
+    expect(slug('f', value)).toBe(value);
+  });
+
+  test.each(['ab', 'x'.repeat(64), 'Abc', '-abc', 'abc-', 'a--b', 'a_b', 'ab c', 'äbc', 'abc\n', 'x'.repeat(300)])('is not %j', (value) => {
+    const predicate = 'must be 3 to 63 lower-case letters and digits with single hyphens between';
+    expect(refused(() => slug('f', value))).toEqual(because('slug', predicate, value.slice(0, 255)));
+  });
+
+  test('is required', () => {
+    expect(refused(() => slug('f', ''))).toEqual(required);
+  });
+});
+
+test('a whole number lies within its bounds, which belong to it', () => {
+  expect([integer('f', 2, 2, 4), integer('f', 4, 2, 4)]).toEqual([2, 4]);
+  expect(refused(() => integer('f', 1, 2, 4))).toEqual(because('min', 'is below 2', '1'));
+  expect(refused(() => integer('f', 5, 2, 4))).toEqual(because('max', 'is above 4', '5'));
+});
+
+test('a page has 1 to 100 items, and 50 where nobody says', () => {
+  expect([0, 1, 100].map(pageSize)).toEqual([50, 1, 100]);
+  expect(refused(() => pageSize(-1))).toEqual(because('min', 'is below 1', '-1', 'limit'));
+  expect(refused(() => pageSize(101))).toEqual(because('max', 'is above 100', '101', 'limit'));
+});
+
+describe('a cursor', () => {
+  const refusedCursor = (value: string) => because('id', 'is not one of this list', value.slice(0, 255), 'cursor');
+
+  test('leads back to the UUID that it was made of, in its own list only', () => {
+    fc.assert(
+      fc.property(fc.uuid(), (uuid) => {
+        const cursor = cursorAfter('tenants', uuid);
+        expect(cursor).toMatch(/^[A-Za-z0-9_-]{30}$/);
+        expect(afterCursor('tenants', cursor)).toBe(uuid);
+        expect(refused(() => afterCursor('api keys', cursor))).toEqual(refusedCursor(cursor));
+      }),
+    );
+  });
+
+  test('that is absent is the first page', () => {
+    expect(afterCursor('tenants', '')).toBeNull();
+  });
+
+  test('that is changed, cut or spelled otherwise is refused, and repeated in part', () => {
+    const cursor = cursorAfter('tenants', newUuid());
+    const changed = `${cursor.startsWith('A') ? 'B' : 'A'}${cursor.slice(1)}`;
+    for (const bad of [changed, cursor.slice(1), cursor.slice(0, -4), `${cursor}AAAA`, `${cursor} `, `${cursor}=`, 'x'.repeat(300)]) {
+      expect(refused(() => afterCursor('tenants', bad))).toEqual(refusedCursor(bad));
+    }
+  });
+});
+
+test('an identifier of another kind means what its caller says', () => {
+  const id = newId('key');
+  const otherwise = () => new Refusal('key_not_found', 'no such key');
+  expect(uuidOf('key', id, otherwise)).toBe(toUuid('key', id));
+  expect(() => uuidOf('tenant', id, otherwise)).toThrow('no such key');
+});

@@ -1,0 +1,50 @@
+import { jest } from '@jest/globals';
+import { Listeners } from './listeners.ts';
+
+let now = 0;
+beforeEach(() => {
+  now = 1_000;
+  jest.spyOn(performance, 'now').mockImplementation(() => now);
+});
+afterEach(() => jest.restoreAllMocks());
+
+test('where nobody can be asked everybody listens', () => {
+  const listeners = new Listeners(false);
+  expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a', 'b'], unheard: [] });
+});
+
+test('who was never asked about is asked about', () => {
+  const listeners = new Listeners(true);
+  expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
+  expect(listeners.noneFor('a')).toBe(false);
+});
+
+test('a tenant with a listener is published for a minute without asking, and then asked about again', () => {
+  const listeners = new Listeners(true);
+  listeners.learn('a', true);
+  now += 59_999;
+  expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a'], unheard: ['b'] });
+  now += 1;
+  expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
+});
+
+test('the last answer is the one that holds', () => {
+  const listeners = new Listeners(true);
+  listeners.learn('a', false);
+  expect(listeners.noneFor('a')).toBe(true);
+  listeners.learn('a', true);
+  expect(listeners.noneFor('a')).toBe(false);
+  expect(listeners.split(['a']).heard).toEqual(['a']);
+  listeners.learn('a', false);
+  expect(listeners.noneFor('a')).toBe(true);
+  expect(listeners.split(['a']).unheard).toEqual(['a']);
+});
+
+test.each([true, false])('beyond two hundred thousand answers all that say %p are forgotten rather than kept for ever', (wanted) => {
+  const listeners = new Listeners(true);
+  const isKnown = (tenant: string) => (wanted ? listeners.split([tenant]).heard.length > 0 : listeners.noneFor(tenant));
+  for (let place = 0; place <= 200_000; place += 1) listeners.learn(`t${place}`, wanted);
+  expect(isKnown('t0')).toBe(true);
+  listeners.learn('one more', wanted);
+  expect([isKnown('t0'), isKnown('one more')]).toEqual([false, true]);
+});
