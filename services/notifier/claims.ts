@@ -2,7 +2,7 @@
 // records names it: a worker whose lease ran out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
-import { ms } from './rows.ts';
+import { ms, promised } from './rows.ts';
 import { onClient } from './transaction.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
@@ -66,40 +66,52 @@ const nextWork = {
     from due where next_at is not null order by next_at limit 1`,
 };
 
-// Rows that another transaction has locked are left out: nobody waits for a delivery while he holds a tenant.
+// Nobody else claims of these tenants meanwhile, and what is claimed has its row in `claims`: so whatever has none is taken without a lock. A
+// claim whose lease has run out is taken over by an update of its row, which whoever records late deletes: one of the two finds it gone.
 const claim = {
   name: 'claim',
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
       select t.tenant_id, t.most, w.url, coalesce(w.enabled, false) as enabled,
              array[w.secret] || case when w.previous_until > at then array[w.previous_secret] else '{}' end as secrets,
-             (select count(*) from deliveries d where d.tenant_id = t.tenant_id and d.claim_id is not null and d.run_at > at) as in_flight
+             (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) as in_flight
       from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
-      select t.tenant_id, t.url, t.enabled, t.secrets, r.id, r.abandoned, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
+      select t.tenant_id, t.url, t.enabled, t.secrets, r.*, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.run_at, d.test and d.claim_id is not null as abandoned from deliveries d
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, c.until is not null as held, d.test and c.until is not null as abandoned,
+          -- An attempt that was promised has not been counted.
+          d.attempts + case when ${promised} then 1 else 0 end as attempt
+        from deliveries d left join claims c on c.tenant_id = d.tenant_id and c.delivery_id = d.id
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
+          and (c.until is null or c.until <= (select at from clock))
         order by d.run_at, d.id limit case when t.enabled then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} end
-        for update skip locked
       ) as r
-    ), claimed as (
-      -- An attempt that was promised is counted now; one whose worker died keeps its number.
-      update deliveries d set claim_id = $4, run_at = at + $5::float8 * interval '1 ms', started_at = at, next_retry_at = null,
-        attempts = d.attempts + case when d.next_retry_at is not null and not d.by_hand then 1 else 0 end
-      from clock, (select * from ready where enabled and not abandoned order by turn limit $3) as r
-      where d.tenant_id = r.tenant_id and d.id = r.id
-      returning d.tenant_id, d.id, d.event_id, d.event_type, d.attempts, d.by_hand, d.started_at, r.url, r.secrets
+    ), chosen as materialized (
+      select * from ready where enabled and not abandoned order by turn limit $3
+    ), taken as (
+      insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
+      select tenant_id, id, $4, at, at + $5::float8 * interval '1 ms' from clock, chosen where not held
+    ), taken_over as (
+      update claims c set claim_id = $4, started_at = at, until = at + $5::float8 * interval '1 ms'
+      from clock, chosen r where r.held and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
+      returning c.delivery_id
+    ), dropped as (
+      delete from claims c using clock, ready r
+      where r.held and (r.abandoned or not r.enabled) and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
+      returning c.delivery_id
     ), failed as (
       -- Nobody waits any longer for a test that its caller's process did not finish.
-      update deliveries d set status = 'failed', failed_at = at, next_retry_at = null, claim_id = null,
+      update deliveries d set status = 'failed', failed_at = at, next_retry_at = null,
+        attempts = case when r.held then r.attempt else d.attempts end,
         error_class = case when r.abandoned then 'timeout' else 'webhook_disabled' end
       from clock, ready r where (r.abandoned or not r.enabled) and d.tenant_id = r.tenant_id and d.id = r.id
+        and (not r.held or r.id in (select delivery_id from dropped))
       returning d.tenant_id, d.id
     )
-    select c.tenant_id, c.id, c.event_id, c.event_type, c.attempts, c.by_hand, ${ms('c.started_at')} as started_ms, c.url, c.secrets, p.body,
-      p.traceparent
-    from claimed c join payloads p on p.tenant_id = c.tenant_id and p.event_id = c.event_id
+    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, ${ms('at')} as started_ms, r.url, r.secrets, p.body, p.traceparent
+    from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
+    where not r.held or r.id in (select delivery_id from taken_over)
     union all
     select tenant_id, id, null, null, null, null, null, null, null, null, null from failed
     order by 2`,
@@ -128,14 +140,17 @@ const lockDue = {
   text: 'select from due where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
+const firstUnclaimed = (tenant: string) => `select d.run_at from deliveries d where d.tenant_id = ${tenant} and d.status = 'pending'
+  and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id) order by d.run_at, d.id limit 1`;
+
 // In a statement after the lock: what was committed before is seen, and whoever commits later has to wait, and lowers it again. At a full
 // endpoint only the end of a lease helps, or a record, which lowers it too.
 const moveOn = {
   name: 'move_on',
   text: `update due q set next_at = case
-      when (select count(*) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp()) >= t.most
-      then (select min(d.run_at) from deliveries d where d.tenant_id = q.tenant_id and d.claim_id is not null and d.run_at > clock_timestamp())
-      else (select d.run_at from deliveries d where d.tenant_id = q.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1) end
+      when (select count(*) from claims c where c.tenant_id = q.tenant_id and c.until > clock_timestamp()) >= t.most
+      then (select min(c.until) from claims c where c.tenant_id = q.tenant_id and c.until > clock_timestamp())
+      else least((select min(c.until) from claims c where c.tenant_id = q.tenant_id), (${firstUnclaimed('q.tenant_id')})) end
     from unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
 };
 
@@ -145,7 +160,7 @@ interface ClaimRow {
   id: string;
   event_id: string;
   event_type: string;
-  attempts: number;
+  attempt: number;
   by_hand: boolean;
   started_ms: number;
   url: string;
@@ -154,12 +169,16 @@ interface ClaimRow {
   traceparent: string | null;
 }
 
+// What a crash of PostgreSQL takes back of these transactions is done again: they need not wait for its disk.
+const notDurable = { name: 'not_durable', text: `select set_config('synchronous_commit', 'off', true)` };
+
 /** Claims what is due, fairly over tenants; committed when it resolves. */
 export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
-    const [, , found] = await Promise.all([
+    const [, , , found] = await Promise.all([
       client.query('begin'),
+      client.query(notDurable),
       client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
       client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most] }),
     ]);
@@ -185,6 +204,7 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
     await onClient(pool, (client) =>
       Promise.all([
         client.query('begin'),
+        client.query(notDurable),
         client.query(seeing(idle)),
         client.query({ ...holdTenantsAlone, values: [idle] }),
         client.query({ ...lockDue, values: [idle] }),
@@ -203,7 +223,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     claim,
     eventId: row.event_id,
     eventType: row.event_type,
-    attempt: row.attempts,
+    attempt: row.attempt,
     byHand: row.by_hand,
     startedMs: row.started_ms,
     url: row.url,
@@ -229,28 +249,25 @@ export interface Outcome {
 
 const record = {
   name: 'record',
-  text: `with done as (
-      select * from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
+  text: `with mine as (
+      delete from claims c using unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
         as o (tenant_id, id, claim_id, status, status_code, error_class, response_body, duration_ms, delay)
+      where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.*, c.started_at
     ), settled as (
-      update deliveries d set status = o.status, claim_id = null,
-        status_code = case when o.handed_back then d.status_code else o.status_code end,
-        error_class = case when o.handed_back then d.error_class else o.error_class end,
-        next_retry_at = d.started_at + o.delay * interval '1 second',
-        -- Handed back, it keeps its place before what came later.
-        run_at = coalesce(d.started_at + o.delay * interval '1 second', d.created_at),
-        delivered_at = case when o.status = 'delivered' then clock_timestamp() end,
-        failed_at = case when o.status = 'failed' then clock_timestamp() end
-      from (select *, status = 'pending' and delay is null as handed_back from done) as o
-      where d.tenant_id = o.tenant_id and d.id = o.id
-        -- Not an equals sign: it would offer the planner the index of what is in flight, to look for one delivery among a tenant's hundreds.
-        and d.claim_id is not distinct from o.claim_id
-      returning d.tenant_id, d.id, d.attempts, d.started_at, o.handed_back, o.duration_ms, o.status_code, o.error_class, o.response_body
+      -- Handed back, a delivery is as it was before the claim.
+      update deliveries d set status = m.status, status_code = m.status_code, error_class = m.error_class,
+        attempts = d.attempts + case when ${promised} then 1 else 0 end,
+        next_retry_at = m.started_at + m.delay * interval '1 second',
+        run_at = coalesce(m.started_at + m.delay * interval '1 second', d.run_at),
+        delivered_at = case when m.status = 'delivered' then clock_timestamp() end,
+        failed_at = case when m.status = 'failed' then clock_timestamp() end
+      from mine m where d.tenant_id = m.tenant_id and d.id = m.id and (m.status <> 'pending' or m.delay is not null)
+      returning d.tenant_id, d.id, d.attempts, m.started_at, m.duration_ms, m.status_code, m.error_class, m.response_body
     ), noted as (
       insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, status_code, error_class, response_body)
-      select tenant_id, id, attempts, started_at, duration_ms, status_code, error_class, response_body from settled where not handed_back
+      select tenant_id, id, attempts, started_at, duration_ms, status_code, error_class, response_body from settled
     )
-    select id from settled`,
+    select id from mine`,
 };
 
 // What is left to do of these tenants. Lowers only, and leaves alone who is due already: whoever finds nothing to claim there waits for this
@@ -261,10 +278,16 @@ const lower = {
       select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
       order by tenant_id for update
     )
-    update due q set next_at = f.run_at from later cross join lateral (
-      select d.run_at from deliveries d where d.tenant_id = later.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1
-    ) as f
+    update due q set next_at = f.run_at from later cross join lateral (${firstUnclaimed('later.tenant_id')}) as f
     where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.run_at)`,
+};
+
+/** What is done to the deliveries of many tenants at once, with the types of its parameters, for the test of the plans. */
+export const statements = {
+  claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8'] },
+  move_on: { ...moveOn, types: ['uuid[]', 'int[]'] },
+  record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
+  lower: { ...lower, types: ['uuid[]'] },
 };
 
 /** Records outcomes; answers the deliveries whose claim still held. */

@@ -122,7 +122,7 @@ export async function retryDelivery(
     if (!row.enabled) throw new Refusal('webhook_disabled', 'the webhook is disabled or not configured');
     const { rows } = await client.query<DeliveryRow>(
       `update deliveries d set status = 'pending', by_hand = true, attempts = attempts + 1, failed_at = null, next_retry_at = clock.at,
-         run_at = clock.at, started_at = null, claim_id = null
+         run_at = clock.at
        from (select clock_timestamp() as at) as clock where tenant_id = $1 and id = $2 returning ${deliveryColumns}`,
       [tenant, id],
     );

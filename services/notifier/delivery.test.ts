@@ -48,6 +48,7 @@ const ingest = ({ client }: RunningNotifier, { posting }: TestTenant, count = 1)
 async function passTime({ work }: RunningNotifier, { tenant }: TestTenant): Promise<void> {
   await inTransaction(work, [tenant], async (client) => {
     await client.query(`update deliveries set run_at = now() where status = 'pending'`);
+    await client.query('update claims set until = now()');
     await client.query('update due set next_at = now()');
   });
 }
@@ -352,7 +353,8 @@ describe('fairness', () => {
     const waiting = await until(async () => {
       const { rows } = await inTransaction(notifier.work, [tenant.tenant], (client) =>
         client.query<{ event_id: string; claimed: boolean }>(
-          `select event_id, claim_id is not null as claimed from deliveries where status = 'pending' order by run_at, id`,
+          `select d.event_id, c.claim_id is not null as claimed from deliveries d left join claims c on c.delivery_id = d.id
+           where d.status = 'pending' order by d.run_at, d.id`,
         ),
       );
       return rows.length === 40 && rows.filter(({ claimed }) => claimed).length === 2 && rows;

@@ -84,7 +84,7 @@ describe('a start is refused', () => {
   test('on a schema that is older than the code', async () => {
     const bare = await freshDatabase('notifier');
     expect(await failedStart(settings(bare.serviceUrl))).toBe(
-      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context: run migrate first',
+      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context, 0003-claims: run migrate first',
     );
     await bare.drop();
   });
@@ -153,7 +153,7 @@ test('what a killed process had in flight is sent again by the next one, as the 
   // The leases end.
   await withClient(database.serviceUrl, async (client) => {
     await client.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
-    await client.query('update deliveries set run_at = now()');
+    await client.query('update claims set until = now()');
     await client.query('update due set next_at = now()');
   });
   const second = await running();

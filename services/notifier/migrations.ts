@@ -1,9 +1,11 @@
 // The notifier's migrations, oldest first, under the names that schema.ts gives.
 import { Webhooks } from './migrations/0001-webhooks.ts';
 import { TraceContext } from './migrations/0002-trace-context.ts';
+import { Claims } from './migrations/0003-claims.ts';
 
 /** Migrations by name. */
 export const migrations = [
   { name: '0001-webhooks', class: Webhooks },
   { name: '0002-trace-context', class: TraceContext },
+  { name: '0003-claims', class: Claims },
 ];

@@ -20,7 +20,13 @@ export interface DeliveryRow {
   created_ms: number;
 }
 
-/** The columns of {@link DeliveryRow}, of a table named `d`. */
-export const deliveryColumns = `d.id, d.event_id, d.event_type, d.status, d.status_code, d.attempts, d.error_class,
-  ${ms('d.next_retry_at')} as next_retry_ms, ${ms('d.delivered_at')} as delivered_ms, ${ms('d.failed_at')} as failed_ms,
-  ${ms('d.created_at')} as created_ms`;
+/** Whether a delivery of a table named `d` waits for an attempt that was promised and is not counted yet. */
+export const promised = '(d.next_retry_at is not null and not d.by_hand)';
+
+const claimed = 'exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id)';
+
+/** The columns of {@link DeliveryRow}, of a table named `d`. An attempt that is under way is counted, and promised no more. */
+export const deliveryColumns = `d.id, d.event_id, d.event_type, d.status, d.status_code, d.error_class,
+  d.attempts + case when ${promised} and ${claimed} then 1 else 0 end as attempts,
+  case when d.next_retry_at is not null and not ${claimed} then ${ms('d.next_retry_at')} end as next_retry_ms,
+  ${ms('d.delivered_at')} as delivered_ms, ${ms('d.failed_at')} as failed_ms, ${ms('d.created_at')} as created_ms`;

@@ -38,12 +38,14 @@ export async function sendTest(
     // By hand: whatever comes of it, no attempt follows by itself. Claimed from the beginning, so that no worker takes it.
     await client.query(
       `with made as (
-         insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, started_at, claim_id)
-         values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000),
-           to_timestamp($5::float8 / 1000), $7)
-         returning run_at
+         insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
+         values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp($5::float8 / 1000))
+       ), claimed as (
+         insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
+         values ($1, $2, $7, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))
+         returning until
        ), body as (insert into payloads (tenant_id, event_id, body) values ($1, $3, $8))
-       insert into due (tenant_id, next_at) select $1, run_at from made
+       insert into due (tenant_id, next_at) select $1, until from claimed
        on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
     );

@@ -338,7 +338,9 @@ describe('a test', () => {
     await local.client.testWebhook({ tenantId: tenant.tenantId });
     const before = receiver.received.length;
     await inTransaction(local.work, [tenant.tenant], async (client) => {
-      await client.query(`update deliveries set status = 'pending', delivered_at = null, claim_id = id, run_at = now()`);
+      await client.query(`update deliveries set status = 'pending', delivered_at = null`);
+      await client.query(`insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
+        select tenant_id, id, id, created_at, now() from deliveries`);
       await client.query('update due set next_at = now()');
     });
     local.courier.wake();
