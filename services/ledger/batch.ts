@@ -1,7 +1,7 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
-import { create, toBinary } from '@bufbuild/protobuf';
+import { toBinary } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { PostingResultSchema, type Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import type { Client } from '../platform/postgres.ts';
@@ -262,7 +262,7 @@ export class Batch {
       this.made.push({ tenant: order.tenant, account: made.record });
       state.books.accounts.set(made.open.account.code, made.open);
     }
-    const event = create(TransactionPostedSchema, eventOf(order, result));
+    const event = eventOf(order, result);
     const payload = toBinary(TransactionPostedSchema, event);
     const { actor, requestId, traceparent } = order;
     const row = this.append(state, { type: 'transaction.posted', actor, requestId, traceparent, payload });
@@ -310,7 +310,7 @@ export class Batch {
 }
 
 function resultOf(transaction: Transaction, replayed: boolean): Outcome {
-  return { result: create(PostingResultSchema, { outcome: { case: 'transaction', value: transaction }, replayed }) };
+  return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
 }
 
 function keyReused(order: Order): Refusal {
