@@ -1,6 +1,7 @@
 import { newTenant, startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { statements } from './claims.ts';
+import { statements as claims } from './claims.ts';
+import { statements as outcomes } from './outcomes.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -16,10 +17,13 @@ beforeAll(async () => {
 
 afterAll(() => notifier.end());
 
-const scansOf = (node: PlanNode): PlanNode[] => [...(node['Index Name'] === undefined ? [] : [node]), ...(node.Plans ?? []).flatMap(scansOf)];
+const scansOf = (node: PlanNode): PlanNode[] => [
+  ...(node['Index Name'] === undefined ? [] : [node]),
+  ...(node.Plans ?? []).flatMap(scansOf),
+];
 
 // What waits of all tenants was read for each claim once, when a condition more made that look cheaper: 300 deliveries/s instead of 5,000.
-test.each(Object.entries(statements))('%s looks rows up, and walks no whole index', async (name, { text, types }) => {
+test.each(Object.entries({ ...claims, ...outcomes }))('%s looks rows up, and walks no whole index', async (name, { text, types }) => {
   const plan = await inTransaction(notifier.work, [newTenant().tenant], async (client) => {
     await client.query(`prepare ${name} (${types.join(', ')}) as ${text}`);
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(

@@ -13,7 +13,8 @@ import {
 } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { claimDue, recordOutcomes, type Claimed, type Outcome } from './claims.ts';
+import { claimDue, type Claimed } from './claims.ts';
+import { recordOutcomes, type Outcome } from './outcomes.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 const events = ['transaction.posted'];
@@ -248,6 +249,17 @@ describe('leases', () => {
     expect(await recordOutcomes(notifier.work, [outcome(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
     expect(await recordOutcomes(notifier.work, [outcome(stalled!, 'pending', 0), outcome(successor!, 'failed')])).toEqual(new Set());
     expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+  });
+
+  test('a claim that PostgreSQL forgot in a crash is nobody’s: its worker changes nothing, and another sends the same attempt', async () => {
+    const notifier = await start({ claims: false });
+    const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+    await ingest(notifier, tenant);
+    const [forgotten] = (await claimDue(notifier.work, bounds)).claimed;
+    await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from claims'));
+    expect(await recordOutcomes(notifier.work, [outcome(forgotten!, 'failed')])).toEqual(new Set());
+    expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+    expect((await claimDue(notifier.work, bounds)).claimed).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
   });
 
   test('an answer that comes after the lease is not recorded, and its successor’s is', async () => {

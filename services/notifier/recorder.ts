@@ -1,7 +1,7 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { recordOutcomes, type Outcome } from './claims.ts';
+import { recordOutcomes, type Outcome } from './outcomes.ts';
 
 interface Waiting {
   outcome: Outcome;

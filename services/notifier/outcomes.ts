@@ -1,0 +1,95 @@
+// What became of deliveries, recorded set by set: by whoever still has the claim.
+import { plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
+import { firstUnclaimed } from './claims.ts';
+import { promised } from './rows.ts';
+import { onClient } from './transaction.ts';
+import type { ErrorClass, Status } from './webhook.ts';
+
+/** What became of a claimed delivery. */
+export interface Outcome {
+  tenant: string;
+  id: string;
+  claim: string;
+  status: Status;
+  statusCode: number | null;
+  errorClass: ErrorClass | null;
+  responseBody: string | null;
+  durationMs: number;
+  /** Seconds from the beginning of the attempt to the next one, where the status is `pending`; null hands the attempt back, unmade. */
+  delay: number | null;
+}
+
+const record = {
+  name: 'record',
+  text: `with mine as (
+      delete from claims c using unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
+        as o (tenant_id, id, claim_id, status, status_code, error_class, response_body, duration_ms, delay)
+      where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.*, c.started_at
+    ), settled as (
+      -- Handed back, a delivery is as it was before the claim.
+      update deliveries d set status = m.status, status_code = m.status_code, error_class = m.error_class,
+        attempts = d.attempts + case when ${promised} then 1 else 0 end,
+        next_retry_at = m.started_at + m.delay * interval '1 second',
+        run_at = coalesce(m.started_at + m.delay * interval '1 second', d.run_at),
+        delivered_at = case when m.status = 'delivered' then clock_timestamp() end,
+        failed_at = case when m.status = 'failed' then clock_timestamp() end
+      from mine m where d.tenant_id = m.tenant_id and d.id = m.id and (m.status <> 'pending' or m.delay is not null)
+      returning d.tenant_id, d.id, d.attempts, m.started_at, m.duration_ms, m.status_code, m.error_class, m.response_body
+    ), noted as (
+      insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, status_code, error_class, response_body)
+      select tenant_id, id, attempts, started_at, duration_ms, status_code, error_class, response_body from settled
+    )
+    select id from mine`,
+};
+
+// Whoever records holds his tenants for himself and his like until he has committed. (Row locks of `due` cost every record a write.)
+const holdTenants = {
+  name: 'hold_tenants',
+  text: 'select pg_advisory_xact_lock_shared(hashtextextended(t::text, 1)) from unnest($1::uuid[]) as t order by t',
+};
+
+// What is left to do of these tenants. Lowers only, and leaves alone who is due already: whoever finds nothing to claim there waits for this
+// commit before he counts and moves on.
+const lower = {
+  name: 'lower',
+  text: `with later as materialized (
+      select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
+      order by tenant_id for update
+    )
+    update due q set next_at = f.run_at from later cross join lateral (${firstUnclaimed('later.tenant_id')}) as f
+    where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.run_at)`,
+};
+
+/** Records outcomes; answers the deliveries whose claim still held. */
+export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
+  const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
+  const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
+  const values = [
+    uuidArray(column('tenant')),
+    uuidArray(column('id')),
+    uuidArray(column('claim')),
+    textArray(column('status')),
+    plainArray(column('statusCode')),
+    textArray(column('errorClass')),
+    textArray(column('responseBody')),
+    plainArray(column('durationMs')),
+    plainArray(column('delay')),
+  ];
+  return onClient(pool, async (client) => {
+    const [, , settled] = await Promise.all([
+      client.query('begin'),
+      client.query(seeing(tenants)),
+      client.query<{ id: string }>({ ...record, values }),
+      client.query({ ...holdTenants, values: [tenants] }),
+      client.query({ ...lower, values: [tenants] }),
+      client.query('commit'),
+    ]);
+    return new Set(settled.rows.map((row) => row.id));
+  });
+}
+
+/** As those of the claims, for the test of the plans. */
+export const statements = {
+  record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
+  lower: { ...lower, types: ['uuid[]'] },
+};
