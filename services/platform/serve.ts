@@ -1,5 +1,5 @@
-// A gRPC service as this house runs it: Connect on Fastify over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health,
-// reflection, one log line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
+// A gRPC service as this house runs it: Connect over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health, reflection, one log
+// line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -7,14 +7,13 @@ import { createRegistry, toBinary, type DescFile, type DescService } from '@bufb
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
 import { setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
-import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
-import Fastify from 'fastify';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Histogram, type Registry } from 'prom-client';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
-import { createBoundedServer } from './sessions.ts';
+import { listenBounded } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -54,15 +53,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
   const ready = together(async () => (await options.readiness()).ready);
-  // forceCloseConnections: closing an h2c server hangs while a client idles; calls in flight are still answered.
-  const app = Fastify({
-    http2: true,
-    serverFactory: (handler) => createBoundedServer(handler, isAccepted, logger, options.metrics),
-    forceCloseConnections: true,
-    logger: false,
-    routerOptions: { maxParamLength: 256 },
-  });
-  await app.register(fastifyConnectPlugin, {
+  const handler = connectNodeAdapter({
     routes: (router) => {
       options.routes(router);
       health(router, options.services, async () => !draining && (await ready()));
@@ -78,12 +69,12 @@ export async function serve(options: ServeOptions): Promise<Served> {
     // A caller may set any deadline; the work itself is bounded by its own time-outs.
     maxTimeoutMs: 24 * 3600_000,
   });
-  await app.listen({ host: options.host, port: options.port });
+  const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });
   return {
-    port: (app.server.address() as AddressInfo).port,
-    close: async () => {
+    port,
+    close: () => {
       draining = true;
-      await app.close();
+      return close();
     },
   };
 }

@@ -3,12 +3,12 @@
 import {
   constants,
   createServer,
-  type Http2Server,
   type Http2ServerRequest,
   type Http2ServerResponse,
   type IncomingHttpHeaders,
   type ServerHttp2Session,
 } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import { Gauge, type Registry } from 'prom-client';
 import type { Logger } from './telemetry.ts';
 
@@ -34,13 +34,21 @@ const strangersStreams = { burst: 200, perSecond: 20 };
 
 type Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
-/** A server for these handlers. `isKnown`: whether a value of the header `authorization` is right. */
-export function createBoundedServer(
+/** Where to listen, and for whom. */
+export interface BoundedOptions {
+  host: string;
+  port: number;
+  /** Whether a value of the header `authorization` is right. */
+  isKnown: (authorization: string) => boolean;
+  logger: Logger;
+  metrics: Registry;
+}
+
+/** Listens for HTTP/2; `close` answers what is under way, then ends every connection. Throws where the port is taken. */
+export async function listenBounded(
   handler: Handler,
-  isKnown: (authorization: string) => boolean,
-  logger: Logger,
-  metrics: Registry,
-): Http2Server {
+  { host, port, isKnown, logger, metrics }: BoundedOptions,
+): Promise<{ port: number; close: () => Promise<void> }> {
   const server = createServer(
     {
       // Node's 10 MB a session are less than a few large answers on their way: it then refuses every further call of that caller. Memory is
@@ -58,15 +66,16 @@ export function createBoundedServer(
       });
     },
   );
-  const open = { sessions: 0, streams: 0 };
+  const sessions = new Set<ServerHttp2Session>();
+  let streams = 0;
   const gauge = (name: string, help: string, value: () => number) => {
     const made: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => made.set(value()) });
   };
-  gauge('grpc_server_connections', 'Connections that are open', () => open.sessions);
-  gauge('grpc_server_streams', 'Calls that are open', () => open.streams);
+  gauge('grpc_server_connections', 'Connections that are open', () => sessions.size);
+  gauge('grpc_server_streams', 'Calls that are open', () => streams);
   const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number }>();
   server.on('session', (session) => {
-    open.sessions++;
+    sessions.add(session);
     strangers.set(session, { left: strangersStreams.burst, since: performance.now() });
     session.setLocalWindowSize(windowBytes);
     const end = setTimeout(() => session.destroy(), connectionAgeMs * 1.1 + connectionGraceMs);
@@ -74,15 +83,15 @@ export function createBoundedServer(
     age.unref();
     end.unref();
     session.on('close', () => {
-      open.sessions--;
+      sessions.delete(session);
       clearTimeout(age);
       clearTimeout(end);
     });
     session.on('error', (error) => logger.debug({ err: error }, 'session failed'));
   });
   server.prependListener('stream', (stream, headers: IncomingHttpHeaders) => {
-    open.streams++;
-    stream.once('close', () => open.streams--);
+    streams++;
+    stream.once('close', () => streams--);
     const { session } = stream;
     const stranger = session && strangers.get(session as ServerHttp2Session);
     if (!stranger) return;
@@ -96,5 +105,14 @@ export function createBoundedServer(
     stranger.since = now;
     if (stranger.left < 0) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
-  return server;
+  await new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      // A caller that idles would keep the server open.
+      for (const session of sessions) session.close();
+      await closed;
+    },
+  };
 }
