@@ -5,7 +5,7 @@ import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
-import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
+import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
 import { setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Histogram, type Registry } from 'prom-client';
@@ -13,9 +13,10 @@ import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
-import { listenBounded } from './sessions.ts';
+import { listenBounded, type NodeHandler } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
+import { unaryCalls, type UnaryHandler, type UnaryOptions } from './unary.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
 export interface Readiness {
@@ -47,28 +48,45 @@ export interface Served {
   close: () => Promise<void>;
 }
 
+// A caller may set any deadline; the work itself is bounded by its own time-outs.
+const maxTimeoutMs = 24 * 3600_000;
+
 /** Starts a gRPC server. Throws where the port is taken. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
   const ready = together(async () => (await options.readiness()).ready);
-  const handler = connectNodeAdapter({
+  const logged = callLog(logger, options.metrics);
+  const admit = refuseStrangers(isAccepted);
+  const { maxMessageBytes } = options;
+  let unary: UnaryHandler = () => false;
+  const others = connectNodeAdapter({
     routes: (router) => {
-      options.routes(router);
-      health(router, options.services, async () => !draining && (await ready()));
-      reflection(router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, undecodable });
+      unary = calls.handle;
+      options.routes(calls.router);
+      health(calls.router, options.services, async () => !draining && (await ready()));
+      reflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
       readNoStrangers(router, isAccepted);
     },
-    interceptors: [callLog(logger, options.metrics), refuseStrangers(isAccepted)],
+    interceptors: [
+      (next) => (request) => logged({ ...request, values: request.contextValues }, () => next(request)),
+      (next) => (request) => {
+        admit(request.service.typeName, request.header.get('authorization') ?? '');
+        return next(request);
+      },
+    ],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
-    readMaxBytes: options.maxMessageBytes,
-    writeMaxBytes: options.maxMessageBytes,
-    // A caller may set any deadline; the work itself is bounded by its own time-outs.
-    maxTimeoutMs: 24 * 3600_000,
+    readMaxBytes: maxMessageBytes,
+    writeMaxBytes: maxMessageBytes,
+    maxTimeoutMs,
   });
+  const handler: NodeHandler = (request, response) => {
+    if (!unary(request, response)) others(request, response);
+  };
   const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });
   return {
     port,
@@ -152,7 +170,7 @@ export function refuse(code: Code, info: RefusalInfo): ConnectError {
 /** Fields that a handler adds to its call's log line. */
 export const logFields = createContextKey<Record<string, unknown>>({}, { description: 'fields of the log line' });
 
-function callLog(logger: Logger, metrics: Registry): Interceptor {
+function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
   const seconds = new Histogram({
     name: 'grpc_server_seconds',
     help: 'Duration of gRPC calls',
@@ -160,23 +178,23 @@ function callLog(logger: Logger, metrics: Registry): Interceptor {
     buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [metrics],
   });
-  return (next) => async (request) => {
+  return async (call, run) => {
     const started = performance.now();
     const fields: Record<string, unknown> = {};
-    request.contextValues.set(logFields, fields);
-    const method = `${request.service.typeName}/${request.method.name}`;
+    call.values.set(logFields, fields);
+    const method = `${call.service.typeName}/${call.method.name}`;
     const done = (code: string, error?: unknown) => {
       const ms = performance.now() - started;
       seconds.observe({ method, code }, ms / 1000);
       const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
       if (code === 'unknown' || code === 'internal') logger.error({ ...line, err: error }, 'call failed');
-      else if (request.service.typeName.startsWith('grpc.')) logger.debug(line, 'call');
+      else if (call.service.typeName.startsWith('grpc.')) logger.debug(line, 'call');
       else logger.info(line, 'call');
     };
     try {
-      const response = await next(request);
+      const result = await run();
       done('ok');
-      return response;
+      return result;
     } catch (error) {
       // What is not a refusal tells the caller nothing, and is logged whole.
       const known = error instanceof ConnectError;
@@ -197,15 +215,17 @@ function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   };
 }
 
-function refuseStrangers(isAccepted: (authorization: string) => boolean): Interceptor {
-  return (next) => (request) => {
-    if (request.service.typeName !== Health.typeName && !isAccepted(request.header.get('authorization') ?? '')) {
-      // The gateway tells this refusal of itself from that of a user by the metadata.
-      const metadata = { credential: 'internal' };
-      throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
-    }
-    return next(request);
+function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryOptions['admit'] {
+  return (service, authorization) => {
+    if (service === Health.typeName || isAccepted(authorization)) return;
+    // The gateway tells this refusal of itself from that of a user by the metadata.
+    const metadata = { credential: 'internal' };
+    throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
   };
+}
+
+function undecodable(): ConnectError {
+  return refuse(Code.InvalidArgument, { reason: 'validation_failed', message: 'the message can not be decoded' });
 }
 
 /** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */
@@ -215,10 +235,7 @@ function blameCallers(router: ConnectRouter): void {
       const response = await handler(request);
       const trailer = response.trailer;
       const said = trailer?.get('grpc-status') === String(Code.Internal) ? (trailer.get('grpc-message') ?? '') : '';
-      if (trailer && said.startsWith('parse%20binary')) {
-        const message = 'the message can not be decoded';
-        setTrailerStatus(trailer, refuse(Code.InvalidArgument, { reason: 'validation_failed', message }));
-      }
+      if (trailer && said.startsWith('parse%20binary')) setTrailerStatus(trailer, undecodable());
       return response;
     };
     router.handlers[place] = Object.assign(answer, handler);

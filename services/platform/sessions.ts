@@ -32,7 +32,8 @@ const mostResets = { burst: 10_000, perSecond: 1_000 };
 // without the token is told each time what is wrong.
 const strangersStreams = { burst: 200, perSecond: 20 };
 
-type Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
+/** What answers a request. */
+export type NodeHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
 /** Where to listen, and for whom. */
 export interface BoundedOptions {
@@ -46,7 +47,7 @@ export interface BoundedOptions {
 
 /** Listens for HTTP/2; `close` answers what is under way, then ends every connection. Throws where the port is taken. */
 export async function listenBounded(
-  handler: Handler,
+  handler: NodeHandler,
   { host, port, isKnown, logger, metrics }: BoundedOptions,
 ): Promise<{ port: number; close: () => Promise<void> }> {
   const server = createServer(
