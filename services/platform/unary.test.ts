@@ -1,0 +1,173 @@
+import { connect, type ClientHttp2Session } from 'node:http2';
+import { setTimeout as pause } from 'node:timers/promises';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { serve, type Served } from './serve.ts';
+import { openLog } from './telemetry.ts';
+
+const maxMessageBytes = 10_000;
+const path = '/ledger.v1.LedgerService/PostTransaction';
+const known = { authorization: 'Bearer right' };
+
+let server: Served;
+let session: ClientHttp2Session;
+let handle: (context: HandlerContext) => Promise<object>;
+
+beforeAll(async () => {
+  server = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [LedgerService],
+    routes: (router) => {
+      router.service(LedgerService, { postTransaction: (_, context) => handle(context) });
+    },
+    tokens: ['right'],
+    maxMessageBytes,
+    logger: openLog('test', 'silent'),
+    metrics: new Registry(),
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+  session = connect(`http://127.0.0.1:${server.port}`);
+});
+
+afterAll(async () => {
+  session.close();
+  await server.close();
+});
+
+beforeEach(() => {
+  handle = () => Promise.resolve({ replayed: true });
+});
+
+interface Answer {
+  status: string | undefined;
+  message: string;
+  details: string;
+  body: Buffer;
+}
+
+const envelope = (message: Uint8Array, { flags = 0, length = message.length } = {}) => {
+  const head = Buffer.alloc(5);
+  head[0] = flags;
+  head.writeUInt32BE(length, 1);
+  return Buffer.concat([head, message]);
+};
+
+const message = toBinary(PostTransactionRequestSchema, create(PostTransactionRequestSchema, { posting: { description: 'of a test' } }));
+
+function open(headers: Record<string, string>) {
+  return session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...known, ...headers });
+}
+
+async function call(body: Uint8Array | null, headers: Record<string, string> = {}): Promise<Answer> {
+  const stream = open(headers);
+  const said: Record<string, unknown> = {};
+  const chunks: Buffer[] = [];
+  stream.on('response', (given) => Object.assign(said, given));
+  stream.on('trailers', (given) => Object.assign(said, given));
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+  const ended = new Promise((done, fail) => stream.on('end', done).on('error', fail));
+  // Null: nothing is sent, and the end is left open.
+  if (body !== null) stream.end(body);
+  await ended;
+  stream.close();
+  const text = (name: string) => decodeURIComponent((said[name] as string | undefined) ?? '');
+  return {
+    status: said['grpc-status'] as string | undefined,
+    message: text('grpc-message'),
+    details: text('grpc-status-details-bin'),
+    body: Buffer.concat(chunks),
+  };
+}
+
+test('a call is answered with one message', async () => {
+  expect(await call(envelope(message))).toEqual({ status: '0', message: '', details: '', body: envelope(Buffer.from([0x10, 1])) });
+});
+
+const tooMuch = Buffer.alloc(maxMessageBytes + 1, ' ');
+
+test.each<[string, (message: Uint8Array) => Buffer]>([
+  ['nothing at all', () => Buffer.alloc(0)],
+  ['half an envelope', () => Buffer.from([0, 0])],
+  ['less than its envelope promises', (message) => envelope(message, { length: message.length + 1 })],
+  ['two messages', (message) => Buffer.concat([envelope(message), envelope(message)])],
+  ['a compressed message', (message) => envelope(message, { flags: 1 })],
+  ['a message larger than may be', () => envelope(tooMuch)],
+  ['the promise of one', (message) => envelope(message, { length: 0xffffffff })],
+])('%s is refused, with the status that Connect has for it', async (_, body) => {
+  const refused = await call(body(message));
+  expect(Number(refused.status)).toBeGreaterThan(0);
+  expect(refused.message).not.toBe('');
+  // JSON goes through Connect itself.
+  expect(refused.status).toBe((await call(body(Buffer.from('{}')), { 'content-type': 'application/grpc+json' })).status);
+});
+
+test('what is no message is its caller’s fault', async () => {
+  expect((await call(envelope(Buffer.from([0xff])))).status).toBe(String(Code.InvalidArgument));
+});
+
+test('an answer larger than may be is refused', async () => {
+  handle = () => Promise.resolve({ transaction: { description: 'x'.repeat(maxMessageBytes) } });
+  expect((await call(envelope(message))).status).toBe(String(Code.ResourceExhausted));
+});
+
+test('who has no token is refused before he has sent anything', async () => {
+  for (const authorization of ['', 'Bearer wrong']) {
+    expect(await call(null, { authorization })).toMatchObject({ status: String(Code.Unauthenticated), body: Buffer.alloc(0) });
+  }
+});
+
+test('a refusal comes with its details, and what is no refusal tells nothing', async () => {
+  handle = () => Promise.reject(new ConnectError('not so: 100 %', Code.FailedPrecondition));
+  expect(await call(envelope(message))).toMatchObject({ status: String(Code.FailedPrecondition), message: 'not so: 100 %' });
+  handle = () => Promise.reject(new Error('the password is 1234'));
+  const { status, message: said, details } = await call(envelope(message));
+  expect({ status, said }).toEqual({ status: String(Code.Internal), said: 'internal error' });
+  expect(Buffer.from(details, 'base64').toString()).toContain('google.rpc.ErrorInfo');
+});
+
+test('the deadline of the caller ends the work, and one that can’t be read is refused', async () => {
+  handle = ({ signal, timeoutMs }) =>
+    new Promise((_, fail) => {
+      expect(timeoutMs()).toBeLessThanOrEqual(50);
+      signal.addEventListener('abort', () => fail(signal.reason as Error));
+    });
+  expect((await call(envelope(message), { 'grpc-timeout': '50m' })).status).toBe(String(Code.DeadlineExceeded));
+  expect((await call(envelope(message), { 'grpc-timeout': 'soon' })).status).toBe(String(Code.InvalidArgument));
+});
+
+test('the work of a caller who leaves is ended, and one that was answered is not', async () => {
+  const reasons: unknown[] = [];
+  let called = 0;
+  handle = ({ signal }) => {
+    called++;
+    signal.addEventListener('abort', () => reasons.push(signal.reason));
+    return called === 1 ? Promise.resolve({}) : new Promise(() => undefined);
+  };
+  await call(envelope(message));
+  const stream = open({});
+  stream.on('error', () => undefined);
+  stream.end(envelope(message));
+  while (called < 2) await pause(10);
+  stream.close(8);
+  while (reasons.length === 0) await pause(10);
+  expect(reasons).toMatchObject([{ code: Code.Canceled }]);
+});
+
+test('a handler reads headers and takes what else it is told of', async () => {
+  let seen: object = {};
+  handle = ({ requestHeader, service, method, url }) => {
+    seen = {
+      trace: requestHeader.get('traceparent'),
+      other: requestHeader.get('other'),
+      service: service.typeName,
+      method: method.name,
+      url,
+    };
+    return Promise.resolve({});
+  };
+  await call(envelope(message), { traceparent: 'of-the-caller' });
+  expect(seen).toEqual({ trace: 'of-the-caller', other: null, service: 'ledger.v1.LedgerService', method: 'PostTransaction', url: path });
+});
