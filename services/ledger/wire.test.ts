@@ -399,23 +399,25 @@ describe('a posted transaction', () => {
       },
     };
     const line = { amount: '10.50', currency: 'NGN', counter: false };
-    expect(eventFor(order)).toEqual({
-      transactionId: order.transactionId,
-      kind: 'double',
-      idempotencyKey: 'k',
-      fingerprint: order.fingerprint,
-      description: 'd',
-      reference: 'r',
-      metadata: '{"m":1}',
-      entries: [
-        { ...line, accountId: 'acc_CASH', accountCode: 'CASH', side: 'debit', balanceAfter: '85.50' },
-        { ...line, accountId: 'acc_SALES', accountCode: 'SALES', side: 'credit', balanceAfter: '10.50' },
-      ],
-      balances: [
-        { accountId: 'acc_CASH', accountCode: 'CASH', currency: 'NGN', ...balances.CASH },
-        { accountId: 'acc_SALES', accountCode: 'SALES', currency: 'NGN', ...balances.SALES },
-      ],
-    });
+    expect(eventFor(order)).toEqual(
+      create(TransactionPostedSchema, {
+        transactionId: order.transactionId,
+        kind: 'double',
+        idempotencyKey: 'k',
+        fingerprint: order.fingerprint,
+        description: 'd',
+        reference: 'r',
+        metadata: '{"m":1}',
+        entries: [
+          { ...line, accountId: 'acc_CASH', accountCode: 'CASH', side: 'debit', balanceAfter: '85.50' },
+          { ...line, accountId: 'acc_SALES', accountCode: 'SALES', side: 'credit', balanceAfter: '10.50' },
+        ],
+        balances: [
+          { accountId: 'acc_CASH', accountCode: 'CASH', currency: 'NGN', ...balances.CASH },
+          { accountId: 'acc_SALES', accountCode: 'SALES', currency: 'NGN', ...balances.SALES },
+        ],
+      }),
+    );
   });
 
   test('says what it reverses only where it does, and no reference where none was given', () => {

@@ -135,7 +135,9 @@ const lockDue = {
 };
 
 /** When the first delivery of a tenant is due that nobody has claimed; `tenant`: an expression. */
-export const firstUnclaimed = (tenant: string): string => `select d.run_at from deliveries d where d.tenant_id = ${tenant} and d.status = 'pending'
+export const firstUnclaimed = (
+  tenant: string,
+): string => `select d.run_at from deliveries d where d.tenant_id = ${tenant} and d.status = 'pending'
   and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id) order by d.run_at, d.id limit 1`;
 
 // In a statement after the lock: what was committed before is seen, and whoever commits later has to wait, and lowers it again. At a full
