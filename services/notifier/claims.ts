@@ -54,7 +54,7 @@ const unsentAtOnce = 500;
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
 const findWork = {
   name: 'find_work',
-  text: `with ready as materialized (select tenant_id from due where next_at <= clock_timestamp() order by next_at limit $1)
+  text: `with ready as materialized (select tenant_id from due where next_at <= (select clock_timestamp()) order by next_at limit $1)
     select tenant_id, pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0)) as mine from ready`,
 };
 
@@ -78,7 +78,7 @@ const claim = {
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled, t.secrets, r.*, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, c.until is not null as held, d.test and c.until is not null as abandoned,
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, c.until is not null as held, d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
           d.attempts + case when ${promised} then 1 else 0 end as attempt
         from deliveries d left join claims c on c.tenant_id = d.tenant_id and c.delivery_id = d.id
@@ -144,11 +144,13 @@ export const firstUnclaimed = (
 // endpoint only the end of a lease helps, or a record, which lowers it too.
 const moveOn = {
   name: 'move_on',
-  text: `update due q set next_at = case
-      when (select count(*) from claims c where c.tenant_id = q.tenant_id and c.until > clock_timestamp()) >= t.most
-      then (select min(c.until) from claims c where c.tenant_id = q.tenant_id and c.until > clock_timestamp())
+  // The clock is read once: leases that ended between two readings would leave nothing to wait for.
+  text: `with clock as materialized (select clock_timestamp() as at)
+    update due q set next_at = case
+      when (select count(*) from claims c where c.tenant_id = q.tenant_id and c.until > at) >= t.most
+      then (select min(c.until) from claims c where c.tenant_id = q.tenant_id and c.until > at)
       else least((select min(c.until) from claims c where c.tenant_id = q.tenant_id), (${firstUnclaimed('q.tenant_id')})) end
-    from unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
+    from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
 };
 
 // A delivery that failed has its ids alone.
@@ -232,6 +234,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
 
 /** What is done to the deliveries of many tenants at once, with the types of its parameters, for the test of the plans. */
 export const statements = {
+  find_work: { ...findWork, types: ['int'] },
   claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8'] },
   move_on: { ...moveOn, types: ['uuid[]', 'int[]'] },
 };

@@ -56,8 +56,10 @@ const lower = {
       select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
       order by tenant_id for update
     )
-    update due q set next_at = f.run_at from later cross join lateral (${firstUnclaimed('later.tenant_id')}) as f
-    where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.run_at)`,
+    update due q set next_at = f.at from later cross join lateral (
+      select least((select min(c.until) from claims c where c.tenant_id = later.tenant_id), (${firstUnclaimed('later.tenant_id')})) as at
+    ) as f
+    where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.at)`,
 };
 
 /** Records outcomes; answers the deliveries whose claim still held. */

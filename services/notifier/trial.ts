@@ -39,7 +39,7 @@ export async function sendTest(
     await client.query(
       `with made as (
          insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-         values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp($5::float8 / 1000))
+         values ($1, $2, $3, $4, true, 'pending', 1, true, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))
        ), claimed as (
          insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
          values ($1, $2, $7, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))

@@ -155,7 +155,8 @@ export function refuse(code: Code, info: RefusalInfo): ConnectError {
   if (info.field !== undefined && info.field !== '') {
     Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value: info.value ?? '' });
   }
-  const error = new ConnectError(info.message, code);
+  // Half a character, of a text that was cut, can't be percent-encoded.
+  const error = new ConnectError(info.message.toWellFormed(), code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason: info.reason, domain: 'ledger', metadata } });
   if (metadata['field'] !== undefined) {
     const violation = { field: metadata['field'], description: info.message, reason: (info.tag ?? '').toUpperCase() };

@@ -4,7 +4,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { serve, type Served } from './serve.ts';
+import { refuse, serve, type Served } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
 const maxMessageBytes = 10_000;
@@ -15,8 +15,8 @@ let server: Served;
 let session: ClientHttp2Session;
 let handle: (context: HandlerContext) => Promise<object>;
 
-beforeAll(async () => {
-  server = await serve({
+const start = () =>
+  serve({
     host: '127.0.0.1',
     port: 0,
     services: [LedgerService],
@@ -29,6 +29,9 @@ beforeAll(async () => {
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
+
+beforeAll(async () => {
+  server = await start();
   session = connect(`http://127.0.0.1:${server.port}`);
 });
 
@@ -171,3 +174,50 @@ test('a handler reads headers and takes what else it is told of', async () => {
   await call(envelope(message), { traceparent: 'of-the-caller' });
   expect(seen).toEqual({ trace: 'of-the-caller', other: null, service: 'ledger.v1.LedgerService', method: 'PostTransaction', url: path });
 });
+
+test('a refusal that can’t be written ends its call, and not the process', async () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => unhandled.push(error);
+  process.on('unhandledRejection', note);
+  try {
+    for (const failure of [
+      // Cut in the middle of a character.
+      refuse(Code.NotFound, { reason: 'account_not_found', message: 'account \ud83d not found' }),
+      new ConnectError('\ud83d', Code.NotFound),
+    ]) {
+      handle = () => Promise.reject(failure);
+      const ended = call(envelope(message)).then(
+        ({ status }) => status,
+        () => 'reset',
+      );
+      expect(await Promise.race([ended, pause(5_000, 'nothing', { ref: false })])).toMatch(/^(5|13|reset)$/);
+    }
+    expect(unhandled).toEqual([]);
+  } finally {
+    process.off('unhandledRejection', note);
+  }
+});
+
+test.each(['Bearer wrong', 'Bearer right'])(
+  'who was answered and never ends his request (%s) does not keep the server from closing',
+  async (authorization) => {
+    const other = await start();
+    const caller = connect(`http://127.0.0.1:${other.port}`);
+    try {
+      const stream = caller.request({
+        ':method': 'POST',
+        ':path': path,
+        'content-type': 'application/grpc',
+        te: 'trailers',
+        authorization,
+      });
+      const status = new Promise((done) => stream.on('trailers', (given) => done(given['grpc-status'])));
+      stream.on('error', () => undefined).resume();
+      if (authorization === known.authorization) stream.write(envelope(tooMuch));
+      expect(await status).toMatch(/^(8|16)$/);
+      expect(await Promise.race([other.close().then(() => 'closed'), pause(5_000, 'open', { ref: false })])).toBe('closed');
+    } finally {
+      caller.destroy();
+    }
+  },
+);

@@ -1,7 +1,7 @@
 // Unary calls of gRPC proper, which are nearly all that a service gets, without Connect's pipeline of asynchronous generators: through it a call
 // cost the server 500 µs and 95 KiB, a third of which outlived its first collections; so, 200 µs and 25 KiB, of which a tenth does. Refusals and
 // bounds are the same; all else (streams, compression, gRPC-Web, Connect's own protocol) is left to it.
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
 import { create, fromBinary, toBinary, type DescMethodUnary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
@@ -60,7 +60,8 @@ export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { rout
     ) {
       return false;
     }
-    void answer(called, request, response, options);
+    // What can't be written is a fault of this house, and must not end the process.
+    answer(called, request, response, options).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     return true;
   };
   return { router: remembering, handle };
@@ -89,8 +90,12 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
   response.addTrailers(failure ? Object.fromEntries(setTrailerStatus(new Headers(), failure)) : { 'grpc-status': '0' });
   if (bytes) response.end(bytes);
   else response.end();
-  // Whoever was refused need not send the rest.
-  if (!request.stream.readableEnded) request.stream.resume();
+  // Whoever was refused need not send the rest: his stream would stay, and keep the server from closing, until he ended it.
+  if (!request.stream.readableEnded) {
+    request.stream.resume();
+    // Node writes trailers in the next round of its loop: closed before, the stream would lose them.
+    request.stream.once('wantTrailers', () => setImmediate(() => request.stream.close(constants.NGHTTP2_NO_ERROR)));
+  }
 }
 
 /** A call as its handler sees it. */
