@@ -1,7 +1,7 @@
-import { newTenant, startNotifier, type RunningNotifier } from '../../test/notifier.ts';
+import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { statements as claims } from './claims.ts';
-import { statements as outcomes } from './outcomes.ts';
+import { claimDue, statements as claims, type Claimed } from './claims.ts';
+import { recordOutcomes, statements as outcomes, type Outcome } from './outcomes.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -35,4 +35,75 @@ test.each(Object.entries({ ...claims, ...outcomes }))('%s looks rows up, and wal
   const scans = scansOf(plan);
   expect(scans.length).toBeGreaterThan(0);
   expect(scans.filter((scan) => scan['Index Cond'] === undefined).map((scan) => scan['Index Name'])).toEqual([]);
+});
+
+// Leases of one round end in the same microsecond: where it passes between two readings of the clock, all are in flight and none is left.
+test('an endpoint that is full while its leases end stays due', async () => {
+  const { tenant } = newTenant();
+  const found = await inTransaction(notifier.work, [tenant], async (client) => {
+    await client.query('insert into due values ($1, clock_timestamp())', [tenant]);
+    // So many that counting them takes milliseconds.
+    await client.query(
+      `insert into claims select $1, gen_random_uuid(), $1, now(), now() + interval '1 hour' from generate_series(1, 30000)`,
+      [tenant],
+    );
+    const seen: (Date | null | undefined)[] = [];
+    for (let early = 0; early < 6; early++) {
+      await client.query(`update claims set until = clock.at + interval '500 ms' from (select clock_timestamp() as at offset 0) as clock`);
+      await client.query(`select pg_sleep((select extract(epoch from min(until) - clock_timestamp()) from claims) - $1::float8)`, [
+        early / 1000,
+      ]);
+      await client.query({ text: claims.move_on.text, values: [[tenant], [8]] });
+      seen.push((await client.query<{ next_at: Date | null }>('select next_at from due')).rows[0]?.next_at);
+      if (seen.at(-1) === null) break;
+    }
+    return seen;
+  });
+  expect(found).not.toContain(null);
+});
+
+const bounds = { free: 100, tenants: 100, leaseMs: 60_000 };
+const delivered = ({ tenant, id, claim }: Claimed): Outcome => ({
+  tenant,
+  id,
+  claim,
+  status: 'delivered',
+  statusCode: 200,
+  errorClass: null,
+  responseBody: '',
+  durationMs: 1,
+  delay: null,
+});
+
+test('what a dead worker held is sent as soon as the endpoint has room, not a lease later', async () => {
+  const { tenantId, posting } = newTenant();
+  await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
+  await notifier.client.ingest({ events: [posting(), posting(), posting()] });
+  // Dead at once, its leases over.
+  expect((await claimDue(notifier.work, { ...bounds, ofTenant: () => 3, leaseMs: 0 })).claimed).toHaveLength(3);
+  const one = { ...bounds, ofTenant: () => 1 };
+  for (let place = 0; place < 3; place++) {
+    const { claimed } = await claimDue(notifier.work, one);
+    expect({ place, claimed: claimed.length }).toEqual({ place, claimed: 1 });
+    // Full: it is moved on.
+    expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+    await recordOutcomes(notifier.work, [delivered(claimed[0]!)]);
+  }
+});
+
+test('a test delivery whose claim PostgreSQL forgot in a crash is not sent a second time', async () => {
+  const { tenantId, tenant } = newTenant();
+  const receiver = await startReceiver(async (_, response) => {
+    await inTransaction(notifier.work, [tenant], (client) => client.query('delete from claims'));
+    response.end('ok');
+  });
+  try {
+    await notifier.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+    await notifier.client.testWebhook({ tenantId });
+    await inTransaction(notifier.work, [tenant], (client) => client.query('update due set next_at = now()'));
+    const { claimed } = await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 });
+    expect(claimed).toEqual([]);
+  } finally {
+    await receiver.close();
+  }
 });

@@ -44,7 +44,7 @@ export interface ServeOptions {
 /** A running server. */
 export interface Served {
   port: number;
-  /** Answers calls in flight, then closes. */
+  /** Answers calls in flight, for 5 s at most, then closes. */
   close: () => Promise<void>;
 }
 
@@ -151,15 +151,16 @@ export interface RefusalInfo {
 
 /** A refusal as a gRPC error: google.rpc.ErrorInfo always, BadRequest where a field is to blame, RetryInfo where a time is known. */
 export function refuse(code: Code, info: RefusalInfo): ConnectError {
+  // Half a character, of a text that was cut, can't be encoded.
+  const [message, value] = [info.message.toWellFormed(), (info.value ?? '').toWellFormed()];
   const metadata: Record<string, string> = { ...info.metadata };
   if (info.field !== undefined && info.field !== '') {
-    Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value: info.value ?? '' });
+    Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value });
   }
-  // Half a character, of a text that was cut, can't be percent-encoded.
-  const error = new ConnectError(info.message.toWellFormed(), code);
+  const error = new ConnectError(message, code);
   error.details.push({ desc: ErrorInfoSchema, value: { reason: info.reason, domain: 'ledger', metadata } });
   if (metadata['field'] !== undefined) {
-    const violation = { field: metadata['field'], description: info.message, reason: (info.tag ?? '').toUpperCase() };
+    const violation = { field: metadata['field'], description: message, reason: (info.tag ?? '').toUpperCase() };
     error.details.push({ desc: BadRequestSchema, value: { fieldViolations: [violation] } });
   }
   if (info.retryAfter !== undefined) {

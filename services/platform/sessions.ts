@@ -17,6 +17,9 @@ const connectionAgeMs = 5 * 60_000;
 // Longer than any call takes: what is still open then will never end.
 const connectionGraceMs = 60_000;
 
+// A server that closes waits so long for what is under way: whoever watches health, or never ends his request, would keep it for ever.
+const closingMs = 5_000;
+
 // HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
 const windowBytes = 4 * 1024 * 1024;
 
@@ -45,7 +48,7 @@ export interface BoundedOptions {
   metrics: Registry;
 }
 
-/** Listens for HTTP/2; `close` answers what is under way, then ends every connection. Throws where the port is taken. */
+/** Listens for HTTP/2; `close` waits up to 5 s for what is under way, then ends every connection. Throws where the port is taken. */
 export async function listenBounded(
   handler: NodeHandler,
   { host, port, isKnown, logger, metrics }: BoundedOptions,
@@ -113,7 +116,11 @@ export async function listenBounded(
       const closed = new Promise<void>((done) => server.close(() => done()));
       // A caller that idles would keep the server open.
       for (const session of sessions) session.close();
+      const cut = setTimeout(() => {
+        for (const session of sessions) session.destroy();
+      }, closingMs);
       await closed;
+      clearTimeout(cut);
     },
   };
 }

@@ -138,6 +138,7 @@ test('the deadline of the caller ends the work, and one that can’t be read is 
       signal.addEventListener('abort', () => fail(signal.reason as Error));
     });
   expect((await call(envelope(message), { 'grpc-timeout': '50m' })).status).toBe(String(Code.DeadlineExceeded));
+  expect((await call(null, { 'grpc-timeout': '50m' })).status).toBe(String(Code.DeadlineExceeded));
   expect((await call(envelope(message), { 'grpc-timeout': 'soon' })).status).toBe(String(Code.InvalidArgument));
 });
 
@@ -221,3 +222,15 @@ test.each(['Bearer wrong', 'Bearer right'])(
     }
   },
 );
+
+test('who is not answered, because he never ends his request, keeps the server from closing for some seconds only', async () => {
+  const other = await start();
+  const caller = connect(`http://127.0.0.1:${other.port}`);
+  const stream = caller.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...known });
+  stream.on('error', () => undefined);
+  caller.on('error', () => undefined);
+  stream.write(envelope(message).subarray(0, 3));
+  await new Promise((done) => caller.ping(done));
+  await other.close();
+  caller.destroy();
+});

@@ -76,7 +76,7 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
     bytes = await options.logged(call, async () => {
       options.admit(method.parent.typeName, request.headers.authorization ?? '');
       call.begin(options.maxTimeoutMs);
-      const body = await bodyOf(request, options.maxMessageBytes);
+      const body = await bodyOf(request, options.maxMessageBytes, call.signal);
       const message = decoded(method, body, options);
       const result = create(method.output, await called.answer(message, call));
       return encoded(toBinary(method.output, result), options.maxMessageBytes);
@@ -166,8 +166,8 @@ class Call implements HandlerContext {
   }
 }
 
-/** The bytes that a caller sent, to their end. */
-async function bodyOf({ stream }: Http2ServerRequest, maxMessageBytes: number): Promise<Buffer> {
+/** The bytes that a caller sent, to their end; `signal`: he has left, or his deadline has passed. */
+async function bodyOf({ stream }: Http2ServerRequest, maxMessageBytes: number, signal: AbortSignal): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   await new Promise<void>((done, fail) => {
@@ -183,7 +183,7 @@ async function bodyOf({ stream }: Http2ServerRequest, maxMessageBytes: number): 
     // It may have ended before it was taken up.
     if (stream.readableEnded) done();
     stream.once('end', done);
-    stream.once('close', () => fail(new ConnectError('the caller has gone', Code.Canceled)));
+    signal.addEventListener('abort', () => fail(signal.reason as ConnectError), { once: true });
   });
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size);
 }
