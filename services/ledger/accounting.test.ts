@@ -293,3 +293,11 @@ test('a total of 38 digits is posted, and one beyond is refused before it is wri
     expect(refusal?.blame).toEqual({ field: `entries[${place}].account_code`, tag: 'balance_overflow', value: code });
   }
 });
+
+test('a single entry whose suspense account can take no more blames the account that was sent', () => {
+  const ledger = new Ledger();
+  ledger.balances.set('SUSPENSE-NGN NGN', { ...nothing, credits: largestTotal, version: 1n });
+  const refusal = ledger.apply({ kind: 'single', entries: [entry('cash', 1n, 'debit')] });
+  expect(refusal).toMatchObject({ reason: 'balance_overflow', message: 'the totals of account SUSPENSE-NGN would not fit' });
+  expect(refusal?.blame).toEqual({ field: 'account_code', tag: 'balance_overflow', value: 'cash' });
+});

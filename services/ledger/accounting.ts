@@ -205,7 +205,7 @@ function accountMustTakeEntry(entry: Entry, kind: Request['kind'], field: string
 
 function totalsMustFit(change: Change, request: Request): void {
   if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
-    const blame = { field: blamed(request, change, () => true), tag: 'balance_overflow', value: change.account.code };
+    const blame = blamed(request, change, 'balance_overflow', () => true);
     throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would not fit`, blame);
   }
 }
@@ -217,16 +217,17 @@ function balanceMustNotGoNegative(change: Change, request: Request): void {
   const after = net(change.account, change.after);
   if (after >= 0n || after >= net(change.account, change.before)) return;
   const lowers = (entry: Entry) => entry.side !== change.account.normalBalance;
-  const blame = { field: blamed(request, change, lowers), tag: 'insufficient_funds', value: change.account.code };
+  const blame = blamed(request, change, 'insufficient_funds', lowers);
   throw new Refusal('insufficient_funds', `account ${change.account.code} has insufficient funds`, blame);
 }
 
-// The last entry on the changed balance that fits.
-function blamed(request: Request, change: Change, fits: (entry: Entry) => boolean): string {
-  const place = request.entries.findLastIndex(
+// The last entry on the changed balance that fits; the only one there is, where the balance is that of a single entry's suspense account.
+function blamed(request: Request, change: Change, tag: Reason, fits: (entry: Entry) => boolean): Blame {
+  const found = request.entries.findLastIndex(
     (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
   );
-  return fieldOf(request.kind, Math.max(place, 0));
+  const place = Math.max(found, 0);
+  return { field: fieldOf(request.kind, place), tag, value: (request.entries[place] as Entry).code };
 }
 
 function fieldOf(kind: Request['kind'], place: number): string {

@@ -78,7 +78,7 @@ export class Books {
       const left = this.net(account, after);
       const lowers = own.findLast((line) => line.side !== account.normal_balance)!;
       if (!account.allow_negative && left < 0n && left < this.net(account, before)) refuse('insufficient_funds', lowers);
-      if (after.debit > largestTotal || after.credit > largestTotal) refuse('balance_overflow', own.at(-1)!);
+      if (after.debit > largestTotal || after.credit > largestTotal) refuse('balance_overflow', single ? entry : own.at(-1)!);
     }
     if (refused.length > 0) return { refused };
 

@@ -1,11 +1,12 @@
 // The model and a real house side by side, many clients at once, and whether these proofs would notice a fault.
 import { spawnSync } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { Books } from './books.ts';
 import type { Expected } from './expectation.ts';
 import { Arena, report, unreached } from './model.ts';
 import type { By, Request } from './records.ts';
 import type { Tally } from './world.ts';
+
+const thorough = 1_716_440_726;
 
 let arena: Arena;
 
@@ -15,12 +16,10 @@ beforeAll(async () => {
 
 afterAll(() => arena.close());
 
-const random = randomInt(2 ** 31);
-
 test.each([
   ['a fixed seed', 5, () => true],
-  // Some refusals are rare: all of them come within two or three thousand steps.
-  ['a new seed, until every refusal was answered', random, (tally: Tally) => unreached(tally).length === 0 || tally.steps >= 15_000],
+  // Which once went apart. Some refusals are rare: all of them come within two or three thousand steps.
+  ['another, until every refusal was answered', thorough, (tally: Tally) => unreached(tally).length === 0 || tally.steps >= 15_000],
 ])(
   'house and model agree on what follows from %s (%i)',
   async (_, seed, reached) => {
@@ -29,7 +28,7 @@ test.each([
     if (failure) throw new Error(`${failure.why}\nseed ${seed}, steps: ${JSON.stringify(failure.steps)}\n${failure.script}`);
     console.log([`seed ${seed}`, ...report(tally)].join('\n'));
     expect(tally.steps).toBeGreaterThanOrEqual(1_000);
-    if (seed === random) expect(unreached(tally)).toEqual([]);
+    if (seed === thorough) expect(unreached(tally)).toEqual([]);
   },
   400_000,
 );

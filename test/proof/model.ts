@@ -24,6 +24,8 @@ const moves = { ...ledgerMoves, ...chartMoves, ...readMoves, ...tenantMoves, ...
 const lanes = 12;
 /** Steps in a sequence, at most. */
 const longest = 120;
+/** A failing sequence is made smaller for no longer, milliseconds: what was found is worth more than how short it is. */
+const longestShrink = 120_000;
 
 /** A sequence in which house and model went apart. */
 export interface Failure {
@@ -39,7 +41,7 @@ export interface Drive {
   /** Ends when this says so; asked before each sequence. */
   enough: (tally: Tally) => boolean;
   newBooks?: () => Books;
-  /** How often a failing sequence may be run again to make it smaller. */
+  /** How often a failing sequence may be run again to make it smaller, within two minutes. */
   shrinks?: number;
 }
 
@@ -91,6 +93,7 @@ export class Arena {
     const around = { ...this.around, tally, newBooks };
     const revoked: [World, Tenant, Key][] = [];
     let failure = null as Failure | null;
+    let failedAt = Infinity;
     let turn = 0;
     const lane = async () => {
       while (!failure && !enough(tally)) {
@@ -98,7 +101,8 @@ export class Arena {
         let runs = 0;
         const property = fc.asyncProperty(sequences(longest), async (steps) => {
           // Only the first failure is made smaller: the lanes would take the machine from each other.
-          if (failure ? failure.seed !== own || runs > shrinks : runs > 0) return;
+          const late = runs > shrinks || performance.now() > failedAt + longestShrink;
+          if (failure ? failure.seed !== own || late : runs > 0) return;
           runs++;
           const world = new World(around);
           try {
@@ -108,6 +112,7 @@ export class Arena {
             }
           } catch (error) {
             if (failure && failure.seed !== own) return;
+            failedAt = Math.min(failedAt, performance.now());
             failure = this.told(world, steps, error as Error, own);
             throw error;
           }
