@@ -78,14 +78,16 @@ export class Lane {
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
       const nowMs = this.clock.now();
       const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;
+      const askedAt = performance.now();
       if (blind) batch.nowMs = nowMs;
-      else this.clock.heard(await this.readAhead(batch));
+      else this.clock.heard(await this.readAhead(batch), askedAt);
       this.client ??= await this.options.pool.connect();
+      const sentAt = performance.now();
       const answers = this.send(batch, this.client);
       this.pending = [...this.pending, batch.keys];
       this.deciding = false;
       this.options.freed();
-      this.clock.heard((await all(answers)).at(-1) as number);
+      this.clock.heard((await all(answers)).at(-1) as number, sentAt);
       if (blind && batch.doubtful) await this.lookBack(batch);
       this.committed(batch);
       this.open--;
