@@ -330,6 +330,8 @@ describe('the image', () => {
   test('starts Node as npm start does, and not as root', () => {
     const flag = /'(--max-semi-space-size=[0-9]+)'/.exec(text('deploy/local/plan.ts'))?.[1];
     expect(final).toContain(`\nENTRYPOINT ["node", "${String(flag)}"]\n`);
+    const arenas = /^const arenas = '([0-9]+)';$/m.exec(text('deploy/local/plan.ts'))?.[1];
+    expect(final).toContain(`\nENV MALLOC_ARENA_MAX=${String(arenas)}\n`);
     expect(final).toMatch(/^USER [1-9][0-9]*:[1-9][0-9]*$/m);
     expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map((match) => match[1])).toEqual(['node:24-slim', 'node:24-slim']);
   });
