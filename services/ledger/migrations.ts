@@ -3,6 +3,7 @@ import { Books } from './migrations/0001-books.ts';
 import { Relay } from './migrations/0002-relay.ts';
 import { WriteBatch } from './migrations/0003-write-batch.ts';
 import { TraceContext } from './migrations/0004-trace-context.ts';
+import { Domains } from './migrations/0005-domains.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -10,4 +11,5 @@ export const migrations = [
   { name: '0002-relay', class: Relay },
   { name: '0003-write-batch', class: WriteBatch },
   { name: '0004-trace-context', class: TraceContext },
+  { name: '0005-domains', class: Domains },
 ];

@@ -19,6 +19,8 @@ export interface Projection {
   name: string;
   /** All columns but `heads.rebuilt`, which counts what operators did and not what happened. */
   columns: string[];
+  /** The same, as expressions: cast to a column's type, of a domain to the type below it, which takes any value. */
+  plain: string[];
   /** Columns of the primary key. */
   key: string[];
 }
@@ -36,6 +38,9 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
     `select c.relname as name,
         array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
           and (c.relname, a.attname) <> ('heads', 'rebuilt') order by a.attnum) as columns,
+        array(select format('%I::%s', a.attname, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(t.typtypmod, a.atttypmod)))
+          from pg_attribute a join pg_type t on t.oid = a.atttypid
+          where a.attrelid = c.oid and a.attnum > 0 and (c.relname, a.attname) <> ('heads', 'rebuilt') order by a.attnum) as plain,
         array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
           where i.indrelid = c.oid and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)) as key
       from pg_class c

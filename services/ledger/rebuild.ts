@@ -37,9 +37,9 @@ export async function rebuild(
   say: (line: string) => void,
 ): Promise<Rebuilt> {
   const tables = await projections(client);
-  for (const { name } of tables) {
+  for (const { name, plain } of tables) {
     // A copy of all columns, whatever they are, and of no constraint.
-    await client.query(`create temp table if not exists derived_${name} as table public.${name} with no data`);
+    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
   }
   const seen: Rebuilt = { tenants: 0, events: 0, findings: 0 };
   for await (const tenant of tenantsOf(client, tables, options.tenant)) {
@@ -96,7 +96,7 @@ async function store(client: pg.Client, table: string, rows: Row[]): Promise<voi
 async function compare(client: pg.Client, tenant: string, tables: Projection[], findings: Findings): Promise<void> {
   for (const table of tables) {
     // Both sides have the columns of the catalogue, in its order.
-    const columns = table.columns.join(', ');
+    const columns = table.plain.join(', ');
     const { rows } = await client.query<Difference>(
       `select ${bothSides}
         from (select ${columns} from derived_${table.name}) as derived

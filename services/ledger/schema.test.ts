@@ -1,0 +1,49 @@
+// What the database itself refuses in the tables that every batch writes, whoever writes it.
+import pg from 'pg';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+
+let ledger: RunningLedger;
+let owner: pg.Client;
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  const { tenantId, tenant } = newTenant();
+  for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+  await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
+  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+});
+
+afterAll(async () => {
+  await owner.end();
+  await ledger.close();
+});
+
+test.each([
+  ['heads', 'sequence = -1'],
+  ['heads', `hash = '\\x00'`],
+  ['heads', `chart = 'bank'`],
+  ['heads', 'rebuilt = -1'],
+  ['log', 'sequence = 0'],
+  ['log', `type = 'transaction.voided'`],
+  ['log', `hash = hash || '\\x00'`],
+  ['log', `traceparent = '00'`],
+  ['transactions', `fingerprint = '\\x00'`],
+  ['entries', `currency = 'XAU'`],
+  ['entries', 'position = -1'],
+  ['entries', `side = 'left'`],
+  ['entries', 'amount = 0'],
+  ['balances', `currency = 'XAU'`],
+  ['balances', 'debits = -1'],
+  ['balances', 'credits = -1'],
+  ['balances', 'pending_debits = -1'],
+  ['balances', 'pending_credits = -1'],
+  ['balances', 'version = 0'],
+])('no row of %s takes %s', async (table, change) => {
+  await owner.query('begin');
+  await expect(owner.query(`update ${table} set ${change}`)).rejects.toMatchObject({ code: '23514' });
+  await owner.query('rollback');
+  // The rows are there, and it was not the policy that found none.
+  expect((await owner.query(`update ${table} set tenant_id = tenant_id`)).rowCount).toBeGreaterThan(0);
+});
