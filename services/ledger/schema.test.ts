@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await owner.end();
-  await ledger.close();
+  await ledger.end();
 });
 
 test.each([
