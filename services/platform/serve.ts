@@ -33,7 +33,7 @@ export interface ServeOptions {
   routes: (router: ConnectRouter) => void;
   /** Bearer tokens that are accepted. */
   tokens: string[];
-  /** Largest message in either direction, bytes. */
+  /** Largest message in either direction, bytes; what comes otherwise than by a plain unary call of gRPC is at most 1 MiB. */
   maxMessageBytes: number;
   logger: Logger;
   metrics: Registry;
@@ -51,6 +51,10 @@ export interface Served {
 // A caller may set any deadline; the work itself is bounded by its own time-outs.
 const maxTimeoutMs = 24 * 3600_000;
 
+// The largest message to a service that is no plain unary gRPC, such as gRPC-Web or JSON: Connect decodes whatever comes, half a second a MiB of
+// empty objects.
+const mostBytesElsewhere = 1 << 20;
+
 /** Starts a gRPC server. Throws where the port is taken. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
@@ -63,7 +67,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   let unary: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, undecodable });
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
       health(calls.router, options.services, async () => !draining && (await ready()));
@@ -80,7 +84,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     ],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
-    readMaxBytes: maxMessageBytes,
+    readMaxBytes: Math.min(maxMessageBytes, mostBytesElsewhere),
     writeMaxBytes: maxMessageBytes,
     maxTimeoutMs,
   });
@@ -226,8 +230,8 @@ function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryO
   };
 }
 
-function undecodable(): ConnectError {
-  return refuse(Code.InvalidArgument, { reason: 'validation_failed', message: 'the message can not be decoded' });
+function refused(message: string): ConnectError {
+  return refuse(Code.InvalidArgument, { reason: 'validation_failed', message });
 }
 
 /** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */
@@ -237,7 +241,7 @@ function blameCallers(router: ConnectRouter): void {
       const response = await handler(request);
       const trailer = response.trailer;
       const said = trailer?.get('grpc-status') === String(Code.Internal) ? (trailer.get('grpc-message') ?? '') : '';
-      if (trailer && said.startsWith('parse%20binary')) setTrailerStatus(trailer, undecodable());
+      if (trailer && said.startsWith('parse%20binary')) setTrailerStatus(trailer, refused('the message can not be decoded'));
       return response;
     };
     router.handlers[place] = Object.assign(answer, handler);
