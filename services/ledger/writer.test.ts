@@ -348,6 +348,27 @@ test('a full queue sheds the tenant that has most waiting', async () => {
   expect(await transactionsOf(greedy)).toBe(through);
 });
 
+test('a posting for which the database’s disk has no room is told so at once, and is posted when there is some', async () => {
+  const tenant = await tenantWith('a', 'b');
+  const writer = openWriter();
+  // The first batch of a tenant is locked and committed in steps, the next ones are one call.
+  for (const idempotencyKey of ['the first', 'the next']) {
+    await owner.query(`create function full_disk() returns trigger language plpgsql as
+      $$ begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$;
+      create trigger full_disk before insert on transactions for each row execute function full_disk()`);
+    try {
+      // A minute: it is not waited for.
+      const outcome = await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey, timeoutMs: 60_000 }));
+      expect(outcome).toMatchObject({ refusal: { reason: 'unavailable', message: expect.stringContaining('no room') } });
+      expect(writer.foundNoRoom).toBe(true);
+    } finally {
+      await owner.query('drop function full_disk cascade');
+    }
+    expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey })))).toBe('posted');
+  }
+  expect(await balance(tenant, 'b')).toBe('200');
+});
+
 test('what nobody waits for any more is not begun', async () => {
   const tenant = await tenantWith('a', 'b');
   const writer = openWriter();

@@ -119,7 +119,7 @@ export class Writer {
     });
   }
 
-  /** Whether the database's disk had no room for a batch just now. News for a few seconds only: whether there is room, a batch finds out. */
+  /** Whether the database's disk had no room for a batch within 5 s: while it is full, small ones may still find some on the pages there are. */
   get foundNoRoom(): boolean {
     return performance.now() - this.fullAt < 5_000;
   }
@@ -200,7 +200,6 @@ export class Writer {
 
   private settle(batch: Batch): void {
     this.batchItems.observe(batch.items.length);
-    if (batch.written.length > 0) this.fullAt = -Infinity;
     batch.committed();
     if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
     for (const { item, outcome } of batch.settled) item.settle(outcome);
@@ -262,12 +261,17 @@ export class Writer {
       item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;
     }
-    // The head stayed locked for lock_timeout: this tenant is told, the others never knew. It may be locked by the very call whose outcome
-    // is open: then it is waited for again.
-    if (sqlstate === '55P03' && items.some((item) => !item.uncertain)) {
-      logger.warn({ tenant: items[0]?.order.tenantId, items: items.length }, 'a head stayed locked');
+    // The head stayed locked for lock_timeout: this tenant is told, the others never knew. Or the disk had no room for a statement, and nothing was
+    // posted. The lock may be that of the very call whose outcome is open, and what it posted is still to be found: then it is tried again.
+    const isFull = sqlstate === '53100' && (error as { severity?: unknown }).severity === 'ERROR';
+    if ((isFull || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
+      const why = isFull ? 'the database has no room; a retry with the same key finds out' : 'the books are locked; nothing was posted';
+      logger.warn(
+        { err: error, tenant: items[0]?.order.tenantId, items: items.length },
+        isFull ? 'the disk is full' : 'a head stayed locked',
+      );
       for (const item of items) {
-        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', 'the books are locked; nothing was posted') });
+        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', why) });
       }
       this.queues.putBack(items.filter((item) => item.uncertain));
       return;
