@@ -2,7 +2,7 @@
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { pinnedPlans } from '../services/ledger/plans.ts';
+import { ledgerPlans } from '../services/ledger/plans.ts';
 import { ledgerRoutes } from '../services/ledger/rpc.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { openCaller } from '../services/platform/caller.ts';
@@ -29,7 +29,7 @@ const logger = openLog('test', 'silent');
 /** Starts a ledger on a new database. */
 export async function startLedger(): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: pinnedPlans });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: ledgerPlans });
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });

@@ -8,7 +8,7 @@ import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { ingestExit } from './ingest.ts';
 import { kafkaExit } from './kafka.ts';
-import { pinnedPlans } from './plans.ts';
+import { ledgerPlans } from './plans.ts';
 import { Relay } from './relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -29,11 +29,11 @@ await run(async (lifetime) => {
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');
 
-  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: pinnedPlans });
+  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   // A lane writes on one connection and reads ahead on another; batches under locks take the place of those.
   const connections = 2 * config.writerLanes + config.writerWaiters;
-  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: pinnedPlans });
+  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await waitForDatabase(reads);
   await checkRoleAndSchema(reads, migrationNames);
@@ -42,7 +42,7 @@ await run(async (lifetime) => {
     name: 'ledger relay',
     max: 4,
     logger,
-    settings: { ...pinnedPlans, 'app.relay': 'on' },
+    settings: { ...ledgerPlans, 'app.relay': 'on' },
   });
   lifetime.add('relayed', () => relayed.end());
   const { kafka, notifierAddresses, internalTokens } = config;

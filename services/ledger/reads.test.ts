@@ -5,7 +5,7 @@ import { newId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { listBalanceHistory } from './balances.ts';
-import { pinnedPlans } from './plans.ts';
+import { ledgerPlans } from './plans.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -243,7 +243,7 @@ test('a page of a balance’s history reads no more entries than it shows, howev
   const counted = async (query: string) => (await admin.query<{ count: number }>(query)).rows[0]!.count;
   const entriesRead = () => counted(`select idx_tup_fetch::int as count from pg_stat_user_tables where relname = 'entries'`);
   const name = 'test of a history';
-  const pool = openPool(ledger.database.serviceUrl, { name, max: 1, settings: pinnedPlans, logger: openLog('test', 'silent') });
+  const pool = openPool(ledger.database.serviceUrl, { name, max: 1, settings: ledgerPlans, logger: openLog('test', 'silent') });
   const before = await entriesRead();
   let reads = 0;
   const read = async (cursor: string) => {

@@ -2,13 +2,14 @@
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { kafkaSettings, openKafka } from '../platform/kafka.ts';
 import { StartFailure, run } from '../platform/lifetime.ts';
+import { pinnedPlans } from '../platform/plans.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve, serveOps, type Readiness } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import { subscribe, type Handler } from './kafka.ts';
-import { assemble, pinnedPlans, type Notifier } from './notifier.ts';
+import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 import { sweep } from './sweep.ts';

@@ -11,19 +11,6 @@ import { Sender } from './http.ts';
 import type { NotifierParts } from './rpc.ts';
 import { Vault } from './vault.ts';
 
-/**
- * Settings of all connections: a plan made while tables are small or not analysed scans, and gets slower with every delivery; all statements
- * go by index.
- */
-export const pinnedPlans = {
-  enable_seqscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  enable_bitmapscan: 'off',
-  plan_cache_mode: 'force_generic_plan',
-  jit: 'off',
-};
-
 /** What is opened before. */
 export interface Opened {
   /** For calls. */
