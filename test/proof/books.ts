@@ -1,7 +1,7 @@
 // The model of one tenant's ledger: maps and bigints, written from the specification. It knows nothing of the ledger's code.
 import { unfitFor } from './chart.ts';
 import { Learned, valueOf, type Expected, type Refused } from './expectation.ts';
-import { add, decimal, fingerprint, largestTotal, minor, newSuspense, newTransaction, other, posted, sum } from './records.ts';
+import { add, decimal, fingerprint, largestTotal, minor, newSuspense, newTransaction, other, posted, unbalanced } from './records.ts';
 import type { About, Account, By, Line, LogEvent, Names, Request, Totals, Transaction } from './records.ts';
 
 /** One tenant's books. Every method says what the house must answer; those that change something have changed it when they return. */
@@ -42,10 +42,9 @@ export class Books {
   }
 
   private repeated(key: string | undefined, about: About, lines: Line[]): Expected | null {
-    const known = this.transactions.find((each) => key !== undefined && valueOf(each.idempotency_key) === key);
-    if (!known) return null;
-    if (fingerprint(known, known.entries) === fingerprint(about, lines))
-      return { status: 200, replayed: true, data: { transaction: known } };
+    const past = this.transactions.find((each) => key !== undefined && valueOf(each.idempotency_key) === key);
+    if (!past) return null;
+    if (fingerprint(past, past.entries) === fingerprint(about, lines)) return { status: 200, replayed: true, data: { transaction: past } };
     return { refused: [{ code: 'idempotency_key_reused', tag: 'idempotency_key_reused', field: 'idempotency_key', value: key }] };
   }
 
@@ -56,10 +55,7 @@ export class Books {
       const field = single ? 'account_code' : `entries[${lines.indexOf(line)}].account_code`;
       refused.push({ code, tag: code, field, value: line.account_code });
     };
-    for (const [currency, all] of Map.groupBy(single ? [] : lines, (line) => line.currency)) {
-      const balanced = sum(all, 'debit') === sum(all, 'credit');
-      if (!balanced) refused.push({ code: 'unbalanced', tag: 'unbalanced', field: 'entries', value: currency });
-    }
+    for (const value of single ? [] : unbalanced(lines)) refused.push({ code: 'unbalanced', tag: 'unbalanced', field: 'entries', value });
     for (const line of lines) {
       const misfit = unfitFor(line, this.accounts.get(line.account_code), single);
       if (misfit !== null) refuse(misfit, line);

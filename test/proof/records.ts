@@ -112,8 +112,14 @@ export function decimal(units: bigint): string {
 }
 
 /** The debits or credits of these lines, minor units. */
-export function sum(lines: Line[], side: Side): bigint {
+function sum(lines: Line[], side: Side): bigint {
   return lines.reduce((all, line) => all + (line.side === side ? minor(line.amount) : 0n), 0n);
+}
+
+/** The currencies in which these lines do not balance. */
+export function unbalanced(lines: Line[]): string[] {
+  const byCurrency = [...Map.groupBy(lines, (line) => line.currency)];
+  return byCurrency.filter(([, all]) => sum(all, 'debit') !== sum(all, 'credit')).map(([currency]) => currency);
 }
 
 /** Totals after one more posting, with these lines. */
