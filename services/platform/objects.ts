@@ -11,8 +11,8 @@ const fieldsPerObject = 16;
  * each of them; what is beyond is not looked at. May throw where the bytes are no message.
  */
 export function makesMoreThan(most: number, type: DescMessage, bytes: Uint8Array): boolean {
-  // The shortest field has two bytes.
-  if (bytes.length <= 2 * most) return false;
+  // Each begins with a tag, of a byte at least.
+  if (bytes.length <= most) return false;
   const mostFields = most * fieldsPerObject;
   const reader = new BinaryReader(bytes);
   let objects = 0;
@@ -31,7 +31,7 @@ export function makesMoreThan(most: number, type: DescMessage, bytes: Uint8Array
       } else if (wireType === WireType.Varint) reader.uint64();
       else if (wireType === WireType.Bit32) reader.pos += 4;
       else if (wireType === WireType.Bit64) reader.pos += 8;
-      // What stands between the two tags of a group counts as if it stood around it.
+      // A group has two tags; what stands between them counts as if it stood around.
     }
   };
   count(type, bytes.length);

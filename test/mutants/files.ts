@@ -5,6 +5,7 @@ export const pureFiles = [
   'services/platform/money.ts',
   'services/platform/ids.ts',
   'services/platform/json.ts',
+  'services/platform/objects.ts',
   'services/platform/trace.ts',
   'services/ledger/accounting.ts',
   'services/ledger/books.ts',

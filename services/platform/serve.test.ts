@@ -1,0 +1,99 @@
+import { connect, type ClientHttp2Session } from 'node:http2';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { Code } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { LedgerService, PostTransactionsRequestSchema as Batch } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { serve, type Served } from './serve.ts';
+import { openLog } from './telemetry.ts';
+
+/** As many postings and entries as are legal. */
+function largest(): Uint8Array {
+  const entry = { accountCode: 'CUSTOMER-WALLETS-NGN', amount: '1234567890.12', side: 'debit', currency: 'NGN' };
+  const each = { tenantId: `tenant_${'0'.repeat(26)}`, description: 'many', entries: Array.from({ length: 200 }, () => entry) };
+  return toBinary(Batch, create(Batch, { postings: Array.from({ length: 1000 }, () => each) }));
+}
+
+// Of two bytes each.
+const records = { 'empty postings': [0x0a, 0], 'unknown numbers': [0x78, 0], 'unknown groups': [0x7b, 0x7c], 'the same field': [0x10, 1] };
+
+let server: Served;
+let session: ClientHttp2Session;
+let answered = 0;
+
+beforeAll(async () => {
+  server = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [LedgerService],
+    routes: (router) => {
+      router.service(LedgerService, { postTransactions: ({ postings }) => ((answered += postings.length), {}) });
+    },
+    tokens: ['right'],
+    maxMessageBytes: 32 << 20,
+    logger: openLog('test', 'silent'),
+    metrics: new Registry(),
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+  session = connect(`http://127.0.0.1:${server.port}`);
+});
+afterAll(async () => {
+  session.close();
+  await server.close();
+});
+beforeEach(() => {
+  answered = 0;
+});
+
+async function call(message: Uint8Array, contentType = 'application/grpc'): Promise<Record<string, unknown>> {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/ledger.v1.LedgerService/PostTransactions',
+    'content-type': contentType,
+    te: 'trailers',
+    authorization: 'Bearer right',
+  });
+  const said: Record<string, unknown> = {};
+  stream.on('response', (given) => Object.assign(said, given));
+  stream.on('trailers', (given) => Object.assign(said, given));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  stream.end(contentType === 'application/json' ? message : Buffer.concat([head, message]));
+  await new Promise((done, fail) => stream.resume().on('end', done).on('error', fail));
+  stream.close();
+  return said;
+}
+
+async function timed(message: Uint8Array): Promise<{ said: Record<string, unknown>; ms: number }> {
+  const started = performance.now();
+  return { said: await call(message), ms: performance.now() - started };
+}
+
+test('a server answers the largest legal batch, and refuses as many bytes of small objects without taking longer', async () => {
+  const legal = largest();
+  // The best of some: what else the machine does is not of interest.
+  const best: Record<string, number> = {};
+  const note = (name: string, ms: number) => (best[name] = Math.min(best[name] ?? Infinity, ms));
+  const hostile = Object.entries(records).map(([name, record]) => [name, Buffer.alloc(legal.length, Buffer.from(record))] as const);
+  for (let round = 0; round < 3; round++) {
+    const { said, ms } = await timed(legal);
+    note('legal', ms);
+    expect(said['grpc-status']).toBe('0');
+    for (const [name, message] of hostile) {
+      const refused = await timed(message);
+      note(name, refused.ms);
+      expect([name, refused.said['grpc-status']]).toEqual([name, String(Code.InvalidArgument)]);
+      expect(decodeURIComponent(String(refused.said['grpc-message']))).toMatch(/^the message holds more than \d+ others$/);
+    }
+  }
+  expect(answered).toBe(3 * 1000);
+  // Decoded, empty postings took ten times as long.
+  for (const [name, ms] of Object.entries(best)) expect([name, ms < 2 * (best['legal'] ?? 0)]).toEqual([name, true]);
+});
+
+test('a server takes a mebibyte of what is no plain gRPC, and no more', async () => {
+  const text = (bytes: number) => Buffer.from(`{"postings":[]}${' '.repeat(bytes - 15)}`);
+  expect((await call(text(1 << 20), 'application/json'))[':status']).toBe(200);
+  expect((await call(text((1 << 20) + 1), 'application/json'))[':status']).toBe(429);
+  expect((await call(text(1 << 20), 'application/grpc+json'))['grpc-status']).toBe('0');
+  expect((await call(text((1 << 20) + 1), 'application/grpc+json'))['grpc-status']).toBe(String(Code.ResourceExhausted));
+});
