@@ -1,89 +1,10 @@
 // Logs whose chain is whole and whose bookkeeping is not: what a faulty writer would leave behind.
-import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type AccountRecord, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
-import { newTenant } from '../../test/ledger.ts';
-import { newId, toUuid } from '../platform/ids.ts';
-import { createdEvent, newAccount, updatedEvent } from './chart.ts';
-import { Derivation, type Added } from './derive.ts';
-import { append, genesis, type Head, type LogRow, type NewEvent } from './log.ts';
+import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import { a, account, b, by, event, findings, first, nowMs, posting, second } from '../../test/derivation.ts';
+import { newId } from '../platform/ids.ts';
+import { createdEvent, updatedEvent } from './chart.ts';
+import type { LogRow, NewEvent } from './log.ts';
 import type { BusinessType } from './templates.ts';
-
-const by = { actor: 'test', requestId: 'r' };
-const { tenant } = newTenant();
-const nowMs = 1_700_000_000_000;
-
-function account(code: string, more: Partial<AccountRecord> = {}): AccountRecord {
-  const line = { code, name: code, type: 'asset' as const, normalBalance: 'debit' as const, currency: null, parentCode: null };
-  const made = newAccount({ ...line, isGroup: false, allowNegative: true, system: false }, { sequence: 1n, createdMs: nowMs });
-  return Object.assign(made, { id: newId('acc') }, more);
-}
-
-const a = account('a');
-const b = account('b', { type: 'liability', normalBalance: 'credit', allowNegative: false });
-const accounts = [
-  a,
-  b,
-  account('closed', { status: 'closed' }),
-  account('group', { isGroup: true }),
-  account('pounds', { currency: 'GBP' }),
-];
-const byCode = new Map(accounts.map((each) => [each.accountCode, each]));
-
-/** A posting as an honest writer tells it, from its lines (`a debit 1.00 NGN 1.00`, the last the balance after) and balances. */
-function posting(lines: string[], balances: string[], more: MessageInitShape<typeof TransactionPostedSchema> = {}): TransactionPosted {
-  const transactionId = newId('txn');
-  return create(TransactionPostedSchema, {
-    ...{ transactionId, idempotencyKey: transactionId, kind: 'double', fingerprint: new Uint8Array(33), metadata: '{}' },
-    entries: lines.map((line) => {
-      const [accountCode = '', side = '', amount = '', currency = '', balanceAfter = ''] = line.split(' ');
-      return { accountId: byCode.get(accountCode)?.id ?? newId('acc'), accountCode, side, amount, currency, balanceAfter };
-    }),
-    balances: balances.map((line) => {
-      const [accountCode = '', currency = '', previousBalance = '', balance = '', debits = '', credits = '', version = ''] =
-        line.split(' ');
-      const pending = { pendingDebits: '0.00', pendingCredits: '0.00' };
-      const accountId = byCode.get(accountCode)?.id ?? '';
-      return {
-        accountId,
-        accountCode,
-        currency,
-        previousBalance,
-        balance,
-        debits,
-        credits,
-        ...pending,
-        available: balance,
-        version: BigInt(version),
-      };
-    }),
-    ...more,
-  });
-}
-
-const first = () =>
-  posting(['a debit 5.00 NGN 5.00', 'b credit 5.00 NGN 5.00'], ['a NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1']);
-const second = () =>
-  posting(
-    ['b debit 2.00 NGN 3.00', 'a credit 1.50 NGN 3.50', 'a credit 0.50 NGN 3.00'],
-    ['b NGN 5.00 3.00 2.00 5.00 2', 'a NGN 5.00 3.00 5.00 2.00 2'],
-  );
-
-const event = (message: TransactionPosted): NewEvent => ({
-  ...{ type: 'transaction.posted', ...by },
-  payload: toBinary(TransactionPostedSchema, message),
-});
-
-/** A log of the accounts and then these events, chained as the ledger chains them, and what is derived from it. */
-function derived(events: NewEvent[], tamper: (rows: LogRow[]) => void = () => undefined, template: BusinessType | null = null) {
-  const head: Head = { tenant, sequence: 0n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
-  const rows = [...accounts.map((each) => createdEvent(each, template, by)), ...events].map((each) => append(head, each, nowMs));
-  tamper(rows);
-  const findings: string[] = [];
-  const derivation = new Derivation(tenant, (problem) => findings.push(problem));
-  const added: Added[] = rows.map((row) => derivation.apply(row));
-  return { rows, findings, derivation, added };
-}
-const findings = (...log: Parameters<typeof derived>) => derived(...log).findings;
 
 const changedFirst = (change: (message: TransactionPosted) => void) => {
   const message = first();
@@ -100,14 +21,19 @@ const faults: [what: string, change: (message: TransactionPosted) => void, findi
   ['balances only over two currencies', ({ entries }) => (entries[1]!.currency = 'USD'), /does not balance in USD/],
   ['has an entry of nothing', ({ entries }) => entries.forEach((entry) => (entry.amount = '0.00')), /not greater than zero/],
   ['has a negative entry', ({ entries }) => entries.forEach((entry) => (entry.amount = '-5.00')), /not greater than zero/],
+  ['has an amount behind something else', ({ entries }) => (entries[0]!.amount = 'x5.00'), /x5.00 is no amount/],
   ['has an entry of half a unit', ({ entries }) => (entries[0]!.amount = '5.000'), /5.000 is no amount/],
   ['tells a wrong balance after an entry', ({ entries }) => (entries[0]!.balanceAfter = '5.01'), /leaves a at 5.01, where .* 5.00/],
-  ['tells a wrong balance', ({ balances }) => (balances[0]!.balance = '6.00'), /promises the balance/],
+  [
+    'tells a wrong balance',
+    ({ balances }) => (balances[0]!.balance = '6.00'),
+    /^event 6 promises the balance acc_\w+ a NGN 1 0.00 6.00 5.00 0.00 5.00, not acc_\w+ a NGN 1 0.00 5.00 5.00 0.00 5.00$/,
+  ],
   ['tells a wrong total', ({ balances }) => (balances[1]!.credits = '6.00'), /promises the balance/],
   ['tells a wrong version', ({ balances }) => (balances[1]!.version = 2n), /promises the balance/],
   ['tells a wrong previous balance', ({ balances }) => (balances[1]!.previousBalance = '1.00'), /promises the balance/],
   ['tells what is pending wrong', ({ balances }) => (balances[0]!.pendingCredits = '1.00'), /promises the balance/],
-  ['leaves a balance untold', ({ balances }) => balances.pop(), /changes 2 balances and tells of 1/],
+  ['leaves a balance untold', ({ balances }) => balances.pop(), /^event 6 changes 2 balances and tells of 1$/],
   ['tells balances in another order', ({ balances }) => balances.reverse(), /promises the balance/],
   ['is single without a counter-entry', (message) => (message.kind = 'single'), /is single with 2 entries, 0 of them counter-entries/],
   ['is double with a counter-entry', ({ entries }) => (entries[1]!.counter = true), /is double with 2 entries, 1 of them/],
@@ -133,6 +59,11 @@ test('a posting in a currency that the account does not hold is found', () => {
     ['pounds NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1'],
   );
   expect(findings([event(message)])).toEqual(['event 6 posts NGN to pounds']);
+  const inPounds = posting(
+    ['pounds debit 1234.56 GBP 1234.56', 'b credit 1234.56 GBP 1234.56'],
+    ['pounds GBP 0.00 1234.56 1234.56 0.00 1', 'b GBP 0.00 1234.56 0.00 1234.56 1'],
+  );
+  expect(findings([event(inPounds)])).toEqual([]);
 });
 
 test('an account that may not go below zero is found there', () => {
@@ -177,116 +108,6 @@ test('a chain with a gap, a swap, a step back in time or a changed byte is found
   }
 });
 
-describe('the rows that an honest log makes', () => {
-  const nowText = '2023-11-14T22:13:20.000Z';
-  const uuidOf = (id: string) => toUuid('acc', id);
-  const reversed = newId('txn');
-  const message = posting(
-    ['b debit 2.00 NGN 3.00', 'a credit 1.50 NGN 3.50', 'a credit 0.50 NGN 3.00'],
-    ['b NGN 5.00 3.00 2.00 5.00 2', 'a NGN 5.00 3.00 5.00 2.00 2'],
-    { kind: 'reversal', reference: 'r', reverses: reversed, fingerprint: new Uint8Array([1, 0xab]) },
-  );
-  message.balances[0]!.pendingDebits = '0.25';
-  message.balances[0]!.available = '2.75';
-  message.balances[1]!.pendingCredits = '0.50';
-  message.balances[1]!.available = '2.50';
-  const more = { name: 'Renamed', description: 'd', status: 'closed', version: 2n, metadata: '{"m":1}' };
-  const {
-    rows,
-    findings: found,
-    derivation,
-    added,
-  } = derived(
-    [
-      event(first()),
-      event(message),
-      updatedEvent(account('closed', { id: accounts[2]!.id, ...more }), ['name', 'description', 'metadata'], by),
-    ],
-    undefined,
-    'wallet',
-  );
-
-  test('are found without fault', () => {
-    expect(found).toEqual([]);
-  });
-
-  test('are none where nothing has happened', () => {
-    const nobody = new Derivation(tenant, () => undefined);
-    expect([nobody.head(), nobody.accountRows(), nobody.balanceRows()]).toEqual([[], [], []]);
-  });
-
-  test('are a head that stands at the last event and names the chart', () => {
-    const { sequence, hash } = rows.at(-1)!;
-    expect(derivation.head()).toEqual([
-      { tenant_id: tenant, sequence: String(sequence), hash: `\\x${hash.toString('hex')}`, last_at: nowText, chart: 'wallet' },
-    ]);
-  });
-
-  test('are each account as it was last told', () => {
-    const usual = {
-      tenant_id: tenant,
-      type: 'asset',
-      normal_balance: 'debit',
-      currency: null,
-      parent_code: null,
-      is_group: false,
-      description: null,
-      allow_negative: true,
-      status: 'active',
-      system: false,
-      metadata: '{}',
-      version: '1',
-      created_at: nowText,
-      updated_at: nowText,
-    };
-    const row = (code: string, own: object = {}) => ({ ...usual, id: uuidOf(byCode.get(code)!.id), code, name: code, ...own });
-    expect(derivation.accountRows()).toEqual([
-      row('a'),
-      row('b', { type: 'liability', normal_balance: 'credit', allow_negative: false }),
-      row('closed', { name: 'Renamed', description: 'd', status: 'closed', version: '2', metadata: '{"m":1}' }),
-      row('group', { is_group: true }),
-      row('pounds', { currency: 'GBP' }),
-    ]);
-  });
-
-  test('are each balance as the entries add up, with what is pending as it was told', () => {
-    const usual = { tenant_id: tenant, currency: 'NGN', version: '2', updated_at: nowText };
-    expect(derivation.balanceRows()).toEqual([
-      { ...usual, account_id: uuidOf(a.id), debits: '500', credits: '200', pending_debits: '0', pending_credits: '50' },
-      { ...usual, account_id: uuidOf(b.id), debits: '200', credits: '500', pending_debits: '25', pending_credits: '0' },
-    ]);
-  });
-
-  test('are a transaction and its entries for each posting, and none for any other event', () => {
-    expect(added.map(({ transactions, entries, posted }) => [transactions.length, entries.length, posted?.idempotencyKey])).toEqual([
-      ...accounts.map(() => [0, 0, undefined]),
-      [1, 2, expect.stringMatching(/^txn_/)],
-      [1, 3, message.idempotencyKey],
-      [0, 0, undefined],
-    ]);
-    const [earlier, { transactions, entries }] = [added[5]!, added[6]!];
-    expect(earlier.transactions[0]).toMatchObject({ reference: null, reverses: null });
-    expect(transactions).toEqual([
-      {
-        tenant_id: tenant,
-        sequence: '7',
-        id: toUuid('txn', message.transactionId),
-        idempotency_key: message.transactionId,
-        fingerprint: '\\x01ab',
-        reference: 'r',
-        reverses: toUuid('txn', reversed),
-        created_at: nowText,
-      },
-    ]);
-    const usual = { tenant_id: tenant, currency: 'NGN', sequence: '7' };
-    expect(entries).toEqual([
-      { ...usual, account_id: uuidOf(b.id), position: 0, side: 'debit', amount: '200', balance_after: '300' },
-      { ...usual, account_id: uuidOf(a.id), position: 1, side: 'credit', amount: '150', balance_after: '350' },
-      { ...usual, account_id: uuidOf(a.id), position: 2, side: 'credit', amount: '50', balance_after: '300' },
-    ]);
-  });
-});
-
 test('a single posting has two entries, one of them the counter-entry', () => {
   const single = (change: (message: TransactionPosted) => void) =>
     changedFirst((message) => {
@@ -322,6 +143,73 @@ test('an account that may not go below zero may be there already, and come neare
   expect(findings([freed, event(below), bound])).toEqual(['event 8 forbids an account below zero to be there']);
   expect(findings([freed, event(below), event(back), bound])).toEqual([]);
   expect(findings([freed, event(below), bound, event(nearer)])).toEqual(['event 8 forbids an account below zero to be there']);
+});
+
+test('an account that may not go below zero may be emptied, and stay where it is below', () => {
+  const emptied = posting(
+    ['b debit 5.00 NGN 0.00', 'a credit 5.00 NGN 0.00'],
+    ['b NGN 5.00 0.00 5.00 5.00 2', 'a NGN 5.00 0.00 5.00 5.00 2'],
+  );
+  expect(findings([event(first()), event(emptied)])).toEqual([]);
+  const below = posting(
+    ['b debit 5.00 NGN -5.00', 'a credit 5.00 NGN -5.00'],
+    ['b NGN 0.00 -5.00 5.00 0.00 1', 'a NGN 0.00 -5.00 0.00 5.00 1'],
+  );
+  const toAndFro = posting(
+    ['b debit 1.00 NGN -6.00', 'b credit 1.00 NGN -5.00', 'a debit 1.00 NGN -4.00', 'a credit 1.00 NGN -5.00'],
+    ['b NGN -5.00 -5.00 6.00 1.00 2', 'a NGN -5.00 -5.00 1.00 6.00 2'],
+  );
+  expect(findings([event(below), event(toAndFro)])).toEqual(['event 6 leaves b below zero in NGN']);
+});
+
+describe('an account with several balances', () => {
+  const inCurrency = (currency: string) => {
+    const message = first();
+    for (const each of [...message.entries, ...message.balances]) each.currency = currency;
+    return event(message);
+  };
+  const closing = updatedEvent(account('a', { id: a.id, version: 2n, status: 'closed' }), ['status'], by);
+
+  test.each(['NGN', 'USD', 'EUR', 'GBP'])('can’t be closed with a balance in %s', (currency) => {
+    expect(findings([inCurrency(currency), closing])).toEqual(['event 7 closes an account that has a balance']);
+  });
+
+  test('can be closed when all of them are empty', () => {
+    const back = posting(
+      ['b debit 5.00 NGN 0.00', 'a credit 5.00 NGN 0.00'],
+      ['b NGN 5.00 0.00 5.00 5.00 2', 'a NGN 5.00 0.00 5.00 5.00 2'],
+    );
+    expect(findings([inCurrency('NGN'), event(back), closing])).toEqual([]);
+    expect(findings([inCurrency('NGN'), inCurrency('EUR'), event(back), closing])).toEqual([
+      'event 9 closes an account that has a balance',
+    ]);
+  });
+
+  test('is below zero where one of them is', () => {
+    const owing = posting(
+      ['pounds debit 5.00 GBP 5.00', 'a credit 5.00 GBP -5.00'],
+      ['pounds GBP 0.00 5.00 5.00 0.00 1', 'a GBP 0.00 -5.00 0.00 5.00 1'],
+    );
+    const bound = updatedEvent(account('a', { id: a.id, version: 2n, allowNegative: false }), ['allow_negative'], by);
+    expect(findings([inCurrency('NGN'), bound])).toEqual([]);
+    expect(findings([inCurrency('NGN'), event(owing), bound])).toEqual(['event 8 forbids an account below zero to be there']);
+  });
+});
+
+test('a reversal of a single posting has its counter-entry', () => {
+  const back = posting(
+    ['a credit 5.00 NGN 0.00', 'b debit 5.00 NGN 0.00'],
+    ['a NGN 5.00 0.00 5.00 5.00 2', 'b NGN 5.00 0.00 5.00 5.00 2'],
+    { kind: 'reversal' },
+  );
+  back.entries[1]!.counter = true;
+  expect(findings([event(first()), event(back)])).toEqual([]);
+});
+
+test('events without an account can’t be read', () => {
+  const empty = (type: NewEvent['type']): NewEvent => ({ type, ...by, payload: new Uint8Array() });
+  expect(findings([empty('account.created')])).toEqual(["event 6 can't be read: no account"]);
+  expect(findings([empty('account.updated')])).toEqual(["event 6 can't be read: no account that was made before"]);
 });
 
 test('an account is new when it is made, below a group of its own type, and of the one chart', () => {

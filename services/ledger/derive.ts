@@ -44,6 +44,7 @@ interface DerivedBalance {
 export class Derivation {
   private readonly tenant: string;
   private readonly tell: (problem: string) => void;
+  /** By the texts of their ids. */
   private readonly byId = new Map<string, DerivedAccount>();
   private readonly byCode = new Map<string, DerivedAccount>();
   private readonly balances = new Map<string, DerivedBalance>();
@@ -132,26 +133,28 @@ export class Derivation {
 
   private create(row: LogRow, problem: (what: string) => void): void {
     const { account: record, template } = fromBinary(AccountCreatedSchema, row.payload);
-    const uuid = toUuid('acc', record?.id ?? '');
+    const uuid = record ? toUuid('acc', record.id) : null;
     if (!record || uuid === null) throw new Error('no account');
-    if (this.byId.has(uuid) || this.byCode.has(record.accountCode)) problem(`makes account ${record.accountCode} again`);
+    if (this.byId.has(record.id) || this.byCode.has(record.accountCode)) problem(`makes account ${record.accountCode} again`);
     const now = BigInt(row.createdMs);
     if (record.version !== 1n || record.createdMs !== now || record.updatedMs !== now) problem('makes an account that is not new');
-    const parent = this.byCode.get(record.parentCode ?? '')?.record;
-    if (record.parentCode !== undefined && !(parent?.isGroup && parent.type === record.type)) problem('puts an account where no group is');
+    if (record.parentCode !== undefined) {
+      const parent = this.byCode.get(record.parentCode)?.record;
+      if (!parent?.isGroup || parent.type !== record.type) problem('puts an account where no group is');
+    }
     if (template !== undefined) {
       if (this.chart !== null && this.chart !== template) problem(`is of the chart ${template}, not ${this.chart}`);
       this.chart = template;
     }
     const account = { record, uuid };
-    this.byId.set(uuid, account);
+    this.byId.set(record.id, account);
     this.byCode.set(record.accountCode, account);
   }
 
   private update(row: LogRow, problem: (what: string) => void): void {
     const { account: record, changes } = fromBinary(AccountUpdatedSchema, row.payload);
-    const account = this.byId.get(toUuid('acc', record?.id ?? '') ?? '');
-    if (!record || !account) throw new Error('no account that was made before');
+    const account = record && this.byId.get(record.id);
+    if (!account) throw new Error('no account that was made before');
     const [before, after] = [fieldsOf(account.record), fieldsOf(record)];
     const changed = Object.keys(after).filter((field) => after[field] !== before[field]);
     const lasting = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
@@ -193,7 +196,7 @@ export class Derivation {
     const sums = new Map<string, bigint>();
     const touched = new Map<DerivedBalance, bigint>();
     event.entries.forEach((entry, position) => {
-      const account = this.byId.get(toUuid('acc', entry.accountId) ?? '');
+      const account = this.byId.get(entry.accountId);
       if (account?.record.accountCode !== entry.accountCode) throw new Error(`no account ${entry.accountCode}`);
       const { record } = account;
       if (record.isGroup || record.status === 'closed') problem(`posts to ${entry.accountCode}, a group or closed account`);

@@ -1,6 +1,6 @@
 // `npm run mutants [-- file…]`: changes the pure files, one place at a time, and counts the changes that the tests beside them notice.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -25,7 +25,8 @@ async function loadStryker(): Promise<Stryker> {
   return ((await import(pathToFileURL(entry).href)) as { Stryker: Stryker }).Stryker;
 }
 
-const testOf = (file: string) => file.replace(/\.ts$/, '.test.ts');
+/** The tests of `derive.ts` are those of `derive.test.ts` and of every `derive-….test.ts` beside it. */
+const testsOf = (file: string) => file.replace(/\.ts$/, '?(-*).test.ts');
 
 /** What Stryker is told: one file, and jest as it is, but without the PostgreSQL that all other tests need. */
 function options(file: string): object {
@@ -42,9 +43,11 @@ function options(file: string): object {
         globalTeardown: null,
         // Jest looks through its roots for each change.
         roots: [`<rootDir>/${dirname(file)}`],
-        testMatch: [`<rootDir>/${testOf(file)}`],
+        testMatch: [`<rootDir>/${testsOf(file)}`],
         // Loading it takes longer than most tests.
-        setupFiles: readFileSync(join(root, testOf(file)), 'utf8').includes("'fast-check'") ? ['<rootDir>/test/mutants/properties.ts'] : [],
+        setupFiles: globSync(join(root, testsOf(file))).some((each) => readFileSync(each, 'utf8').includes("'fast-check'"))
+          ? ['<rootDir>/test/mutants/properties.ts']
+          : [],
       },
       enableFindRelatedTests: false,
     },
