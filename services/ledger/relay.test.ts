@@ -10,6 +10,7 @@ import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { freshDatabase, newChildren, type FreshDatabase } from '../../test/house.ts';
 import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
+import { until } from '../../test/notifier.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import type { KafkaSettings } from '../platform/kafka.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
@@ -393,6 +394,27 @@ test('the relay sees the marks of all tenants, and of everything else only what 
   const rows = await claim(relayed, [mine], randomUUID(), 10, 1e6);
   expect(new Set(rows.map((row) => row.tenant_id))).toEqual(new Set([mine]));
   expect(theirs).not.toBe(mine);
+});
+
+test('who finds all that waits in the hands of another replica says no more than he knows: the other side is still away', async () => {
+  const tenant = await newTenant();
+  let away = false;
+  let probes = 0;
+  const answer = () => (away ? Promise.reject(new Error('away')) : Promise.resolve());
+  const probe = () => answer().finally(() => probes++);
+  const { writer, relay } = openReplica({ name: 'kafka', publish: answer, probe, close: () => Promise.resolve() });
+  const says = (word: string) => relay.state()['kafka'] === word;
+  await post(writer, tenant);
+  await until(() => Promise.resolve(says('ok')));
+  away = true;
+  await post(writer, tenant);
+  await until(() => Promise.resolve(says('away')));
+  await until(async () => (await claim(relayed, [tenant], randomUUID(), 10, 1e6)).length > 0);
+  const before = probes;
+  await until(() => Promise.resolve(probes > before + 1 || says('ok')));
+  expect(relay.state()).toEqual({ kafka: 'away' });
+  away = false;
+  await until(() => Promise.resolve(says('ok')));
 });
 
 test('without Kafka and notifier the relay says so, and keeps everything', async () => {

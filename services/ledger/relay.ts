@@ -180,7 +180,10 @@ export class Relay {
       if (unheard.length > 0) stretches = await claimEnds(pool, unheard, claimId);
       const grown = stretches.filter(({ mark, through }) => through > mark);
       if (exit.pass && grown.length > 0) wanted = await exit.pass(grown);
-      if (full.length > 0 || grown.length > 0 || this.failures > 0) this.answered();
+      const asked = full.length > 0 || grown.length > 0;
+      // A round that found nothing to hand over, for another replica holds it, has not asked the other side anything yet.
+      if (!asked && this.failures > 0) await exit.probe();
+      if (asked || this.failures > 0) this.answered();
     } catch (error) {
       failure = error;
     } finally {

@@ -104,7 +104,7 @@ export class Targets {
    */
   read(text: string): URL | 'url' | 'https' {
     // The standard forgives blanks, line breaks, backslashes and missing slashes; a target with one is a mistake or a trick.
-    if (text.length > 2048 || /[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
+    if ([...text].length > 2048 || /[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
     const url = URL.parse(text);
     if (!url || url.hostname === '') return 'url';
     if (url.protocol !== 'https:' && !(this.insecure && url.protocol === 'http:')) return 'https';

@@ -214,3 +214,13 @@ test('a request that is stopped has no answer', async () => {
   stop.abort();
   expect(await answer).toBeNull();
 });
+
+test('one that still connects has none either, and holds nobody up until its deadline', async () => {
+  const stop = new AbortController();
+  // Whoever connects is never answered, so that the handshake does not end.
+  const server = createServer(() => stop.abort());
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  expect(await post(sender({ timeoutMs: 300_000 }), url, stop.signal)).toBeNull();
+});

@@ -70,7 +70,10 @@ export class Sender {
       if (typeof target === 'string') throw new BlockedAddress(url);
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
-      const answer = await request(target, { dispatcher: this.agent, method: 'POST', headers, body, signal: deadline.signal });
+      const answer = await orAborted(
+        request(target, { dispatcher: this.agent, method: 'POST', headers, body, signal: deadline.signal }),
+        deadline.signal,
+      );
       statusCode = answer.statusCode;
       // Cut short, it fails once more when nobody reads any longer.
       answer.body.on('error', () => undefined);
@@ -88,6 +91,18 @@ export class Sender {
   /** Closes all connections. */
   async close(): Promise<void> {
     await this.agent.destroy();
+  }
+}
+
+// undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
+async function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(signal.reason as Error);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
   }
 }
 

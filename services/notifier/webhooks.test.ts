@@ -82,6 +82,14 @@ describe('configuring', () => {
     expect(webhook!.events).toEqual(['test.webhook', 'balance.updated']);
   });
 
+  test.each([
+    ['a scheme in capitals', 'HTTPS://Hooks.example.com/In'],
+    ['2,048 code points', `${url}?${'😀'.repeat(2048 - url.length - 1)}`],
+  ])('with %s takes the address as it was sent', async (_, sent) => {
+    expect((await configure({ url: sent })).webhook).toMatchObject({ url: sent });
+    expect(await notifier.client.getWebhook({ tenantId: tenant.tenantId })).toMatchObject({ webhook: { url: sent } });
+  });
+
   test('twice at once makes one webhook with one secret', async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => configure()));
     expect(answers.filter(({ created }) => created)).toHaveLength(1);
