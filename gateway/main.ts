@@ -93,11 +93,13 @@ await run(async (lifetime) => {
   const askIdentity = healthOf(toIdentity, IdentityService.typeName);
   const askLedger = healthOf(toLedger, LedgerService.typeName);
   const askNotifier = healthOf(toNotifier, NotifierService.typeName);
+  // Told by a ledger that relays over Kafka, and by no other.
+  const askKafka = healthOf(toLedger, 'kafka');
   const readiness = async (): Promise<Readiness> => {
-    const [identitySays, ledgerSays, notifierSays] = await Promise.all([askIdentity(), askLedger(), askNotifier()]);
-    // Postings are answered without the notifier; their events wait in the log.
+    const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
+    // Postings are answered without notifier and Kafka; their events wait in the log.
     const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
-    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays };
+    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(kafka !== 'unavailable' && { kafka }) };
     return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
   };
 
@@ -133,7 +135,7 @@ await run(async (lifetime) => {
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
 });
 
-/** Asks a service whether it can do its work: `ok` or what is wrong. Many who ask within a second get one answer. */
+/** Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong. Many who ask within a second get one answer. */
 function healthOf(transport: Transport, service: string): () => Promise<string> {
   const client = createClient(Health, transport);
   let asked = -Infinity;

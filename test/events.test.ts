@@ -1,5 +1,6 @@
 // Postings of the whole house on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
 import { createClient, type Client } from '@connectrpc/connect';
+import { freePort } from '../deploy/local/ports.ts';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -219,6 +220,27 @@ describe('over gRPC', () => {
   });
 });
 
+test('while Kafka can’t be reached postings are answered, and the gateway says what is away', async () => {
+  const nowhere = { KAFKA_BROKERS: `127.0.0.1:${await freePort()}` };
+  const alone = await startHouse({ environment: { ledger: nowhere, notifier: nowhere } });
+  try {
+    const tenant = await alone.tenant();
+    const key = await alone.apiKey(tenant);
+    const path = `/v1/tenants/${tenant.slug}`;
+    expect((await alone.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } })).status).toBe(201);
+    const body = { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' };
+    expect((await alone.rest('POST', `${path}/transactions`, { key, body })).status).toBe(201);
+    const ready = await until(async () => {
+      const answer = await alone.rest('GET', '/readyz');
+      return answer.body.dependencies.notifier === 'ok' ? answer : null;
+    });
+    const dependencies = { identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'not serving' };
+    expect([ready.status, ready.body]).toEqual([200, { status: 'degraded', dependencies }]);
+  } finally {
+    await alone.stop();
+  }
+});
+
 describeWithKafka('over Kafka', () => {
   const topic = newTopic();
   let brokers: string;
@@ -231,6 +253,14 @@ describeWithKafka('over Kafka', () => {
   }, 120_000);
   afterAll(close);
   faults();
+
+  test('the gateway names Kafka among what postings and events hang on', async () => {
+    const ready = await until(async () => {
+      const answer = await house.rest('GET', '/readyz');
+      return answer.body.status === 'ok' ? answer : null;
+    });
+    expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'ok' });
+  });
 
   test('nothing is delivered again when the offsets are set back to the beginning', async () => {
     const tenantId = await newTenant();

@@ -60,7 +60,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
-  const ready = together(async () => (await options.readiness()).ready);
+  const readiness = together(options.readiness);
   const logged = callLog(logger, options.metrics);
   const admit = refuseStrangers(isAccepted);
   const { maxMessageBytes } = options;
@@ -70,7 +70,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
-      health(calls.router, options.services, async () => !draining && (await ready()));
+      health(calls.router, options.services, async () => ({ ...(await readiness()), ...(draining && { ready: false }) }));
       reflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
       readNoStrangers(router, isAccepted);
@@ -254,19 +254,25 @@ function together<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
   return () => (asked ??= ask().finally(() => (asked = undefined)));
 }
 
-// connect-es has no health service of its own.
-function health(router: ConnectRouter, services: DescService[], ready: () => Promise<boolean>): void {
+// connect-es has no health service of its own. Beside the services it tells of each dependency under its name, `kafka` for example.
+function health(router: ConnectRouter, services: DescService[], readiness: () => Promise<Readiness>): void {
   const names = new Set(['', ...services.map((service) => service.typeName)]);
-  const status = async () => ((await ready().catch(() => false)) ? Serving.SERVING : Serving.NOT_SERVING);
+  const status = async (name: string) => {
+    const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
+    const known = new Map<string, boolean>(Object.entries(dependencies).map(([each, says]) => [each, says === 'ok']));
+    const well = names.has(name) ? ready : known.get(name);
+    return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
+  };
   router.service(Health, {
     async check(request) {
-      if (!names.has(request.service)) throw new ConnectError('unknown service', Code.NotFound);
-      return { status: await status() };
+      const found = await status(request.service);
+      if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
+      return { status: found };
     },
     async *watch(request, context) {
       let last: Serving | undefined;
       while (!context.signal.aborted) {
-        const now = names.has(request.service) ? await status() : Serving.SERVICE_UNKNOWN;
+        const now = await status(request.service);
         if (now !== last) yield { status: now };
         last = now;
         await new Promise<void>((done) => {
@@ -278,7 +284,7 @@ function health(router: ConnectRouter, services: DescService[], ready: () => Pro
     ...('list' in Health.method
       ? {
           async list() {
-            const now = await status();
+            const now = await status('');
             return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
           },
         }
