@@ -76,6 +76,7 @@ describe.each([
   for (const [kind, secret] of [
     ['a generated secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
     ['any other secret', "It's a Secret to Everybody"],
+    ['one that only begins like a generated one', 'whsec_this is no base64'],
   ] as const) {
     testHere(`takes deliveries signed with ${kind} once, and refuses others`, async () => {
       const { url, output } = await run(language, command, file, secret);
