@@ -134,9 +134,16 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
-  test('finds its data again, and ends with 0 when its whole group is interrupted', async () => {
+  test('finds its data again, as the operator’s commands do, and ends with 0 when its whole group is interrupted', async () => {
     const house = start({}, ['npm', 'start']);
     expect(await login(await house.ready)).toBe(200);
+    for (const [service, said] of [
+      ['ledger', '0 dead letters are due: the ledger that runs publishes them\n'],
+      ['notifier', '0 redriven, 0 left\n'],
+    ] as const) {
+      const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
+      expect([await command.ended, command.output()]).toEqual([0, said]);
+    }
     process.kill(-house.process.pid!, 'SIGINT');
     expect(await house.ended).toBe(0);
     expect(house.errors()).toEqual([]);

@@ -1,4 +1,4 @@
-// The operator's commands: `node services/notifier/cli.ts redrive` tries what lies among the dead letters again.
+// The operator's commands: `npm run notifier -- redrive` tries what lies among the dead letters again.
 import { Registry } from 'prom-client';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';

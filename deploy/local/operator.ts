@@ -1,4 +1,5 @@
-// `npm run ledger -- verify` and its like: the operator's commands, on the databases of DATA_DIR unless others are given.
+// `npm run ledger -- verify`, `npm run notifier -- redrive`: a service's commands for operators, on the databases of DATA_DIR unless others
+// are given.
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
@@ -6,17 +7,18 @@ import { Settings } from '../../services/platform/settings.ts';
 import { keptDatabases } from './databases.ts';
 import { root } from './plan.ts';
 
-function databaseEnvironment(settings: Settings): NodeJS.ProcessEnv {
+function databaseEnvironment(service: string, settings: Settings): NodeJS.ProcessEnv {
   if (settings.optional('DATABASE_URL') !== undefined || settings.optional('MIGRATION_DATABASE_URL') !== undefined) return {};
   const directory = resolve(root, settings.text('DATA_DIR', '.data'));
-  const ledger = keptDatabases(directory)['ledger'];
-  if (!ledger) throw new StartFailure(`DATA_DIR: ${directory} holds no ledger yet: npm start makes one, or give DATABASE_URL`);
-  return { DATABASE_URL: ledger.serviceUrl, MIGRATION_DATABASE_URL: ledger.ownerUrl };
+  const database = keptDatabases(directory)[service];
+  if (!database) throw new StartFailure(`DATA_DIR: ${directory} holds no ${service} yet: npm start makes one, or give DATABASE_URL`);
+  return { DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
 }
 
 try {
-  const environment = databaseEnvironment(new Settings(process.env));
-  const command = spawn(process.execPath, ['services/ledger/cli.ts', ...process.argv.slice(2)], {
+  const [service = '', ...args] = process.argv.slice(2);
+  const environment = databaseEnvironment(service, new Settings(process.env));
+  const command = spawn(process.execPath, [`services/${service}/cli.ts`, ...args], {
     cwd: root,
     env: { ...process.env, ...environment },
     stdio: 'inherit',
