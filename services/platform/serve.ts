@@ -101,7 +101,10 @@ export async function serve(options: ServeOptions): Promise<Served> {
   };
 }
 
-/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; closes without waiting for idle connections. */
+// Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
+const opsClosingMs = 1_000;
+
+/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
   const server: Server = createHttpServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
@@ -128,7 +131,9 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
     close: async () => {
       const closed = new Promise<void>((done) => server.close(() => done()));
       server.closeIdleConnections();
+      const cut = setTimeout(() => server.closeAllConnections(), opsClosingMs);
       await closed;
+      clearTimeout(cut);
     },
   };
 }
@@ -301,6 +306,8 @@ function reflection(router: ConnectRouter, services: DescService[]): void {
     file.dependencies.forEach(collect);
   };
   services.forEach((service) => collect(service.file));
+  // No service names them, and without them grpcurl shows the details of a refusal as base64.
+  collect(ErrorInfoSchema.file);
   const registry = createRegistry(...files.values());
   const withDependencies = (file: DescFile, seen = new Set<DescFile>()): Uint8Array[] => {
     if (seen.has(file)) return [];

@@ -1,0 +1,60 @@
+// What a server says beside its calls: health and metrics as plain HTTP, and what reflection knows.
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import { fromBinary } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { Registry } from 'prom-client';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { serve, serveOps } from './serve.ts';
+import { openLog } from './telemetry.ts';
+
+const ready = () => Promise.resolve({ ready: true, dependencies: {} });
+
+test('half a request to the operations port keeps no process from ending', async () => {
+  const ops = await serveOps('127.0.0.1', 0, new Registry(), ready);
+  const socket = connect(ops.port, '127.0.0.1');
+  try {
+    const gone = new Promise((done) => socket.once('close', done));
+    socket.write('GET /healthz HTTP/1.1\r\n');
+    // Who is answered has connected later: the half is there.
+    expect((await fetch(`http://127.0.0.1:${ops.port}/healthz`)).status).toBe(200);
+    const closed = Promise.all([ops.close(), gone]).then(() => 'closed');
+    expect(await Promise.race([closed, pause(10_000, 'open', { ref: false })])).toBe('closed');
+  } finally {
+    socket.destroy();
+  }
+});
+
+test('reflection knows the details of refusals, so that grpcurl shows them as text', async () => {
+  const server = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [LedgerService],
+    routes: () => undefined,
+    tokens: ['right'],
+    maxMessageBytes: 10_000,
+    logger: openLog('test', 'silent'),
+    metrics: new Registry(),
+    readiness: ready,
+  });
+  try {
+    const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));
+    const asked = ['google.rpc.ErrorInfo', 'google.rpc.BadRequest', 'google.rpc.RetryInfo'];
+    const requests = asked.map((value) => ({ messageRequest: { case: 'fileContainingSymbol' as const, value } }));
+    const all = async function* () {
+      for (const request of requests) yield await Promise.resolve(request);
+    };
+    const found: string[] = [];
+    for await (const { messageResponse: answer } of client.serverReflectionInfo(all(), { headers: { authorization: 'Bearer right' } })) {
+      const files = answer.case === 'fileDescriptorResponse' ? answer.value.fileDescriptorProto : [];
+      found.push(files.map((file) => fromBinary(FileDescriptorProtoSchema, file).name).join(' '));
+    }
+    const details = 'google/rpc/error_details.proto google/protobuf/duration.proto';
+    expect(found).toEqual([details, details, details]);
+  } finally {
+    await server.close();
+  }
+});
