@@ -8,7 +8,7 @@ import {
   type IncomingHttpHeaders,
   type ServerHttp2Session,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { Gauge, type Registry } from 'prom-client';
 import type { Logger } from './telemetry.ts';
 
@@ -70,6 +70,16 @@ export async function listenBounded(
       });
     },
   );
+  // A session that is closed or destroyed ends its half of the connection, and waits for the other: only its socket can be cut.
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    const end = setTimeout(() => socket.destroy(), connectionAgeMs * 1.1 + connectionGraceMs).unref();
+    socket.once('close', () => {
+      sockets.delete(socket);
+      clearTimeout(end);
+    });
+  });
   const sessions = new Set<ServerHttp2Session>();
   let streams = 0;
   const gauge = (name: string, help: string, value: () => number) => {
@@ -82,14 +92,10 @@ export async function listenBounded(
     sessions.add(session);
     strangers.set(session, { left: strangersStreams.burst, since: performance.now() });
     session.setLocalWindowSize(windowBytes);
-    const end = setTimeout(() => session.destroy(), connectionAgeMs * 1.1 + connectionGraceMs);
-    const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2));
-    age.unref();
-    end.unref();
+    const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2)).unref();
     session.on('close', () => {
       sessions.delete(session);
       clearTimeout(age);
-      clearTimeout(end);
     });
     session.on('error', (error) => logger.debug({ err: error }, 'session failed'));
   });
@@ -117,7 +123,7 @@ export async function listenBounded(
       // A caller that idles would keep the server open.
       for (const session of sessions) session.close();
       const cut = setTimeout(() => {
-        for (const session of sessions) session.destroy();
+        for (const socket of sockets) socket.destroy();
       }, closingMs);
       await closed;
       clearTimeout(cut);
