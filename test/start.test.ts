@@ -239,6 +239,20 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
+  test('starts at once after npm alone was killed, and ends the house that npm had left behind', async () => {
+    const house = start({}, ['npm', 'start']);
+    await house.ready;
+    const before = left().map(({ pid }) => pid);
+    process.kill(house.process.pid!, 'SIGKILL');
+    const next = start();
+    expect(await login(await next.ready)).toBe(200);
+    expect(next.output()).toMatch(/^ended what an earlier start had left running: npm start \(process [0-9]+\)$/m);
+    expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
+    next.process.kill('SIGTERM');
+    expect(await next.ended).toBe(0);
+    await nothingLeft();
+  });
+
   // On a server that was given for the tests, databases of these names may be somebody's.
   (process.env['MIGRATION_DATABASE_URL'] === undefined ? test : test.skip)(
     'uses a given server as a role that may create databases and roles, also when its own passwords were lost',

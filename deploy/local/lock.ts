@@ -3,13 +3,33 @@ import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { identify, isRunning, type Identity } from './processes.ts';
+import { endProcess, identify, isRunning, type Identity } from './processes.ts';
 
-/** Takes the data directory for this process and returns how to give it back. Throws {@link StartFailure} while another process has it. */
-export function lockDirectory(directory: string): () => void {
+/** Who has a directory. */
+interface Holder extends Identity {
+  /** The npm that started it, if one did. */
+  npm?: Identity;
+}
+
+/**
+ * Ends the process that has the data directory if the npm that started it was killed: nobody can end it with Ctrl-C any more. Returns its pid,
+ * or undefined where there is no such process.
+ */
+export async function endOrphan(directory: string): Promise<number | undefined> {
+  const holder = parse(read(join(directory, 'lock')));
+  if (!holder?.npm || isRunning(holder.npm) || !isRunning(holder)) return undefined;
+  await endProcess(holder, 'SIGTERM', 60);
+  return holder.pid;
+}
+
+/**
+ * Takes the data directory for this process, which `npm` (a pid) has started, and returns how to give it back. Throws {@link StartFailure} while
+ * another process has it.
+ */
+export function lockDirectory(directory: string, npm?: number): () => void {
   const lock = join(directory, 'lock');
   const draft = `${lock}.${randomUUID()}`;
-  const own = JSON.stringify(identify('npm start', process.pid));
+  const own = JSON.stringify({ ...identify('npm start', process.pid), npm: npm === undefined ? undefined : identify('npm', npm) });
   writeFileSync(draft, own, { mode: 0o600 });
   try {
     while (!linked(draft, lock)) {
@@ -59,9 +79,9 @@ function read(file: string): string | undefined {
   }
 }
 
-function parse(text: string | undefined): Identity | undefined {
+function parse(text: string | undefined): Holder | undefined {
   try {
-    return text === undefined ? undefined : (JSON.parse(text) as Identity);
+    return text === undefined ? undefined : (JSON.parse(text) as Holder);
   } catch {
     return undefined;
   }

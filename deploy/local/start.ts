@@ -7,7 +7,7 @@ import { StartFailure } from '../../services/platform/lifetime.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, type Child, type ChildOptions, type Ending } from './children.ts';
 import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
-import { lockDirectory } from './lock.ts';
+import { endOrphan, lockDirectory } from './lock.ts';
 import { gatewayChild, hostAndPort, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
 import { lastingPortProblem } from './ports.ts';
 import { endOrphanedPostgres, startPostgres } from './postgres.ts';
@@ -54,7 +54,10 @@ async function start(): Promise<void> {
   const settings = readSettings(new Settings(process.env));
   const { dataDirectory } = settings;
   prepareDirectory(dataDirectory);
-  unlock = lockDirectory(dataDirectory);
+  const orphan = await endOrphan(dataDirectory);
+  if (orphan !== undefined) say(`ended what an earlier start had left running: npm start (process ${orphan})`);
+  // The script is one `exec`, so that npm is the parent.
+  unlock = lockDirectory(dataDirectory, process.env['npm_lifecycle_event'] === 'start' ? process.ppid : undefined);
   await endLeftovers(dataDirectory);
   await checkPorts(settings);
   const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
