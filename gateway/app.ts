@@ -11,7 +11,7 @@ import { traceparentOf } from '../services/platform/trace.ts';
 import { admit, nobody, type Authorities } from './auth.ts';
 import { bodyLimit, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
-import { answerBrokenHttp } from './http.ts';
+import { answerBrokenHttp, answerConnect } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
 import { RequestMetrics, type RouteCount } from './metrics.ts';
@@ -78,6 +78,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
   });
   // An Expect that is not understood is ignored, rather than answered with a bare 417.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => app.server.emit('request', request, response));
+
+  app.server.on('connect', answerConnect);
 
   // Set on each request: the framework shares no objects between them.
   app.decorateRequest('caller');

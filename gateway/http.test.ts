@@ -53,6 +53,14 @@ describe('paths and methods', () => {
     },
   );
 
+  test('a request for a tunnel is answered, too, and whatever follows it is not', async () => {
+    const received = await raw('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 404']);
+    const { head, body } = lastAnswer(received);
+    expect(body).toMatchObject({ success: false, code: 'route_not_found' });
+    expect(head).toContain(`x-request-id: ${body.request_id}`);
+  });
+
   test('a very long parameter reaches its route and is judged there in its turn', async () => {
     expect(await statusOf(`/v1/tenants/${'a'.repeat(3000)}/accounts`)).toBe(401);
   });

@@ -1,7 +1,8 @@
-// Answers to what is not HTTP: the parser's errors never reach a route, and still are answered in the envelope.
+// Answers to what never reaches a route, the parser's errors and requests for a tunnel, in the envelope like all others.
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES, type ServerResponse } from 'node:http';
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { Problem, type ProblemCode } from './problem.ts';
 
 const codes: Record<string, ProblemCode> = {
@@ -13,17 +14,30 @@ const codes: Record<string, ProblemCode> = {
 export function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   // Half an answer can't be mended. (Node's own handler looks there, too.)
-  const begun = (socket as Socket & { _httpMessage?: ServerResponse | null })._httpMessage?.headersSent === true;
+  const begun = underWay(socket)?.headersSent === true;
   // Who was answered before his body had come, and then hangs up, has his answer.
   const hangsUp = error.code === 'HPE_INVALID_EOF_STATE' && socket.bytesWritten > 0;
-  if (socket.writable && !begun && !hangsUp) {
-    const problem = new Problem(codes[error.code ?? ''] ?? 'malformed_request');
-    const id = randomUUID();
-    const body = JSON.stringify(problem.body(id));
-    socket.write(
-      `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
-        `X-Request-Id: ${id}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-    );
-  }
+  if (socket.writable && !begun && !hangsUp) socket.write(textOf(new Problem(codes[error.code ?? ''] ?? 'malformed_request')));
   socket.destroySoon();
+}
+
+/** Answers a request for a tunnel, which Node would drop without a word: it is to another server, so there is no such route. */
+export function answerConnect(_request: IncomingMessage, socket: Duplex): void {
+  socket.on('error', () => undefined);
+  // What came before on this connection would get this answer.
+  if (underWay(socket)) socket.destroy();
+  else socket.end(textOf(new Problem('route_not_found')), () => socket.destroy());
+}
+
+function underWay(socket: Duplex): ServerResponse | null | undefined {
+  return (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
+}
+
+function textOf(problem: Problem): string {
+  const id = randomUUID();
+  const body = JSON.stringify(problem.body(id));
+  return (
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+    `X-Request-Id: ${id}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`
+  );
 }
