@@ -55,7 +55,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   [/^deploy\//, under('deploy/', 'services/platform/')],
 ];
 
-const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|ledger|kafka)\.ts$/];
+const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(setup|teardown|tally|check|mutants\/properties)\.ts$/,
