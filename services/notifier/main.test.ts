@@ -84,7 +84,7 @@ describe('a start is refused', () => {
   test('on a schema that is older than the code', async () => {
     const bare = await freshDatabase('notifier');
     expect(await failedStart(settings(bare.serviceUrl))).toBe(
-      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context, 0003-claims: run migrate first',
+      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context, 0003-claims, 0004-url-of-any-case: run migrate first',
     );
     await bare.drop();
   });
