@@ -2,6 +2,7 @@
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
 import { seeing, type Pool } from '../platform/postgres.ts';
+import { secretsAt, type Destination } from './destinations.ts';
 import { ms, promised } from './rows.ts';
 import { onClient } from './transaction.ts';
 
@@ -17,9 +18,8 @@ export interface Claimed {
   byHand: boolean;
   /** When the attempt began, milliseconds since the Unix epoch. */
   startedMs: number;
-  url: string;
-  /** Sealed; the newest first. */
-  secrets: string[];
+  /** As it was when the delivery was claimed. */
+  destination: Destination;
   body: string;
   /** Trace context of the event; null: it came without one. */
   traceparent: string | null;
@@ -72,7 +72,7 @@ const claim = {
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
       select t.tenant_id, t.most, w.url, coalesce(w.enabled, false) as enabled,
-             array[w.secret] || case when w.previous_until > at then array[w.previous_secret] else '{}' end as secrets,
+             ${secretsAt('at')} as secrets,
              (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) as in_flight
       from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
@@ -225,8 +225,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     attempt: row.attempt,
     byHand: row.by_hand,
     startedMs: row.started_ms,
-    url: row.url,
-    secrets: row.secrets,
+    destination: { url: row.url, secrets: row.secrets },
     body,
     traceparent: row.traceparent,
   };

@@ -199,6 +199,47 @@ describe('a webhook that is gone by the time of sending', () => {
     await after.count(1);
     expect(before.received).toEqual([]);
   });
+
+  // Five at a time are sent of what is claimed at once; the first five answers release the next.
+  async function changedWhileSent(change: Parameters<RunningNotifier['client']['updateWebhook']>[0]) {
+    const notifier = await start({ config: { endpointConcurrency: 5 } });
+    const held: ServerResponse[] = [];
+    const before = await receiver((_, response, place) => (place < 5 || place >= 10 ? response.end() : held.push(response)));
+    const tenant = await subscribe(notifier, before.url);
+    await ingest(notifier, tenant, 5);
+    await settled(notifier.client, tenant.tenantId, 5);
+    await ingest(notifier, tenant, 20);
+    await before.count(10);
+    await notifier.client.updateWebhook({ ...change, tenantId: tenant.tenantId });
+    // As long as what is known of a webhook may serve.
+    await new Promise((done) => setTimeout(done, 100));
+    held.forEach((response) => response.end());
+    return { notifier, before, deliveries: () => settled(notifier.client, tenant.tenantId, 25) };
+  }
+
+  test('what is claimed already goes where the webhook points when its turn comes', async () => {
+    const after = await receiver();
+    const { before, deliveries } = await changedWhileSent({ url: after.url });
+    expect(await deliveries()).toMatchObject(Array(25).fill({ status: 'delivered', attempts: 1 }));
+    expect([before.received.length, after.received.length]).toEqual([10, 15]);
+  });
+
+  test('what is claimed already is signed with the secret of when its turn comes', async () => {
+    const secret = 'a secret that was sent meanwhile';
+    const { before, deliveries } = await changedWhileSent({ secret });
+    await deliveries();
+    const signedAnew = before.received.map(({ headers, body }) => headers['x-webhook-signature'] === bodySignature(secret, body));
+    expect(signedAnew).toEqual([...Array<boolean>(10).fill(false), ...Array<boolean>(15).fill(true)]);
+  });
+
+  test('what is claimed already fails unsent where the webhook is disabled when its turn comes', async () => {
+    const { before, deliveries } = await changedWhileSent({ enabled: false });
+    const all = await deliveries();
+    expect(all.filter(({ status }) => status === 'delivered')).toHaveLength(10);
+    const unsent = all.filter(({ status }) => status === 'failed');
+    expect(unsent).toMatchObject(Array(15).fill({ errorClass: 'webhook_disabled', attempts: 1 }));
+    expect(before.received).toHaveLength(10);
+  });
 });
 
 describe('leases', () => {

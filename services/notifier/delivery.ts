@@ -6,6 +6,7 @@ import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claimDue, type Claimed } from './claims.ts';
+import { Destinations, type Destination } from './destinations.ts';
 import type { Answer, Sender } from './http.ts';
 import { Recorder } from './recorder.ts';
 import type { Vault } from './vault.ts';
@@ -51,6 +52,12 @@ const supply = 8;
 const rememberedEndpoints = 10_000;
 
 /**
+ * What was claimed or read longer ago, milliseconds, does not say where a delivery goes: it is read again. Each read serves all of its tenant's
+ * deliveries for so long, and a delivery that had not to wait needs none.
+ */
+const freshMs = 50;
+
+/**
  * A claim begins no sooner than so long after the one before, milliseconds: each end of a delivery makes room for another, and a claim for each
  * would cost more than the delivery. What comes to an idle house is claimed at once.
  */
@@ -77,6 +84,8 @@ interface Endpoint {
   waiting: ((turn: boolean) => void)[];
   /** The last answer came soon. */
   quick: boolean;
+  /** Where its deliveries went when that was last read. */
+  known: { at: number; destination: Promise<Destination | null> } | null;
 }
 
 /** Claims and sends deliveries until it is stopped. */
@@ -86,6 +95,7 @@ export class Courier {
   private readonly endpoints = new Map<string, Endpoint>();
   private readonly handBack = new AbortController();
   private readonly recorder: Recorder;
+  private readonly destinations: Destinations;
   private readonly seconds: Histogram<'result'>;
   private readonly delivered: Counter<'status'>;
   private running = true;
@@ -96,6 +106,7 @@ export class Courier {
   constructor(options: CourierOptions) {
     this.options = options;
     this.recorder = new Recorder(options.pool, options.logger, () => this.wake());
+    this.destinations = new Destinations(options.pool);
     const registers = [options.metrics];
     this.seconds = new Histogram({
       name: 'notifier_attempt_seconds',
@@ -163,7 +174,7 @@ export class Courier {
         flight.open = false;
         if (!awaited) this.leave(endpoint);
       };
-      const answer = turn ? await this.request(claimed, claimedAt).finally(left) : null;
+      const answer = turn ? await this.request(claimed, claimedAt, endpoint).finally(left) : null;
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
     } finally {
@@ -177,7 +188,7 @@ export class Courier {
 
   private endpointOf(tenant: string): Endpoint {
     let endpoint = this.endpoints.get(tenant);
-    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false }));
+    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false, known: null }));
     return endpoint;
   }
 
@@ -230,15 +241,32 @@ export class Courier {
   }
 
   /** Null: not sent, or not to its end. */
-  private async request(claimed: Claimed, claimedAt: number): Promise<Answer | null> {
+  private async request(claimed: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Answer | null> {
     const { sender, vault, marginMs } = this.options;
     const { tenant, id, attempt, eventType, body, traceparent } = claimed;
+    const destination = await this.destination(claimed, claimedAt, endpoint);
     // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
     if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
-    const secrets = claimed.secrets.map((sealed) => vault.open(tenant, sealed));
+    // Handed back, it fails with the next claim, like all that is pending there.
+    if (!destination) return null;
+    const secrets = destination.secrets.map((sealed) => vault.open(tenant, sealed));
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
-    return sender.send({ url: claimed.url, headers, body }, this.handBack.signal);
+    return sender.send({ url: destination.url, headers, body }, this.handBack.signal);
+  }
+
+  private async destination({ tenant, destination, id }: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Destination | null> {
+    const now = performance.now();
+    if (now - claimedAt <= freshMs) return destination;
+    if (!endpoint.known || now - endpoint.known.at > freshMs) {
+      endpoint.known = { at: now, destination: this.destinations.current(tenant) };
+    }
+    try {
+      return await endpoint.known.destination;
+    } catch (error) {
+      this.options.logger.warn({ err: error, delivery_id: toId('wh_delivery', id) }, 'destination could not be read');
+      return null;
+    }
   }
 
   private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {

@@ -18,8 +18,8 @@ import { eventTypes } from './webhook.ts';
 // Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
 const maxMessageBytes = 32 * 1024 * 1024;
 
-// Consumer, claims, records and the sweep, each one transaction at a time.
-const workConnections = 4;
+// Consumer, claims, records, destinations and the sweep, each one transaction at a time.
+const workConnections = 5;
 
 const sweepEveryMs = 10 * 60_000;
 

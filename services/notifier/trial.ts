@@ -5,11 +5,12 @@ import { inTransaction } from '../platform/postgres.ts';
 import type { Claimed } from './claims.ts';
 import { readDelivery, type WholeDelivery } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
+import { readDestinations } from './destinations.ts';
 import { testBody } from './envelope.ts';
 import { invalid, Refusal } from './refusal.ts';
 import { admit, type Standing } from './limits.ts';
 import { eventTypes } from './webhook.ts';
-import { notConfigured, secretsOf, type WebhookParts } from './webhooks.ts';
+import { notConfigured, type WebhookParts } from './webhooks.ts';
 
 /**
  * Sends a test event of a type (empty: `test.webhook`) to the tenant's endpoint, whether it is enabled and subscribed or not. Refused:
@@ -28,8 +29,8 @@ export async function sendTest(
   const standing = await admit(pool, quotas, tenant, 'tests');
   const { timeoutMs, marginMs } = courier.options;
   const claimed = await inTransaction(pool, [tenant], async (client): Promise<Claimed> => {
-    const webhook = await secretsOf(client, tenant);
-    if (!webhook) throw notConfigured();
+    const destination = (await readDestinations(client, [tenant])).get(tenant);
+    if (!destination) throw notConfigured();
     const { rows } = await client.query<{ ms: number }>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
     const startedMs = (rows[0] as { ms: number }).ms;
     const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
@@ -49,7 +50,7 @@ export async function sendTest(
        on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
     );
-    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, ...webhook, body, traceparent: null };
+    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, destination, body, traceparent: null };
   });
   const sent = await courier.attempt(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};

@@ -1,5 +1,5 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
-import { inTransaction, readTenant, type Client, type Pool, type Statement } from '../platform/postgres.ts';
+import { inTransaction, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas, type Standing } from './limits.ts';
@@ -129,16 +129,6 @@ export async function rotate(
 export async function remove(pool: Pool, tenant: string): Promise<void> {
   const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
   if (gone.rowCount === 0) throw notConfigured();
-}
-
-/** The webhook as a delivery needs it: where to, and the sealed secrets, the newest first; null where none is configured. */
-export async function secretsOf(client: Client, tenant: string): Promise<{ url: string; secrets: string[] } | null> {
-  const { rows } = await client.query<{ url: string; secrets: string[] }>(
-    `select url, array[secret] || case when previous_until > clock_timestamp() then array[previous_secret] else '{}' end as secrets
-     from webhooks where tenant_id = $1`,
-    [tenant],
-  );
-  return rows[0] ?? null;
 }
 
 function change(pool: Pool, tenant: string, assignments: string, values: unknown[]): Promise<WebhookRow> {

@@ -1,0 +1,69 @@
+// Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
+import { seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { onClient } from './transaction.ts';
+
+/** A tenant's webhook as a delivery needs it. */
+export interface Destination {
+  url: string;
+  /** Sealed; the newest first, and in an overlap the one before. */
+  secrets: string[];
+}
+
+/** The sealed secrets of a row of `webhooks` named `w`; `at`: an expression of the time. */
+export const secretsAt = (at: string): string =>
+  `array[w.secret] || case when w.previous_until > ${at} then array[w.previous_secret] else '{}' end`;
+
+const destinations = {
+  name: 'destinations',
+  text: `select w.tenant_id, w.url, w.enabled, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
+};
+
+type Configured = Destination & { enabled: boolean };
+
+/** Reads where the deliveries of tenants (UUIDs) go, in a transaction that sees them; who has no webhook is not in the answer. */
+export async function readDestinations(client: Client, tenants: string[]): Promise<Map<string, Configured>> {
+  const { rows } = await client.query<Configured & { tenant_id: string }>({ ...destinations, values: [tenants] });
+  return new Map(rows.map((row) => [row.tenant_id, row]));
+}
+
+/** Reads destinations for many who ask at once. */
+export class Destinations {
+  private readonly pool: Pool;
+  private asked = new Set<string>();
+  private next: Promise<Map<string, Configured>> | null = null;
+  private running: Promise<unknown> = Promise.resolve();
+
+  constructor(pool: Pool) {
+    this.pool = pool;
+  }
+
+  /**
+   * Where the tenant's deliveries (UUID) go now; null where no webhook is configured, or it is disabled. Never older than the call: who calls while a read is
+   * under way shares the one after it. Throws where the database does not answer.
+   */
+  async current(tenant: string): Promise<Destination | null> {
+    this.asked.add(tenant);
+    this.next ??= this.running.then(() => {
+      const tenants = [...this.asked];
+      this.asked = new Set();
+      this.next = null;
+      const reading = this.read(tenants);
+      this.running = reading.catch(() => undefined);
+      return reading;
+    });
+    const found = (await this.next).get(tenant);
+    return found?.enabled === true ? found : null;
+  }
+
+  private read(tenants: string[]): Promise<Map<string, Configured>> {
+    return onClient(this.pool, async (client) => {
+      const [, , found] = await Promise.all([
+        client.query('begin'),
+        client.query(seeing(tenants)),
+        readDestinations(client, tenants),
+        client.query('commit'),
+      ]);
+      return found;
+    });
+  }
+}
