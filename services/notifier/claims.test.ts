@@ -1,7 +1,8 @@
+import { bounds, outcome } from '../../test/deliveries.ts';
 import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { claimDue, statements as claims, type Claimed } from './claims.ts';
-import { recordOutcomes, statements as outcomes, type Outcome } from './outcomes.ts';
+import { claimDue, statements as claims } from './claims.ts';
+import { recordOutcomes, statements as outcomes } from './outcomes.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -62,19 +63,6 @@ test('an endpoint that is full while its leases end stays due', async () => {
   expect(found).not.toContain(null);
 });
 
-const bounds = { free: 100, tenants: 100, leaseMs: 60_000 };
-const delivered = ({ tenant, id, claim }: Claimed): Outcome => ({
-  tenant,
-  id,
-  claim,
-  status: 'delivered',
-  statusCode: 200,
-  errorClass: null,
-  responseBody: '',
-  durationMs: 1,
-  delay: null,
-});
-
 test('what a dead worker held is sent as soon as the endpoint has room, not a lease later', async () => {
   const { tenantId, posting } = newTenant();
   await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
@@ -87,7 +75,7 @@ test('what a dead worker held is sent as soon as the endpoint has room, not a le
     expect({ place, claimed: claimed.length }).toEqual({ place, claimed: 1 });
     // Full: it is moved on.
     expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
-    await recordOutcomes(notifier.work, [delivered(claimed[0]!)]);
+    await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
   }
 });
 

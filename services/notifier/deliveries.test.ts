@@ -156,6 +156,33 @@ test('a delivery’s id that is none is told from one that is unknown', async ()
   expect(await refusal(unknown)).toMatchObject({ reason: 'delivery_not_found' });
 });
 
+test('a retry by hand is refused of what has not failed, and of what has nowhere to go', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const { tenantId, tenant, posting } = newTenant();
+    await local.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+    await local.client.ingest({ events: [posting()] });
+    const { deliveries } = await local.client.listDeliveries({ tenantId, limit: 1 });
+    const deliveryId = deliveries[0]!.id;
+    const retry = () => local.client.retryDelivery({ tenantId, deliveryId });
+    expect(await refusal(retry())).toMatchObject({ reason: 'delivery_not_failed' });
+    await inTransaction(local.work, [tenant], (client) => client.query(`update deliveries set status = 'failed', failed_at = now()`));
+    await local.client.updateWebhook({ tenantId, enabled: false });
+    expect(await refusal(retry())).toMatchObject({ reason: 'webhook_disabled' });
+    await local.client.deleteWebhook({ tenantId });
+    expect(await refusal(retry())).toMatchObject({ reason: 'webhook_disabled' });
+    const other = newTenant();
+    expect(await refusal(local.client.retryDelivery({ tenantId: other.tenantId, deliveryId }))).toMatchObject({
+      reason: 'delivery_not_found',
+    });
+    await local.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+    const both = await Promise.allSettled([retry(), retry(), retry()]);
+    expect(both.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  } finally {
+    await local.end();
+  }
+});
+
 test('deliveries and their attempts are forgotten after their time, but for what is pending', async () => {
   const [old, other] = [newTenant(), newTenant()];
   await history(old, 100);

@@ -1,34 +1,20 @@
-import {
-  newTenant,
-  startNotifier,
-  startReceiver,
-  until,
-  type Receiver,
-  type RunningNotifier,
-  type TestTenant,
-} from '../../test/notifier.ts';
 import { refusal } from '../../test/identity.ts';
+import { newTenant, startNotifier, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { Targets } from './addresses.ts';
-import { bodySignature, standardSignature } from './webhook.ts';
 
 const events = ['transaction.posted', 'account.created'];
 const url = 'https://hooks.example.com/in';
 let notifier: RunningNotifier;
-let receiver: Receiver;
 let tenant: TestTenant;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  // Secure, and nothing has an address; deliveries to the receiver are made by another.
+  // Secure, and every name leads to one public address; nothing is sent.
   notifier = await startNotifier({ targets: new Targets(false, () => Promise.resolve(['93.184.215.14'])), claims: false });
 });
 
-afterAll(async () => {
-  await notifier.end();
-  await receiver.close();
-});
+afterAll(() => notifier.end());
 
 beforeEach(() => {
   tenant = newTenant();
@@ -201,193 +187,4 @@ test('a tenant’s id that is none is refused everywhere', async () => {
       expect(await refusal(call({ tenantId }))).toMatchObject({ reason: 'validation_failed', field: 'tenant_id', tag: 'id' });
     }
   }
-});
-
-describe('limits', () => {
-  const quotas = { 'webhook-config': 3, retries: 2, tests: 2 };
-  let limited: RunningNotifier;
-  let replica: RunningNotifier;
-
-  beforeAll(async () => {
-    limited = await startNotifier({ config: { quotas }, claims: false });
-    replica = await startNotifier({ config: { quotas }, claims: false, database: limited.database });
-  });
-
-  afterAll(async () => {
-    await replica.end();
-    await limited.end();
-  });
-
-  const attempt = (by: RunningNotifier, change = {}) =>
-    by.client.configureWebhook({ tenantId: tenant.tenantId, url: receiver.url, events, ...change });
-
-  test('a tenant may configure so often a minute, and is told where it stands', async () => {
-    expect((await attempt(limited)).limit).toMatchObject({ policy: 'webhook-config', quota: 3, windowSeconds: 60, remaining: 2 });
-    expect((await attempt(replica)).limit).toMatchObject({ remaining: 1 });
-    expect((await attempt(limited)).limit!.resetSeconds).toBeGreaterThan(30);
-    const refused = await refusal(attempt(replica));
-    expect(refused).toMatchObject({
-      reason: 'rate_limited',
-      metadata: { policy: 'webhook-config', quota: '3', window: '60', remaining: '0' },
-    });
-    expect(refused.retryAfter).toBeGreaterThan(30);
-    expect(refused.metadata!['reset']).toBe(String(refused.retryAfter));
-    tenant = newTenant();
-    expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
-  });
-
-  test('however many come at once over replicas, no more than the quota pass', async () => {
-    const answers = await Promise.allSettled(Array.from({ length: 12 }, (_, at) => attempt(at % 2 ? limited : replica)));
-    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
-  });
-
-  test('what is not valid is not counted, and what is refused by the limit neither', async () => {
-    for (let time = 0; time < 5; time++)
-      expect(await refusal(attempt(limited, { url: 'x' }))).toMatchObject({ reason: 'validation_failed' });
-    for (let time = 0; time < 3; time++) await attempt(limited);
-    for (let time = 0; time < 5; time++) expect(await refusal(attempt(limited))).toMatchObject({ reason: 'rate_limited' });
-    await inTransaction(limited.work, [tenant.tenant], (client) =>
-      client.query(`update limits set taken = array(select at - interval '59 seconds' from unnest(taken) as at)`),
-    );
-    expect((await refusal(attempt(limited))).retryAfter).toBe(1);
-    await inTransaction(limited.work, [tenant.tenant], (client) =>
-      client.query(`update limits set taken = array(select at - interval '1 second' from unnest(taken) as at)`),
-    );
-    expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
-  });
-
-  test('retries are counted whatever comes of them, but for ids that are none', async () => {
-    const { tenantId } = tenant;
-    const retry = (deliveryId: string) => refusal(limited.client.retryDelivery({ tenantId, deliveryId }));
-    for (let time = 0; time < 3; time++)
-      expect(await retry('nonsense')).toMatchObject({ reason: 'invalid_delivery_id', message: 'Invalid delivery ID' });
-    const unknown = newId('wh_delivery');
-    expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found', message: 'Webhook delivery not found' });
-    expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found' });
-    expect(await retry(unknown)).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'retries', window: '3600' } });
-  });
-
-  test('tests are counted, also without a webhook', async () => {
-    const { tenantId } = tenant;
-    const test = () => refusal(limited.client.testWebhook({ tenantId }));
-    expect(await test()).toMatchObject({ reason: 'webhook_not_configured' });
-    expect(await test()).toMatchObject({ reason: 'webhook_not_configured' });
-    expect(await test()).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'tests', quota: '2', window: '3600' } });
-  });
-});
-
-describe('a test', () => {
-  let local: RunningNotifier;
-
-  beforeAll(async () => {
-    local = await startNotifier();
-  });
-
-  afterAll(() => local.end());
-
-  const configured = async (change = {}) =>
-    local.client.configureWebhook({ tenantId: tenant.tenantId, url: receiver.url, events, ...change });
-
-  test('is sent at once and signed, though the webhook is disabled and not subscribed, and is recorded', async () => {
-    const { secret = '' } = await configured({ enabled: false });
-    const { tenantId } = tenant;
-    const answer = await local.client.testWebhook({ tenantId });
-    expect(answer.delivery).toMatchObject({ status: 'delivered', statusCode: 200, attempts: 1, eventType: 'test.webhook' });
-    expect(answer.responseTimeMs).toBeGreaterThanOrEqual(0);
-    expect(answer.limit).toMatchObject({ policy: 'tests' });
-    const payload = JSON.parse(answer.payload);
-    expect(payload).toMatchObject({ type: 'test.webhook', livemode: false, tenant_id: tenantId, data: { message: expect.any(String) } });
-    const { headers, body } = receiver.received.at(-1)!;
-    expect(body).toBe(answer.payload);
-    expect(headers['x-webhook-signature']).toBe(bodySignature(secret, body));
-    const signed = { id: payload.id, timestamp: Number(headers['webhook-timestamp']), body };
-    expect(headers['webhook-signature']).toBe(standardSignature(secret, signed));
-    const { deliveries } = await local.client.listDeliveries({ tenantId, limit: 10 });
-    expect(deliveries).toEqual([answer.delivery]);
-  });
-
-  test.each(['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'])(
-    'may be of type %s',
-    async (eventType) => {
-      await configured();
-      const { delivery, payload } = await local.client.testWebhook({ tenantId: tenant.tenantId, eventType });
-      expect(delivery).toMatchObject({ eventType, status: 'delivered' });
-      expect(JSON.parse(payload)).toMatchObject({ type: eventType, livemode: false });
-    },
-  );
-
-  test('of another type is refused and not counted', async () => {
-    const attempt = local.client.testWebhook({ tenantId: tenant.tenantId, eventType: 'account.deleted' });
-    expect(await refusal(attempt)).toMatchObject({ reason: 'validation_failed', field: 'event_type', tag: 'oneof' });
-  });
-
-  test('that fails says how, is recorded as failed and never tried again by itself', async () => {
-    const failing = await startReceiver((_, response) => response.writeHead(503).end('away'));
-    await configured({ url: failing.url });
-    const { tenantId } = tenant;
-    const refused = await refusal(local.client.testWebhook({ tenantId }));
-    expect(refused).toMatchObject({ reason: 'test_failed', message: 'Test webhook failed' });
-    expect(refused.metadata).toMatchObject({ status_code: '503', error_class: 'http_status', policy: 'tests' });
-    const deliveryId = refused.metadata!['delivery_id']!;
-    const { delivery, attempts, responseBody } = await local.client.getDelivery({ tenantId, deliveryId });
-    expect(delivery).toMatchObject({ status: 'failed', attempts: 1, statusCode: 503 });
-    expect(attempts).toHaveLength(1);
-    expect(responseBody).toBe('away');
-    await local.client.retryDelivery({ tenantId, deliveryId });
-    await failing.count(2);
-    await until(async () => (await local.client.getDelivery({ tenantId, deliveryId })).delivery?.status === 'failed');
-    await failing.close();
-    const gone = await refusal(local.client.testWebhook({ tenantId }));
-    expect(gone.metadata).toMatchObject({ status_code: '', error_class: 'connection_failed' });
-  });
-
-  test('whose process died while it waited has failed, and is not sent again', async () => {
-    await configured();
-    await local.client.testWebhook({ tenantId: tenant.tenantId });
-    const before = receiver.received.length;
-    await inTransaction(local.work, [tenant.tenant], async (client) => {
-      await client.query(`update deliveries set status = 'pending', delivered_at = null`);
-      await client.query(`insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
-        select tenant_id, id, id, created_at, now() from deliveries`);
-      await client.query('update due set next_at = now()');
-    });
-    local.courier.wake();
-    const [delivery] = await until(async () => {
-      const { deliveries } = await local.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1, status: 'failed' });
-      return deliveries.length > 0 && deliveries;
-    });
-    expect(delivery).toMatchObject({ errorClass: 'timeout', attempts: 1 });
-    expect(receiver.received).toHaveLength(before);
-  });
-});
-
-describe('a retry by hand', () => {
-  test('is refused of what has not failed, and of what has nowhere to go', async () => {
-    const local = await startNotifier({ claims: false });
-    try {
-      const { tenantId, posting } = tenant;
-      await local.client.configureWebhook({ tenantId, url: receiver.url, events });
-      await local.client.ingest({ events: [posting()] });
-      const { deliveries } = await local.client.listDeliveries({ tenantId, limit: 1 });
-      const deliveryId = deliveries[0]!.id;
-      const retry = () => local.client.retryDelivery({ tenantId, deliveryId });
-      expect(await refusal(retry())).toMatchObject({ reason: 'delivery_not_failed' });
-      await inTransaction(local.work, [tenant.tenant], (client) =>
-        client.query(`update deliveries set status = 'failed', failed_at = now()`),
-      );
-      await local.client.updateWebhook({ tenantId, enabled: false });
-      expect(await refusal(retry())).toMatchObject({ reason: 'webhook_disabled' });
-      await local.client.deleteWebhook({ tenantId });
-      expect(await refusal(retry())).toMatchObject({ reason: 'webhook_disabled' });
-      const other = newTenant();
-      expect(await refusal(local.client.retryDelivery({ tenantId: other.tenantId, deliveryId }))).toMatchObject({
-        reason: 'delivery_not_found',
-      });
-      await local.client.configureWebhook({ tenantId, url: receiver.url, events });
-      const both = await Promise.allSettled([retry(), retry(), retry()]);
-      expect(both.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
-    } finally {
-      await local.end();
-    }
-  });
 });

@@ -1,0 +1,135 @@
+// What all tenants share: one that has much, or whose receiver hangs, holds up nobody else.
+import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { settled, until } from '../../test/notifier.ts';
+import { toUuid } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import { claimDue } from './claims.ts';
+import { recordOutcomes } from './outcomes.ts';
+
+afterEach(endStarted);
+
+test('a receiver that hangs stops only its own tenant, and holds no more than its share', async () => {
+  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4 } });
+  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
+  const [slow, other] = [await subscribe(notifier, hanging.url), await subscribe(notifier, quick.url)];
+  await ingest(notifier, slow, 100);
+  await hanging.count(4);
+  await ingest(notifier, other, 100);
+  await settled(notifier.client, other.tenantId, 100);
+  expect(hanging.received).toHaveLength(4);
+});
+
+test('many that hang do not use up what all share', async () => {
+  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4, timeoutMs: 30_000 } });
+  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
+  const slow = await Promise.all(Array.from({ length: 6 }, () => subscribe(notifier, hanging.url)));
+  const other = await subscribe(notifier, quick.url);
+  for (const tenant of slow) await ingest(notifier, tenant, 20);
+  await hanging.count(8);
+  await ingest(notifier, other, 20);
+  await settled(notifier.client, other.tenantId, 20);
+  expect(await hanging.count(24)).toHaveLength(24);
+});
+
+test('what was claimed in advance for a receiver that begins to hang goes back, in its place', async () => {
+  const notifier = await start({ config: { endpointConcurrency: 2, timeoutMs: 30_000 } });
+  const moody = await receiver((_, response, place) => (place < 20 ? response.end() : undefined));
+  const tenant = await subscribe(notifier, moody.url);
+  const posted = Array.from({ length: 60 }, () => tenant.posting());
+  await notifier.client.ingest({ events: posted });
+  await moody.count(22);
+  const waiting = await until(async () => {
+    const { rows } = await inTransaction(notifier.work, [tenant.tenant], (client) =>
+      client.query<{ event_id: string; claimed: boolean }>(
+        `select d.event_id, c.claim_id is not null as claimed from deliveries d left join claims c on c.delivery_id = d.id
+         where d.status = 'pending' order by d.run_at, d.id`,
+      ),
+    );
+    return rows.length === 40 && rows.filter(({ claimed }) => claimed).length === 2 && rows;
+  });
+  const ids = waiting.filter(({ claimed }) => !claimed).map(({ event_id }) => event_id);
+  const order = posted.map(({ id }) => toUuid('evt', id));
+  expect(ids).toEqual(order.filter((id) => ids.includes(id!)));
+});
+
+test('a test is sent though the endpoint has its share already', async () => {
+  const notifier = await start({ config: { endpointConcurrency: 2 } });
+  const moody = await receiver((request, response) => (request.headers['x-webhook-event'] === 'test.webhook' ? response.end() : undefined));
+  const tenant = await subscribe(notifier, moody.url);
+  await ingest(notifier, tenant, 4);
+  await moody.count(2);
+  expect((await notifier.client.testWebhook({ tenantId: tenant.tenantId })).delivery).toMatchObject({ status: 'delivered' });
+});
+
+test('with more tenants than a round takes, all are served', async () => {
+  const notifier = await start({ claims: false });
+  const tenants = await Promise.all(Array.from({ length: 130 }, () => subscribe(notifier, 'http://127.0.0.1:1/')));
+  await notifier.client.ingest({ events: tenants.flatMap(({ posting }) => [posting(), posting(), posting()]) });
+  const served = new Set<string>();
+  for (let round = 0; round < 2; round++) {
+    for (const { tenant } of (await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 })).claimed) served.add(tenant);
+  }
+  expect(served.size).toBe(130);
+});
+
+test('the share holds over replicas', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant, 20);
+  const share = { ...bounds, ofTenant: () => 8 };
+  const rounds = await Promise.all(Array.from({ length: 5 }, () => claimDue(notifier.work, share)));
+  rounds.push(await claimDue(notifier.work, share));
+  expect(rounds.flatMap(({ claimed }) => claimed)).toHaveLength(8);
+});
+
+test('where a round has fewer places than work, tenants take turns', async () => {
+  const notifier = await start({ claims: false });
+  const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(notifier, 'http://127.0.0.1:1/')));
+  for (const tenant of tenants) await ingest(notifier, tenant, 10);
+  const { claimed } = await claimDue(notifier.work, { ...bounds, free: 6 });
+  expect(tenants.map(({ tenant }) => claimed.filter((each) => each.tenant === tenant).length)).toEqual([2, 2, 2]);
+});
+
+test('a tenant whose endpoint was full is served again as soon as an attempt is recorded', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant, 5);
+  const one = { ...bounds, ofTenant: () => 1 };
+  for (let place = 0; place < 5; place++) {
+    const { claimed } = await claimDue(notifier.work, one);
+    expect(claimed).toHaveLength(1);
+    expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+    // Nothing to look for until the lease ends.
+    expect((await claimDue(notifier.work, one)).nextMs).toBeGreaterThan(30_000);
+    await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+  }
+  expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+});
+
+test('so it is where others find it full in the very moment in which an attempt is recorded', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant, 100);
+  const done = new Set<string>();
+  const look = async () => {
+    while (done.size < 100) {
+      const { claimed } = await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 });
+      for (const { id } of claimed) done.add(id);
+      if (claimed.length > 0) await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+    }
+  };
+  // One that was overlooked would wait for the end of a lease.
+  await Promise.all([look(), look(), look()]);
+});
+
+test('deliveries are claimed in the tenant’s order', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  const posted = Array.from({ length: 12 }, () => tenant.posting());
+  await notifier.client.ingest({ events: posted });
+  const claimed: string[] = [];
+  for (let round = 0; round < 4; round++) {
+    claimed.push(...(await claimDue(notifier.work, { ...bounds, free: 3 })).claimed.map(({ eventId }) => eventId));
+  }
+  expect(claimed).toEqual(posted.map(({ id }) => toUuid('evt', id)));
+});

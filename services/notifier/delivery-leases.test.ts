@@ -1,0 +1,150 @@
+// Who sends a delivery where workers die, stall and stop: what is claimed is one worker's while its lease holds.
+import type { ServerResponse } from 'node:http';
+import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { settled } from '../../test/notifier.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import { claimDue } from './claims.ts';
+import { recordOutcomes } from './outcomes.ts';
+
+afterEach(endStarted);
+
+test('what a dead worker had claimed is sent by another, as the same attempt', async () => {
+  const notifier = await start({ claims: false });
+  const { url, count } = await receiver();
+  const tenant = await subscribe(notifier, url);
+  await ingest(notifier, tenant, 2);
+  const dead = await claimDue(notifier.work, { ...bounds, leaseMs: 0 });
+  expect(dead.claimed).toMatchObject([{ attempt: 1 }, { attempt: 1 }]);
+  notifier.courier.start();
+  await count(2);
+  expect(await settled(notifier.client, tenant.tenantId, 2)).toMatchObject(Array(2).fill({ status: 'delivered', attempts: 1 }));
+});
+
+test('what is claimed is nobody else’s while the lease holds', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant, 5);
+  const rounds = await Promise.all(Array.from({ length: 4 }, () => claimDue(notifier.work, bounds)));
+  const ids = rounds.flatMap(({ claimed }) => claimed.map(({ id }) => id));
+  expect(ids).toHaveLength(5);
+  expect(new Set(ids).size).toBe(5);
+});
+
+test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
+  const notifier = await start({ claims: false });
+  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  await passTime(notifier, tenant);
+  // The first one finds the tenant without work.
+  await claimDue(notifier.work, bounds);
+  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+});
+
+test('a worker that comes back after its lease changes nothing', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [stalled] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  const [successor] = (await claimDue(notifier.work, bounds)).claimed;
+  expect(successor).toMatchObject({ id: stalled!.id, attempt: 1 });
+  expect(await recordOutcomes(notifier.work, [outcome(stalled!, 'failed')])).toEqual(new Set());
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', tries: [] });
+  expect(await recordOutcomes(notifier.work, [outcome(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
+  expect(await recordOutcomes(notifier.work, [outcome(stalled!, 'pending', 0), outcome(successor!, 'failed')])).toEqual(new Set());
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+});
+
+test('a claim that PostgreSQL forgot in a crash is nobody’s: its worker changes nothing, and another sends the same attempt', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [forgotten] = (await claimDue(notifier.work, bounds)).claimed;
+  await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from claims'));
+  expect(await recordOutcomes(notifier.work, [outcome(forgotten!, 'failed')])).toEqual(new Set());
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+  expect((await claimDue(notifier.work, bounds)).claimed).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
+});
+
+test('an answer that comes after the lease is not recorded, and its successor’s is', async () => {
+  const held: ServerResponse[] = [];
+  const slow = await receiver((_, response, place) => (place === 0 ? held.push(response) : response.writeHead(204).end()));
+  const first = await start({ claims: false });
+  const second = await start({ claims: false, database: first.database });
+  const tenant = await subscribe(first, slow.url);
+  await ingest(first, tenant);
+  const [claimed] = (await claimDue(first.work, { ...bounds, leaseMs: 0 })).claimed;
+  const stalled = first.courier.attempt(claimed!);
+  await slow.count(1);
+  second.courier.start();
+  await settled(first.client, tenant.tenantId, 1);
+  held[0]!.writeHead(500).end();
+  expect(await stalled).toMatchObject({ answer: { statusCode: 500 }, recorded: false });
+  expect(await only(first, tenant)).toMatchObject({ status: 'delivered', statusCode: 204, attempts: 1, tries: [{ statusCode: 204 }] });
+  expect(attemptsOf(slow)).toEqual(['1', '1']);
+});
+
+test('a process that has stalled after its claim sends nothing', async () => {
+  const notifier = await start({ claims: false });
+  const { url, received } = await receiver();
+  const tenant = await subscribe(notifier, url);
+  await ingest(notifier, tenant);
+  const [claimed] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  expect(await notifier.courier.attempt(claimed!, { claimedAt: performance.now() - 60_000 })).toBeNull();
+  expect(received).toEqual([]);
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+});
+
+test('a stop hands back what is in flight, and it keeps its number', async () => {
+  const hanging = await receiver((_, response, place) => (place < 2 ? undefined : response.end()));
+  const first = await start();
+  const tenant = await subscribe(first, hanging.url);
+  await ingest(first, tenant, 2);
+  await hanging.count(2);
+  await first.courier.stop(0);
+  expect((await first.client.listDeliveries({ tenantId: tenant.tenantId, limit: 10 })).deliveries).toMatchObject(
+    Array(2).fill({ status: 'pending', attempts: 1 }),
+  );
+  await start({ database: first.database });
+  expect(await settled(first.client, tenant.tenantId, 2)).toMatchObject(Array(2).fill({ status: 'delivered', attempts: 1 }));
+  expect(attemptsOf(hanging)).toEqual(['1', '1', '1', '1']);
+});
+
+test('a stop waits for answers within its grace', async () => {
+  const held: ServerResponse[] = [];
+  const slow = await receiver((_, response) => held.push(response));
+  const notifier = await start();
+  const tenant = await subscribe(notifier, slow.url);
+  await ingest(notifier, tenant);
+  await slow.count(1);
+  const stopped = notifier.courier.stop(30_000);
+  held[0]!.end();
+  await stopped;
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', tries: [{ number: 1 }] });
+});
+
+test('a test that a stop cuts has failed, and is sent by nobody else', async () => {
+  const hanging = await receiver(() => undefined);
+  const notifier = await start();
+  const tenant = await subscribe(notifier, hanging.url);
+  const refused = notifier.client.testWebhook({ tenantId: tenant.tenantId }).catch((error: unknown) => error);
+  await hanging.count(1);
+  await notifier.courier.stop(0);
+  expect(await refused).toBeInstanceOf(Error);
+  await start({ database: notifier.database });
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'timeout', attempts: 1 });
+  expect(hanging.received).toHaveLength(1);
+});
+
+test('several replicas send each delivery once', async () => {
+  const first = await start();
+  for (const _ of [1, 2]) await start({ database: first.database });
+  const { url, received } = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 6 }, () => subscribe(first, url)));
+  await Promise.all(tenants.map((tenant) => ingest(first, tenant, 40)));
+  for (const { tenantId } of tenants) await settled(first.client, tenantId, 40);
+  expect(received).toHaveLength(240);
+  expect(new Set(received.map(({ headers }) => headers['x-webhook-id'])).size).toBe(240);
+});

@@ -1,0 +1,80 @@
+import { refusal } from '../../test/identity.ts';
+import { newTenant, startNotifier, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { newId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+
+const quotas = { 'webhook-config': 3, retries: 2, tests: 2 };
+const events = ['transaction.posted'];
+const url = 'http://127.0.0.1:1/';
+let limited: RunningNotifier;
+let replica: RunningNotifier;
+let tenant: TestTenant;
+
+beforeAll(async () => {
+  limited = await startNotifier({ config: { quotas }, claims: false });
+  replica = await startNotifier({ config: { quotas }, claims: false, database: limited.database });
+});
+
+afterAll(async () => {
+  await replica.end();
+  await limited.end();
+});
+
+beforeEach(() => {
+  tenant = newTenant();
+});
+
+const attempt = (by: RunningNotifier, change = {}) => by.client.configureWebhook({ tenantId: tenant.tenantId, url, events, ...change });
+
+test('a tenant may configure so often a minute, and is told where it stands', async () => {
+  expect((await attempt(limited)).limit).toMatchObject({ policy: 'webhook-config', quota: 3, windowSeconds: 60, remaining: 2 });
+  expect((await attempt(replica)).limit).toMatchObject({ remaining: 1 });
+  expect((await attempt(limited)).limit!.resetSeconds).toBeGreaterThan(30);
+  const refused = await refusal(attempt(replica));
+  expect(refused).toMatchObject({
+    reason: 'rate_limited',
+    metadata: { policy: 'webhook-config', quota: '3', window: '60', remaining: '0' },
+  });
+  expect(refused.retryAfter).toBeGreaterThan(30);
+  expect(refused.metadata!['reset']).toBe(String(refused.retryAfter));
+  tenant = newTenant();
+  expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
+});
+
+test('however many come at once over replicas, no more than the quota pass', async () => {
+  const answers = await Promise.allSettled(Array.from({ length: 12 }, (_, at) => attempt(at % 2 ? limited : replica)));
+  expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+});
+
+test('what is not valid is not counted, and what is refused by the limit neither', async () => {
+  for (let time = 0; time < 5; time++) expect(await refusal(attempt(limited, { url: 'x' }))).toMatchObject({ reason: 'validation_failed' });
+  for (let time = 0; time < 3; time++) await attempt(limited);
+  for (let time = 0; time < 5; time++) expect(await refusal(attempt(limited))).toMatchObject({ reason: 'rate_limited' });
+  await inTransaction(limited.work, [tenant.tenant], (client) =>
+    client.query(`update limits set taken = array(select at - interval '59 seconds' from unnest(taken) as at)`),
+  );
+  expect((await refusal(attempt(limited))).retryAfter).toBe(1);
+  await inTransaction(limited.work, [tenant.tenant], (client) =>
+    client.query(`update limits set taken = array(select at - interval '1 second' from unnest(taken) as at)`),
+  );
+  expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
+});
+
+test('retries are counted whatever comes of them, but for ids that are none', async () => {
+  const { tenantId } = tenant;
+  const retry = (deliveryId: string) => refusal(limited.client.retryDelivery({ tenantId, deliveryId }));
+  for (let time = 0; time < 3; time++)
+    expect(await retry('nonsense')).toMatchObject({ reason: 'invalid_delivery_id', message: 'Invalid delivery ID' });
+  const unknown = newId('wh_delivery');
+  expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found', message: 'Webhook delivery not found' });
+  expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found' });
+  expect(await retry(unknown)).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'retries', window: '3600' } });
+});
+
+test('tests are counted, also without a webhook', async () => {
+  const { tenantId } = tenant;
+  const test = () => refusal(limited.client.testWebhook({ tenantId }));
+  expect(await test()).toMatchObject({ reason: 'webhook_not_configured' });
+  expect(await test()).toMatchObject({ reason: 'webhook_not_configured' });
+  expect(await test()).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'tests', quota: '2', window: '3600' } });
+});

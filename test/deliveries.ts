@@ -1,0 +1,78 @@
+// Notifiers and receivers that end with their test, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
+import type { Attempt, Delivery } from '../proto/gen/notifier/v1/notifier_pb.js';
+import type { ClaimBounds, Claimed } from '../services/notifier/claims.ts';
+import type { Outcome } from '../services/notifier/outcomes.ts';
+import { inTransaction } from '../services/platform/postgres.ts';
+import {
+  newTenant,
+  startNotifier,
+  startReceiver,
+  type NotifierOptions,
+  type Receiver,
+  type RunningNotifier,
+  type TestTenant,
+} from './notifier.ts';
+
+const stops: (() => Promise<unknown>)[] = [];
+
+/** Ends what {@link start} and {@link receiver} have started, the last one first: for `afterEach`. */
+export async function endStarted(): Promise<void> {
+  for (const stop of stops.splice(0).reverse()) await stop();
+}
+
+/** A notifier until the test is over. */
+export async function start(options: NotifierOptions = {}): Promise<RunningNotifier> {
+  const notifier = await startNotifier(options);
+  stops.push(() => notifier.end());
+  return notifier;
+}
+
+/** A receiver until the test is over. */
+export async function receiver(...given: Parameters<typeof startReceiver>): Promise<Receiver> {
+  const started = await startReceiver(...given);
+  stops.push(() => started.close());
+  return started;
+}
+
+/** A new tenant whose postings are delivered to an address. */
+export async function subscribe({ client }: RunningNotifier, url: string): Promise<TestTenant & { secret: string }> {
+  const tenant = newTenant();
+  const { secret = '' } = await client.configureWebhook({ tenantId: tenant.tenantId, url, events: ['transaction.posted'] });
+  return { ...tenant, secret };
+}
+
+/** Hands over a tenant's next postings. */
+export async function ingest({ client }: RunningNotifier, { posting }: TestTenant, count = 1): Promise<void> {
+  await client.ingest({ events: Array.from({ length: count }, () => posting()) });
+}
+
+/** Lets what a tenant waits for be due now. */
+export async function passTime({ work }: RunningNotifier, { tenant }: TestTenant): Promise<void> {
+  await inTransaction(work, [tenant], async (client) => {
+    await client.query(`update deliveries set run_at = now() where status = 'pending'`);
+    await client.query('update claims set until = now()');
+    await client.query('update due set next_at = now()');
+  });
+}
+
+/** A tenant's only delivery, and the attempts at it. */
+export async function only({ client }: RunningNotifier, { tenantId }: TestTenant): Promise<Delivery & { tries: Attempt[] }> {
+  const { deliveries } = await client.listDeliveries({ tenantId, limit: 100 });
+  expect(deliveries).toHaveLength(1);
+  const { delivery, attempts } = await client.getDelivery({ tenantId, deliveryId: deliveries[0]!.id });
+  return { ...delivery!, tries: attempts };
+}
+
+/** Room for whatever the tests have, for a minute. */
+export const bounds: ClaimBounds = { free: 100, tenants: 100, ofTenant: () => 100, leaseMs: 60_000 };
+
+/** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */
+export function outcome({ tenant, id, claim }: Claimed, status: Outcome['status'], delay: number | null = null): Outcome {
+  const errorClass = status === 'delivered' ? null : 'http_status';
+  return { tenant, id, claim, status, statusCode: 200, errorClass, responseBody: '', durationMs: 1, delay };
+}
+
+/** The numbers of the attempts that a receiver was told, in their order. */
+export function attemptsOf({ received }: Receiver): unknown[] {
+  return received.map(({ headers }) => headers['x-webhook-attempt']);
+}
