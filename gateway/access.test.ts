@@ -1,10 +1,11 @@
+// Who may ask for what, in which order a request is judged, and how users, tenants and keys come and go.
 import { newId } from '../services/platform/ids.ts';
 import { scopes } from './auth.ts';
-import { checkedRest, readContract, type Contract, type Operation } from '../test/contract.ts';
-import { startHouse, type House, type Person, type RestOptions, type Tenant } from '../test/house.ts';
+import { startCheckedHouse, type CheckedHouse, type Contract, type Operation } from '../test/contract.ts';
+import { id, time } from '../test/customer.ts';
+import type { Person, RestOptions, Tenant } from '../test/house.ts';
 
-let house: House;
-let rest: House['rest'];
+let house: CheckedHouse;
 let contract: Contract;
 let stranger: Person;
 let mine: Tenant;
@@ -13,15 +14,14 @@ let key: string;
 const ofScope = new Map<string, string>();
 
 beforeAll(async () => {
-  house = await startHouse();
-  contract = await readContract(house.url);
-  rest = checkedRest(house, contract);
+  house = await startCheckedHouse();
+  ({ contract } = house);
   mine = await house.tenant();
   stranger = await house.signUp();
   theirs = await house.tenant({ person: stranger });
   key = await house.apiKey(mine);
   for (const scope of scopes) ofScope.set(scope, await house.apiKey(mine, [scope]));
-  await rest('POST', `/v1/tenants/${mine.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  await house.rest('POST', `/v1/tenants/${mine.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
 afterAll(() => house.stop());
 
@@ -45,7 +45,7 @@ const hopeless = ({ method }: Operation): RestOptions =>
   method === 'GET' ? {} : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
 
 const ask = async (operation: Operation, path: string, options: RestOptions) => {
-  const { status, body } = await rest(operation.method, path, options);
+  const { status, body } = await house.rest(operation.method, path, options);
   return [operation.id, status, body.code];
 };
 
@@ -64,7 +64,7 @@ describe('who may call', () => {
     for (const operation of guarded()) {
       for (const each of bad)
         expect(await ask(operation, pathOf(operation), { key: each })).toEqual([operation.id, 401, 'unauthenticated']);
-      const { status, headers } = await rest(operation.method, pathOf(operation), { headers: { authorization: `Basic ${key}` } });
+      const { status, headers } = await house.rest(operation.method, pathOf(operation), { headers: { authorization: `Basic ${key}` } });
       expect([operation.id, status, headers.get('www-authenticate')]).toEqual([
         operation.id,
         401,
@@ -89,7 +89,7 @@ describe('who may call', () => {
     for (const operation of guarded().filter(({ path }) => /\{(slug|tenant_id)\}/.test(path))) {
       const credential = operation.security === 'apiKey' ? single : mine.owner.token;
       const path = pathOf(operation, { tenant: theirs, id: 'malformed' });
-      const answer = await rest(operation.method, path, { ...hopeless(operation), key: credential });
+      const answer = await house.rest(operation.method, path, { ...hopeless(operation), key: credential });
       expect([operation.id, answer.status, answer.body.error]).toEqual([operation.id, 404, 'tenant not found']);
       const upper = { ...mine, slug: mine.slug.toUpperCase(), id: mine.id.toUpperCase() };
       for (const tenant of [upper, { ...mine, slug: 'nobody', id: newId('tenant') }]) {
@@ -104,7 +104,7 @@ describe('who may call', () => {
     for (const operation of guardedByKey) {
       for (const scope of scopes) {
         const path = pathOf(operation, { id: 'malformed' });
-        const { status, body } = await rest(operation.method, path, { ...hopeless(operation), key: ofScope.get(scope) ?? '' });
+        const { status, body } = await house.rest(operation.method, path, { ...hopeless(operation), key: ofScope.get(scope) ?? '' });
         const refused = status === 403 && body.code === 'forbidden';
         expect([operation.id, scope, refused ? 'refused' : status]).toEqual([
           operation.id,
@@ -145,9 +145,9 @@ describe('who may call', () => {
 
   test('balances in the hierarchy want balances:read too', async () => {
     const path = `/v1/tenants/${mine.slug}/accounts/hierarchy?include=balances`;
-    expect((await rest('GET', path, { key: ofScope.get('accounts:read') ?? '' })).status).toBe(403);
+    expect((await house.rest('GET', path, { key: ofScope.get('accounts:read') ?? '' })).status).toBe(403);
     const both = await house.apiKey(mine, ['accounts:read', 'balances:read']);
-    expect((await rest('GET', path, { key: both })).status).toBe(200);
+    expect((await house.rest('GET', path, { key: both })).status).toBe(200);
   });
 });
 
@@ -176,11 +176,11 @@ describe('after the credential', () => {
       if (operation.body) {
         const [field = ''] = Object.keys(operation.body);
         const wrong = { ...given, body: { [field]: [] } };
-        const { body } = await rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
+        const { body } = await house.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
       const [, name = ''] = /\{(key_id|transaction_id|delivery_id)\}/.exec(operation.path) ?? [];
-      const { status, body } = await rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
+      const { status, body } = await house.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
       // A malformed delivery has a code and a message of its own.
       const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };
       expect([operation.id, status, body.details]).toEqual([operation.id, 400, details]);
@@ -206,8 +206,126 @@ describe('after the credential', () => {
 
   test('routes that come later are unknown today', async () => {
     for (const path of ['reports', 'statements', 'holds', 'exports', 'transactions/batch/x']) {
-      const { status, body } = await rest('GET', `/v1/tenants/${mine.slug}/${path}`, { key });
+      const { status, body } = await house.rest('GET', `/v1/tenants/${mine.slug}/${path}`, { key });
       expect([path, status, body.code]).toEqual([path, 404, 'route_not_found']);
     }
+  });
+});
+
+describe('users', () => {
+  const email = `Ada.${process.pid}@Example.com`;
+  const password = 'correct horse';
+
+  test('register, log in in any case of the email, read themselves, renew and leave', async () => {
+    const registered = await house.rest('POST', '/v1/auth/register', {
+      body: { email, password, first_name: 'Ada', last_name: 'Lovelace' },
+    });
+    expect(registered.status).toBe(201);
+    const user = {
+      id: id('user'),
+      email: expect.any(String),
+      first_name: 'Ada',
+      last_name: 'Lovelace',
+      status: 'active',
+      created_at: time,
+    };
+    expect(registered.body).toEqual({ success: true, data: { user }, message: expect.any(String) });
+
+    const login = await house.rest('POST', '/v1/auth/login', { body: { email: email.toLowerCase(), password } });
+    expect(login.status).toBe(200);
+    expect(login.body.data).toEqual({ token: expect.any(String), expires_at: time, refresh_token: expect.any(String), user });
+    expect(login.headers.get('ratelimit-policy')).toBe('"login";q=10;w=900');
+    expect(login.headers.get('ratelimit')).toMatch(/^"login";r=10;t=\d+$/);
+    expect(login.headers.get('cache-control')).toBe('no-store');
+
+    const me = await house.rest('GET', '/v1/user', { key: login.body.data.token });
+    expect(me.body.data).toEqual({ user: registered.body.data.user });
+
+    const renewed = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: login.body.data.refresh_token } });
+    expect(renewed.body.data.user).toEqual(registered.body.data.user);
+    expect(renewed.body.data.refresh_token).not.toBe(login.body.data.refresh_token);
+    const left = await house.rest('POST', '/v1/auth/logout', { body: { refresh_token: renewed.body.data.refresh_token } });
+    expect([left.status, left.body.success]).toEqual([200, true]);
+    const again = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: renewed.body.data.refresh_token } });
+    expect([again.status, again.body.code]).toEqual([401, 'unauthenticated']);
+  });
+
+  test('an email that is taken is a conflict that names the field', async () => {
+    const { status, body } = await house.rest('POST', '/v1/auth/register', { body: { email, password, first_name: 'A', last_name: 'L' } });
+    expect([status, body.code, body.details.field]).toEqual([409, 'email_taken', 'email']);
+  });
+
+  test('a wrong password and an unknown email get the same answer, and after ten failures a time to wait', async () => {
+    const tries = [];
+    for (let attempt = 0; attempt < 11; attempt += 1)
+      tries.push(await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' } }));
+    const unknown = await house.rest('POST', '/v1/auth/login', { body: { email: `nobody.${process.pid}@example.com`, password: 'wrong' } });
+    expect({ ...unknown.body, request_id: '' }).toEqual({ ...tries[0]!.body, request_id: '' });
+    expect(unknown.body).toMatchObject({ error: 'invalid email or password', code: 'unauthenticated' });
+    expect(tries.map(({ status }) => status)).toEqual([...Array(10).fill(401), 429]);
+    expect(tries[0]!.headers.get('ratelimit')).toMatch(/^"login";r=9;t=\d+$/);
+    // Nobody is believed to be another by his own word.
+    const forwarded = { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': '192.0.2.1' } };
+    expect((await house.rest('POST', '/v1/auth/login', forwarded)).status).toBe(429);
+    const { headers, body } = tries[10]!;
+    expect(body.code).toBe('rate_limited');
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(headers.get('ratelimit-policy')).toBe('"login";q=10;w=900');
+    expect(headers.get('ratelimit')).toMatch(/^"login";r=0;t=\d+$/);
+  });
+});
+
+describe('tenants and keys', () => {
+  test('a tenant is created, its slug taken, and listed by page', async () => {
+    const person = await house.signUp();
+    for (const name of ['one', 'two', 'three']) {
+      const body = { name, slug: `${name}-${process.pid}`, business_type: 'other', description: name === 'one' ? 'First' : null };
+      const created = await house.rest('POST', '/v1/tenants', { key: person.token, body });
+      expect(created.status).toBe(201);
+      expect(created.body.data.tenant).toEqual({ ...body, id: id('tenant'), status: 'active', created_at: time });
+      const taken = await house.rest('POST', '/v1/tenants', { key: person.token, body });
+      expect([taken.status, taken.body.code]).toEqual([409, 'slug_taken']);
+    }
+    const names = [];
+    let cursor = '';
+    do {
+      const { body } = await house.rest('GET', `/v1/tenants?limit=2&cursor=${cursor}`, { key: person.token });
+      names.push(...body.data.tenants.map((each: any) => each.name));
+      expect(body.data.pagination).toEqual({ limit: 2, next_cursor: cursor === '' ? expect.any(String) : null, has_more: cursor === '' });
+      cursor = body.data.pagination.next_cursor;
+    } while (cursor);
+    expect(names).toEqual(['three', 'two', 'one']);
+  });
+
+  test('a key is shown once, listed without its text, replaced and revoked', async () => {
+    const token = { key: mine.owner.token };
+    const keys = `/v1/tenants/${mine.id}/api-keys`;
+    const body = { name: 'Batch', scopes: ['balances:read', 'balances:read'], expires_at: '2099-01-01T00:00:00Z' };
+    const created = await house.rest('POST', keys, { ...token, body });
+    expect([created.status, created.headers.get('cache-control')]).toEqual([201, 'no-store']);
+    const { key: text, ...shown } = created.body.data.api_key;
+    expect(shown).toEqual({
+      id: id('key'),
+      name: 'Batch',
+      scopes: ['balances:read'],
+      description: null,
+      last4: text.slice(-4),
+      created_at: time,
+      expires_at: '2099-01-01T00:00:00.000Z',
+      revoked_at: null,
+    });
+    expect(text).toMatch(/^lk_live_[0-9a-z]{26}_[0-9A-Za-z]{49}$/);
+    const listed = await house.rest('GET', keys, token);
+    expect(listed.body.data.api_keys[0]).toEqual(shown);
+    expect(JSON.stringify(listed.body)).not.toContain(text.slice(36, 60));
+
+    const replaced = await house.rest('POST', `${keys}/${shown.id}/rotate`, { ...token, body: { overlap_seconds: 60 } });
+    expect(replaced.status).toBe(201);
+    expect(replaced.body.data.api_key).toMatchObject({ id: id('key'), name: 'Batch', scopes: ['balances:read'], key: expect.any(String) });
+    expect(replaced.body.data.previous).toEqual({ ...shown, expires_at: time });
+    const deleted = await house.rest('DELETE', `${keys}/${shown.id}`, token);
+    expect([deleted.status, deleted.body]).toEqual([200, { success: true, data: { id: shown.id, deleted: true } }]);
+    expect((await house.rest('DELETE', `${keys}/${shown.id}`, token)).status).toBe(200);
+    expect((await house.rest('POST', `${keys}/${shown.id}/rotate`, token)).body.code).toBe('key_not_found');
   });
 });

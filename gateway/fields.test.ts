@@ -1,77 +1,19 @@
-import { checkedRest, readContract } from '../test/contract.ts';
-import { startHouse, type House, type Tenant } from '../test/house.ts';
+import { line, send as sendTo, unique } from '../test/bodies.ts';
+import { startCheckedHouse } from '../test/contract.ts';
+import { newWallet, type Customer } from '../test/customer.ts';
+import type { House } from '../test/house.ts';
 
 let house: House;
-let rest: House['rest'];
-let tenant: Tenant;
-let key: string;
+let customer: Customer;
 
 beforeAll(async () => {
-  house = await startHouse();
-  rest = checkedRest(house, await readContract(house.url));
-  tenant = await house.tenant();
-  key = await house.apiKey(tenant);
-  await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  house = await startCheckedHouse();
+  customer = await newWallet(house);
 });
 afterAll(() => house.stop());
 
-type Body = Record<string, unknown>;
-let count = 0;
-const unique = () => `x${process.pid}n${(count += 1)}`;
-const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
-
-/** Where each body goes, and one that is sound. */
-const routes: Record<string, { method: string; path: () => string; by: 'nobody' | 'user' | 'key'; sound: () => Body }> = {
-  register: {
-    method: 'POST',
-    path: () => '/v1/auth/register',
-    by: 'nobody',
-    sound: () => ({ email: `${unique()}@example.com`, password: 'correct horse', first_name: 'Ada', last_name: 'L' }),
-  },
-  login: {
-    method: 'POST',
-    path: () => '/v1/auth/login',
-    by: 'nobody',
-    sound: () => ({ email: `${unique()}@example.com`, password: 'wrong' }),
-  },
-  refresh: { method: 'POST', path: () => '/v1/auth/refresh', by: 'nobody', sound: () => ({ refresh_token: 'x' }) },
-  logout: { method: 'POST', path: () => '/v1/auth/logout', by: 'nobody', sound: () => ({ refresh_token: 'x' }) },
-  tenant: {
-    method: 'POST',
-    path: () => '/v1/tenants',
-    by: 'user',
-    sound: () => ({ name: 'Acme', slug: unique(), business_type: 'wallet' }),
-  },
-  apiKey: {
-    method: 'POST',
-    path: () => `/v1/tenants/${tenant.id}/api-keys`,
-    by: 'user',
-    sound: () => ({ name: 'k', scopes: ['accounts:read'] }),
-  },
-  setup: { method: 'POST', path: () => `/v1/tenants/${tenant.slug}/accounts/setup`, by: 'key', sound: () => ({ business_type: 'wallet' }) },
-  account: {
-    method: 'POST',
-    path: () => `/v1/tenants/${tenant.slug}/accounts`,
-    by: 'key',
-    sound: () => ({ account_code: unique(), name: 'A', type: 'asset' }),
-  },
-  change: { method: 'PATCH', path: () => `/v1/tenants/${tenant.slug}/accounts/code/MARKETING`, by: 'key', sound: () => ({}) },
-  single: { method: 'POST', path: () => `/v1/tenants/${tenant.slug}/transactions`, by: 'key', sound: () => ({ ...line }) },
-  double: {
-    method: 'POST',
-    path: () => `/v1/tenants/${tenant.slug}/transactions/double-entry`,
-    by: 'key',
-    sound: () => ({ entries: [line, { ...line, side: 'credit' }] }),
-  },
-};
-
-const send = (route: string, change: Body) => {
-  const { method, path, by, sound } = routes[route]!;
-  const credential = by === 'nobody' ? {} : { key: by === 'user' ? tenant.owner.token : key };
-  return rest(method, path(), { ...credential, body: { ...sound(), ...change } });
-};
-
-const nested = (depth: number): Body => (depth === 1 ? {} : { a: nested(depth - 1) });
+const send = (route: string, change: Record<string, unknown>) => sendTo(house, customer, route, change);
+const nested = (depth: number): Record<string, unknown> => (depth === 1 ? {} : { a: nested(depth - 1) });
 const smile = '\u{1f600}';
 
 /** Route, field, values, and the tag that each of them gets; `ok`: none. */
@@ -200,7 +142,7 @@ describe('the fields of bodies', () => {
 
   test('numbers that a double cannot hold are refused where numbers may be, and small ones of any form are not', async () => {
     const post = (text: string) =>
-      rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
+      house.rest('POST', customer.at('transactions'), { key: customer.key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
     for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {
       const { body } = await post(`"metadata":{"a":[${number}]}`);
       expect([number, body.details?.field, body.details?.tag]).toEqual([number, 'metadata', 'number']);
@@ -213,8 +155,8 @@ describe('the fields of bodies', () => {
     }
     const { body } = await post('"amount":12345678901234567890');
     expect([body.details.field, body.details.tag]).toEqual(['amount', 'type']);
-    const patch = await rest('PATCH', `/v1/tenants/${tenant.slug}/accounts/code/MARKETING`, {
-      key,
+    const patch = await house.rest('PATCH', customer.at('accounts/code/MARKETING'), {
+      key: customer.key,
       body: '{"version":98765432109876543210}',
     });
     expect(patch.body.details).toMatchObject({ field: 'version', tag: 'number' });
@@ -282,17 +224,17 @@ describe('the fields of bodies', () => {
     const account_code = unique();
     await send('account', { account_code, type: 'expense' });
     await send('double', { entries: [line, { ...line, side: 'credit', account_code }] });
-    const path = `/v1/tenants/${tenant.slug}/accounts/code/${account_code}`;
-    const below = await rest('PATCH', path, { key, body: { allow_negative: false } });
+    const path = customer.at(`accounts/code/${account_code}`);
+    const below = await house.rest('PATCH', path, { key: customer.key, body: { allow_negative: false } });
     expect([below.status, below.body.details]).toEqual([422, { field: 'allow_negative', tag: expect.any(String), value: false }]);
     const { body } = await send('double', { entries: [line, { ...line, side: 'credit', account_code: 'NOBODY' }] });
     expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
   });
 
   test('an empty header is an empty key', async () => {
-    const path = `/v1/tenants/${tenant.slug}/transactions`;
+    const path = customer.at('transactions');
     for (const header of ['', '""']) {
-      const { status, body } = await rest('POST', path, { key, body: line, headers: { 'idempotency-key': header } });
+      const { status, body } = await house.rest('POST', path, { key: customer.key, body: line, headers: { 'idempotency-key': header } });
       expect([status, body.details]).toEqual([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
     }
   });
@@ -307,7 +249,6 @@ describe('the fields of bodies', () => {
 });
 
 describe('the parameters of queries', () => {
-  const path = (rest: string) => `/v1/tenants/${tenant.slug}/${rest}`;
   test.each([
     ['transactions?limit=0', 'limit', 'min'],
     ['transactions?limit=-1', 'limit', 'min'],
@@ -342,12 +283,12 @@ describe('the parameters of queries', () => {
     ['events?after_sequence=x', 'after_sequence', 'type'],
     ['events?limit=200', 'limit', 'max'],
   ])('%s: %s %s', async (query, field, tag) => {
-    const { status, body } = await rest('GET', path(query), { key });
+    const { status, body } = await house.rest('GET', customer.at(query), { key: customer.key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
   });
 
   test('a number beyond all bounds is told as it was sent', async () => {
-    const { body } = await rest('GET', path('events?after_sequence=99999999999999999999'), { key });
+    const { body } = await house.rest('GET', customer.at('events?after_sequence=99999999999999999999'), { key: customer.key });
     expect(body.details.value).toBe('99999999999999999999');
   });
 
@@ -356,7 +297,7 @@ describe('the parameters of queries', () => {
     for (const list of ['transactions?', 'accounts/code/TECHNOLOGY/balance/history?currency=USD&']) {
       for (const day of ['1969-12-31', '0000-01-01', '1970-01-01']) {
         const items = async (query: string) => {
-          const { status, body } = await rest('GET', path(`${list}${query}=${day}`), { key });
+          const { status, body } = await house.rest('GET', customer.at(`${list}${query}=${day}`), { key: customer.key });
           return [status, (body.data?.transactions ?? body.data?.history)?.length > 0];
         };
         expect([day, await items('start_date'), await items('end_date')]).toEqual([day, [200, true], [200, false]]);
@@ -366,23 +307,23 @@ describe('the parameters of queries', () => {
 
   test('a cursor with anything in it that is none is no cursor', async () => {
     for (let count = 0; count < 2; count += 1) await send('single', {});
-    const { body } = await rest('GET', path('transactions?limit=1'), { key });
+    const { body } = await house.rest('GET', customer.at('transactions?limit=1'), { key: customer.key });
     const cursor = body.data.pagination.next_cursor;
-    expect((await rest('GET', path(`transactions?limit=1&cursor=${cursor}`), { key })).status).toBe(200);
+    expect((await house.rest('GET', customer.at(`transactions?limit=1&cursor=${cursor}`), { key: customer.key })).status).toBe(200);
     for (const bad of [`${cursor}=`, `${cursor} `, `!${cursor}`, `${cursor.slice(0, 4)}*${cursor.slice(4)}`]) {
-      const answer = await rest('GET', path(`transactions?cursor=${encodeURIComponent(bad)}`), { key });
+      const answer = await house.rest('GET', customer.at(`transactions?cursor=${encodeURIComponent(bad)}`), { key: customer.key });
       expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'id']);
     }
   });
 
   test('those of users are checked, too', async () => {
-    for (const list of ['/v1/tenants', `/v1/tenants/${tenant.id}/api-keys`]) {
+    for (const list of ['/v1/tenants', `/v1/tenants/${customer.tenant.id}/api-keys`]) {
       for (const [query, tag] of [
         ['limit=0', 'min'],
         ['limit=101', 'max'],
         ['cursor=nonsense', 'id'],
       ]) {
-        const { status, body } = await rest('GET', `${list}?${query}`, { key: tenant.owner.token });
+        const { status, body } = await house.rest('GET', `${list}?${query}`, { key: customer.tenant.owner.token });
         expect([list, query, status, body.details?.tag]).toEqual([list, query, 400, tag]);
       }
     }
@@ -395,7 +336,7 @@ describe('the parameters of queries', () => {
       'events?after_sequence=',
       'accounts/hierarchy?include=',
     ]) {
-      expect((await rest('GET', path(query), { key })).status).toBe(200);
+      expect((await house.rest('GET', customer.at(query), { key: customer.key })).status).toBe(200);
     }
   });
 });

@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { startAlone, type Alone } from '../test/alone.ts';
+import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
 // Services are away: a request that passes every check is answered 503 `unavailable`.
 let alone: Alone;
@@ -8,32 +7,6 @@ beforeAll(async () => {
   alone = await startAlone({ CORS_ORIGINS: 'https://app.example.com' });
 });
 afterAll(() => alone.stop());
-
-const user = { email: 'ada@example.com', password: 'correct horse', first_name: 'Ada', last_name: 'Lovelace' };
-
-/** Sends bytes as they are; answers everything that comes back until the server closes or `enough` says so. */
-function raw(text: string | Buffer, enough: (received: string) => boolean = () => false): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let received = '';
-    const socket = connect(alone.port, '127.0.0.1', () => socket.write(text));
-    socket.on('data', (chunk) => {
-      received += chunk.toString('latin1');
-      if (enough(received)) socket.end();
-    });
-    socket.on('close', () => resolve(received));
-    socket.on('error', reject);
-  });
-}
-
-const lastAnswer = (received: string) => {
-  const [head = '', body = ''] = received.slice(received.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n');
-  return { status: Number(head.slice(9, 12)), head: head.toLowerCase(), body: body === '' ? undefined : JSON.parse(body) };
-};
-
-const post = async (body: string | Buffer, headers: Record<string, string> = { 'content-type': 'application/json' }) => {
-  const answer = await fetch(`${alone.url}/v1/auth/register`, { method: 'POST', body, headers });
-  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as any };
-};
 
 describe('paths and methods', () => {
   const statusOf = async (path: string, method = 'GET') => (await fetch(alone.url + path, { method })).status;
@@ -47,14 +20,16 @@ describe('paths and methods', () => {
   test.each(['/v1/%zz', '/v1/tenants/%E0%A4%A/accounts', '/%', '/v1/tenants/a%/accounts/code/%ff/balance'])(
     'a path that cannot be decoded is answered in the envelope: %s',
     async (path) => {
-      const { status, body } = lastAnswer(await raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
+      const { status, body } = lastAnswer(await alone.raw(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
       expect([404, 400, 401]).toContain(status);
       expect(body).toMatchObject({ success: false, request_id: expect.any(String) });
     },
   );
 
   test('a request for a tunnel is answered, too, and whatever follows it is not', async () => {
-    const received = await raw('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+    const received = await alone.raw(
+      'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
+    );
     expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 404']);
     const { head, body } = lastAnswer(received);
     expect(body).toMatchObject({ success: false, code: 'route_not_found' });
@@ -95,7 +70,7 @@ describe('paths and methods', () => {
       expect(await answer.json()).toMatchObject({ success: false, code: 'method_not_allowed' });
     }
     for (const method of ['PROPFIND', 'TRACE', 'QUERY', 'LINK']) {
-      const { status, body } = lastAnswer(await raw(`${method} /v1/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
+      const { status, body } = lastAnswer(await alone.raw(`${method} /v1/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
       expect([method, status, body.code]).toEqual([method, 405, 'method_not_allowed']);
     }
   });
@@ -128,158 +103,6 @@ describe('request ids', () => {
   });
 });
 
-describe('bodies', () => {
-  test('a sound one passes', async () => {
-    expect(await post(JSON.stringify(user))).toMatchObject({ status: 503, body: { code: 'unavailable' } });
-  });
-
-  test('no body, an empty one and null are all a body without fields', async () => {
-    for (const [body, headers] of [
-      ['', { 'content-type': 'application/json' }],
-      ['', {}],
-      ['', { 'content-type': 'text/plain' }],
-      ['null', { 'content-type': 'application/json' }],
-      ['{}', { 'content-type': 'application/json' }],
-    ] as const) {
-      const answer = await post(body, headers);
-      expect(answer.status).toBe(400);
-      expect(answer.body.errors.map(({ field, tag }: any) => `${field} ${tag}`)).toEqual([
-        'email required',
-        'password required',
-        'first_name required',
-        'last_name required',
-      ]);
-    }
-  });
-
-  test.each([
-    '{',
-    '{"a":1}x',
-    "{'a':1}",
-    '{"a":NaN}',
-    'undefined',
-    '{"a":"\u0001"}',
-    '{"__proto__":{"x":1}}',
-    '{"email":"a@b.cd","metadata":{"__proto__":null}}',
-    '{"\\u005f_proto__":1}',
-    '{"constructor":{"prototype":{}}}',
-    '[[[[',
-  ])('%s is no JSON', async (body) => {
-    const answer = await post(body);
-    expect(answer).toMatchObject({ status: 400, body: { success: false, error: 'invalid JSON payload', code: 'invalid_json' } });
-  });
-
-  test('bytes that are no UTF-8 are no JSON', async () => {
-    expect(await post(Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]))).toMatchObject({
-      status: 400,
-      body: { code: 'invalid_json' },
-    });
-  });
-
-  test('a body that is no object says so, and repeats nothing where it could be a secret', async () => {
-    for (const body of ['[]', '"hunter22"', '5', 'true']) {
-      expect((await post(body)).body).toMatchObject({ details: { field: 'body', tag: 'type', value: '' } });
-    }
-  });
-
-  test('of a key given twice the last counts', async () => {
-    const twice = (first: string, last: string) =>
-      `{"email":"${first}","email":"${last}","password":"correct horse","first_name":"A","last_name":"L"}`;
-    expect((await post(twice('bad', 'ada@example.com'))).status).toBe(503);
-    expect((await post(twice('ada@example.com', 'bad'))).body.details).toEqual({ field: 'email', tag: 'email', value: 'bad' });
-  });
-
-  test('a mark that is known from elsewhere marks nothing, and a byte order mark is no fault', async () => {
-    const metadata = await post(JSON.stringify({ ...user, email: { '\0number': '1' } }));
-    expect(metadata.body.details).toEqual({ field: 'email', tag: 'type', value: { '\0number': '1' } });
-    expect((await post(`\ufeff${JSON.stringify(user)}`)).status).toBe(503);
-  });
-
-  test('a megabyte of odd numbers takes little more of the processor than one of others', async () => {
-    // User and system time of the gateway, milliseconds: the clock of a busy machine tells nothing.
-    const spent = () => {
-      const [, rest = ''] = readFileSync(`/proc/${alone.pid}/stat`, 'utf8').split(') ');
-      const fields = rest.split(' ');
-      return 10 * (Number(fields[11]) + Number(fields[12]));
-    };
-    for (const number of ['1e1', '1e308', '1.1e-320', '1234567890123456e0', '0.30000000000000004', '"\\"1e1"']) {
-      const body = JSON.stringify(user).replace('}', `,"x":[${`${number},`.repeat(Math.floor(1_000_000 / (number.length + 1)))}1]}`);
-      const before = spent();
-      for (let count = 0; count < 5; count += 1) expect((await post(body)).status).toBe(503);
-      expect((spent() - before) / 5).toBeLessThan(100);
-    }
-  });
-
-  test('odd numbers without end are refused, a few are passed over where nobody reads them', async () => {
-    const odd = (count: number) => JSON.stringify(user).replace('}', `,"x":[${'1e999,'.repeat(count)}1]}`);
-    expect((await post(odd(9_000))).status).toBe(503);
-    expect((await post(odd(170_000))).body.details).toEqual({ field: 'body', tag: 'number', value: '' });
-  });
-
-  test('nesting as deep as a body can be harms nobody', async () => {
-    const deep = `{"email":${'['.repeat(300_000)}${']'.repeat(300_000)},"x":1e400}`;
-    expect((await post(deep)).status).toBe(400);
-    const ignored = JSON.stringify(user).replace('}', `,"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}`);
-    expect((await post(ignored)).status).toBe(503);
-  });
-
-  test('the media type must be JSON in UTF-8, whatever its other parameters', async () => {
-    for (const type of [
-      'application/json',
-      'Application/JSON',
-      'application/json; charset=utf-8',
-      'application/json;charset="UTF-8"',
-      'application/json; v=2',
-    ]) {
-      expect([type, (await post(JSON.stringify(user), { 'content-type': type })).status]).toEqual([type, 503]);
-    }
-    for (const type of [
-      'text/plain',
-      'application/xml',
-      'application/json; charset=latin1',
-      'application/jsonx',
-      'application/problem+json',
-      'json',
-      ';;',
-    ]) {
-      const answer = await post(JSON.stringify(user), { 'content-type': type });
-      expect([type, answer.status, answer.body.code]).toEqual([type, 415, 'unsupported_media_type']);
-    }
-    const untyped = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
-    expect(lastAnswer(await raw(untyped))).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
-    expect((await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status).toBe(415);
-  });
-
-  test('more than 1 MiB is refused by its announced length, before any of it has come, whatever its type', async () => {
-    for (const type of ['application/json', 'text/plain', ';;']) {
-      const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nContent-Length: 1048577\r\n\r\n`;
-      expect(lastAnswer(await raw(head, (received) => received.includes('}')))).toMatchObject({
-        status: 413,
-        body: { code: 'payload_too_large' },
-      });
-    }
-  });
-
-  test('more than 1 MiB in chunks is refused while it comes', async () => {
-    const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
-    const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
-    const { status, body } = lastAnswer(await raw(head + chunk.repeat(17), (received) => received.includes('}')));
-    expect([status, body.code]).toEqual([413, 'payload_too_large']);
-  });
-
-  test('exactly 1 MiB is read', async () => {
-    const text = JSON.stringify(user);
-    expect((await post(text + ' '.repeat(1_048_576 - text.length))).status).toBe(503);
-  });
-
-  test('a connection lives on after a body that was no JSON', async () => {
-    const bad = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{`;
-    const next = `GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-    const received = await raw(bad + next);
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 400', 'HTTP/1.1 200']);
-  });
-});
-
 describe('a client that asks before it sends its body', () => {
   const asks = (path: string, more = '') =>
     `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}`;
@@ -291,7 +114,7 @@ describe('a client that asks before it sends its body', () => {
     ['/v1/user', 'Content-Length: 2', 405],
     ['/v1/auth/login', 'Content-Length: 1048577', 413],
   ])('hears of no 100 where %s, %s is refused for anything else, and the connection ends', async (path, length, status) => {
-    const received = await raw(`${asks(path)}${length}\r\n\r\n`);
+    const received = await alone.raw(`${asks(path)}${length}\r\n\r\n`);
     expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`]);
     expect(lastAnswer(received).head).toContain('connection: close');
   });
@@ -326,7 +149,7 @@ describe('what is not HTTP', () => {
     ['headers without end', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
     ['a path without end', `GET /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431, 'headers_too_large'],
   ])('%s is answered in the envelope, and the connection ends', async (_name, text, status, code) => {
-    const answer = lastAnswer(await raw(text));
+    const answer = lastAnswer(await alone.raw(text));
     expect(answer).toMatchObject({ status, body: { success: false, code, request_id: expect.any(String) } });
     expect(answer.head).toContain('content-type: application/json');
     expect(answer.head).toContain('x-request-id: ');
@@ -352,9 +175,9 @@ describe('what is not HTTP', () => {
   });
 
   test('a request without Host, and one that expects something, are answered like any other', async () => {
-    expect(lastAnswer(await raw('GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
+    expect(lastAnswer(await alone.raw('GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
     const expects = 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: a-miracle\r\nConnection: close\r\n\r\n';
-    expect(lastAnswer(await raw(expects)).status).toBe(200);
+    expect(lastAnswer(await alone.raw(expects)).status).toBe(200);
   });
 });
 

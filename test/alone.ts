@@ -1,4 +1,5 @@
 // The gateway by itself: a real process whose services are away.
+import { connect } from 'node:net';
 import { newChildren, testPort } from './house.ts';
 import { root } from '../deploy/local/plan.ts';
 
@@ -7,6 +8,8 @@ export interface Alone {
   url: string;
   port: number;
   pid: number;
+  /** Sends bytes as they are; answers everything that comes back until the gateway closes, or `enough` says so. */
+  raw(text: string | Buffer, enough?: (received: string) => boolean): Promise<string>;
   /** Ends it in good order; answers the names of those that had to be killed. */
   stop(): Promise<string[]>;
 }
@@ -41,6 +44,23 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<A
     url,
     port,
     pid: child.pid,
+    raw: (text, enough = () => false) =>
+      new Promise((resolve, reject) => {
+        let received = '';
+        const socket = connect(port, '127.0.0.1', () => socket.write(text));
+        socket.on('data', (chunk) => {
+          received += chunk.toString('latin1');
+          if (enough(received)) socket.end();
+        });
+        socket.on('close', () => resolve(received));
+        socket.on('error', reject);
+      }),
     stop: () => children.end(),
   };
+}
+
+/** The last answer of what {@link Alone.raw} has received; `head` in lower case. */
+export function lastAnswer(received: string): { status: number; head: string; body: any } {
+  const [head = '', body = ''] = received.slice(received.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n');
+  return { status: Number(head.slice(9, 12)), head: head.toLowerCase(), body: body === '' ? undefined : JSON.parse(body) };
 }

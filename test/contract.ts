@@ -1,6 +1,6 @@
 // Holds real answers against the gateway's own OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { Answer, House, RestOptions } from './house.ts';
+import { startHouse, type Answer, type House, type HouseOptions, type RestOptions } from './house.ts';
 
 /** An operation of the document. */
 export interface Operation {
@@ -43,6 +43,18 @@ export function checkedRest(house: House, contract: Contract): House['rest'] {
     if (faults.length > 0) throw new Error(`${method} ${path} → ${answer.status} ${JSON.stringify(answer.body)}: ${faults.join('; ')}`);
     return answer;
   };
+}
+
+/** A house that holds each of its answers against its own document, as {@link checkedRest} does. */
+export interface CheckedHouse extends House {
+  contract: Contract;
+}
+
+/** Starts one. */
+export async function startCheckedHouse(options: HouseOptions = {}): Promise<CheckedHouse> {
+  const house = await startHouse(options);
+  const contract = await readContract(house.url);
+  return { ...house, contract, rest: checkedRest(house, contract) };
 }
 
 /** A contract over a document. */

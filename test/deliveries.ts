@@ -1,4 +1,4 @@
-// Notifiers and receivers that end with their test, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
+// Notifiers and receivers that end with their test or file, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
 import type { Attempt, Delivery } from '../proto/gen/notifier/v1/notifier_pb.js';
 import type { ClaimBounds, Claimed } from '../services/notifier/claims.ts';
 import type { Outcome } from '../services/notifier/outcomes.ts';
@@ -15,19 +15,19 @@ import {
 
 const stops: (() => Promise<unknown>)[] = [];
 
-/** Ends what {@link start} and {@link receiver} have started, the last one first: for `afterEach`. */
+/** Ends what {@link start} and {@link receiver} have started, the last one first: for `afterEach` or `afterAll`. */
 export async function endStarted(): Promise<void> {
   for (const stop of stops.splice(0).reverse()) await stop();
 }
 
-/** A notifier until the test is over. */
+/** A notifier until {@link endStarted}. */
 export async function start(options: NotifierOptions = {}): Promise<RunningNotifier> {
   const notifier = await startNotifier(options);
   stops.push(() => notifier.end());
   return notifier;
 }
 
-/** A receiver until the test is over. */
+/** A receiver until {@link endStarted}. */
 export async function receiver(...given: Parameters<typeof startReceiver>): Promise<Receiver> {
   const started = await startReceiver(...given);
   stops.push(() => started.close());

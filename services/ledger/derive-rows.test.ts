@@ -1,3 +1,4 @@
+import { plainAsset } from '../../test/account.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../test/derivation.ts';
 import { updatedEvent } from './chart.ts';
@@ -51,15 +52,7 @@ describe('the rows that an honest log makes', () => {
   test('are each account as it was last told', () => {
     const usual = {
       tenant_id: tenant,
-      type: 'asset',
-      normal_balance: 'debit',
-      currency: null,
-      parent_code: null,
-      is_group: false,
-      description: null,
-      allow_negative: true,
-      status: 'active',
-      system: false,
+      ...plainAsset,
       metadata: '{}',
       version: '1',
       created_at: nowText,

@@ -1,18 +1,11 @@
 import { createHash } from 'node:crypto';
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
-import { PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { credit, debit, double, posted, reversed, tenantId } from '../../test/orders.ts';
 import { newId } from '../platform/ids.ts';
 import { nothing, post, type Account, type Balance, type Books } from './accounting.ts';
-import { eventOf, orderOf, postedEvent, reversalOf, transactionOf, type Order } from './wire.ts';
-
-const tenantId = newId('tenant');
-const debit = { accountCode: 'CASH', amount: '10.50', side: 'debit', currency: 'NGN' };
-const credit = { ...debit, accountCode: 'SALES', side: 'credit' };
-const double = { tenantId, entries: [debit, credit] };
-const posted = (init: MessageInitShape<typeof PostingSchema>) => orderOf(create(PostingSchema, init));
-const reversed = (init: MessageInitShape<typeof ReverseTransactionRequestSchema>) =>
-  reversalOf(create(ReverseTransactionRequestSchema, init));
+import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
 
 describe('the fingerprint of a request', () => {
   const same = { ...double, description: 'd', reference: 'r', metadata: '{"a":1,"b":2}' };

@@ -1,12 +1,12 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { credit, debit, double, posted, reversed, tenantId } from '../../test/orders.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { Refusal } from './accounting.ts';
-import { checkedCode, checkedCurrency, checkedId, checkedText, orderOf, reversalOf, traced } from './wire.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedText, traced } from './wire.ts';
 
-const tenantId = newId('tenant');
 const order = (metadata: string) =>
-  orderOf(create(PostingSchema, { tenantId, metadata, entries: [{ accountCode: 'A', amount: '1.00', side: 'debit', currency: 'USD' }] }));
+  posted({ tenantId, metadata, entries: [{ accountCode: 'A', amount: '1.00', side: 'debit', currency: 'USD' }] });
 const tagOf = (metadata: string) => {
   try {
     order(metadata);
@@ -77,12 +77,6 @@ function refused(call: () => unknown): unknown {
   }
 }
 const because = (field: string, tag: string, value: string, predicate: string) => ({ field, tag, value, message: `${field} ${predicate}` });
-const debit = { accountCode: 'CASH', amount: '10.50', side: 'debit', currency: 'NGN' };
-const credit = { ...debit, accountCode: 'SALES', side: 'credit' };
-const double = { tenantId, entries: [debit, credit] };
-const posted = (init: MessageInitShape<typeof PostingSchema>) => orderOf(create(PostingSchema, init));
-const reversed = (init: MessageInitShape<typeof ReverseTransactionRequestSchema>) =>
-  reversalOf(create(ReverseTransactionRequestSchema, init));
 
 describe('a field', () => {
   test('that is a text has as many characters as it may, counted in code points', () => {

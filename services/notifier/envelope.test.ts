@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf';
+import { plainAsset } from '../../test/account.ts';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../platform/ids.ts';
 import { newTenant, postingEvent } from '../../test/notifier.ts';
@@ -88,15 +89,7 @@ test('an account is told as its record, and a change by the names of what change
     id: record.id,
     account_code: 'CASH',
     name: 'Cash',
-    type: 'asset',
-    normal_balance: 'debit',
-    currency: null,
-    parent_code: null,
-    is_group: false,
-    description: null,
-    allow_negative: true,
-    status: 'active',
-    system: false,
+    ...plainAsset,
     version: 3,
     created_at: '2023-11-14T22:13:20.000Z',
     updated_at: '2023-11-14T22:13:20.001Z',

@@ -1,36 +1,26 @@
+import { endStarted, receiver, start } from '../../test/deliveries.ts';
 import { refusal } from '../../test/identity.ts';
-import {
-  newTenant,
-  startNotifier,
-  startReceiver,
-  until,
-  type Receiver,
-  type RunningNotifier,
-  type TestTenant,
-} from '../../test/notifier.ts';
+import { newTenant, startReceiver, until, type Receiver, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 const events = ['transaction.posted', 'account.created'];
 let notifier: RunningNotifier;
-let receiver: Receiver;
+let endpoint: Receiver;
 let tenant: TestTenant;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  notifier = await startNotifier();
+  endpoint = await receiver();
+  notifier = await start();
 });
 
-afterAll(async () => {
-  await notifier.end();
-  await receiver.close();
-});
+afterAll(endStarted);
 
 beforeEach(() => {
   tenant = newTenant();
 });
 
-const configured = (change = {}) => notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: receiver.url, events, ...change });
+const configured = (change = {}) => notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: endpoint.url, events, ...change });
 
 test('a test is sent at once and signed, though the webhook is disabled and not subscribed, and is recorded', async () => {
   const { secret = '' } = await configured({ enabled: false });
@@ -41,7 +31,7 @@ test('a test is sent at once and signed, though the webhook is disabled and not 
   expect(answer.limit).toMatchObject({ policy: 'tests' });
   const payload = JSON.parse(answer.payload);
   expect(payload).toMatchObject({ type: 'test.webhook', livemode: false, tenant_id: tenantId, data: { message: expect.any(String) } });
-  const { headers, body } = receiver.received.at(-1)!;
+  const { headers, body } = endpoint.received.at(-1)!;
   expect(body).toBe(answer.payload);
   expect(headers['x-webhook-signature']).toBe(bodySignature(secret, body));
   const signed = { id: payload.id, timestamp: Number(headers['webhook-timestamp']), body };
@@ -88,7 +78,7 @@ test('a test that fails says how, is recorded as failed and never tried again by
 test('a test whose process died while it waited has failed, and is not sent again', async () => {
   await configured();
   await notifier.client.testWebhook({ tenantId: tenant.tenantId });
-  const before = receiver.received.length;
+  const before = endpoint.received.length;
   await inTransaction(notifier.work, [tenant.tenant], async (client) => {
     await client.query(`update deliveries set status = 'pending', delivered_at = null, run_at = now()`);
     await client.query(`insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
@@ -101,5 +91,5 @@ test('a test whose process died while it waited has failed, and is not sent agai
     return deliveries.length > 0 && deliveries;
   });
   expect(delivery).toMatchObject({ errorClass: 'timeout', attempts: 1 });
-  expect(receiver.received).toHaveLength(before);
+  expect(endpoint.received).toHaveLength(before);
 });

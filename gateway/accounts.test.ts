@@ -1,0 +1,179 @@
+import { plainAsset } from '../test/account.ts';
+import { startCheckedHouse } from '../test/contract.ts';
+import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
+import type { House } from '../test/house.ts';
+
+// Every answer below is also held against the OpenAPI document.
+let house: House;
+let customer: Customer;
+
+beforeAll(async () => {
+  house = await startCheckedHouse();
+  customer = await newCustomer(house);
+});
+afterAll(() => house.stop());
+
+describe('accounts', () => {
+  test('a chart is set up once, and again without a change, but not as another business', async () => {
+    const first = await customer.post('accounts/setup', { business_type: 'wallet' });
+    expect([first.status, first.body.data.business_type]).toEqual([201, 'wallet']);
+    expect(first.body.data.accounts.length).toBeGreaterThan(25);
+    const again = await customer.post('accounts/setup', { business_type: 'wallet' });
+    expect(again.status).toBe(200);
+    expect(again.body.data).toEqual(first.body.data);
+    const other = await customer.post('accounts/setup', { business_type: 'lending' });
+    expect([other.status, other.body.code]).toEqual([409, 'chart_exists']);
+  });
+
+  test('an account is created, read, changed by version, closed and kept from change', async () => {
+    const body = {
+      account_code: 'PETTY.CASH',
+      name: 'Petty cash',
+      type: 'asset',
+      currency: 'USD',
+      parent_code: 'ASSETS',
+      metadata: { b: 1, a: [1.5, null] },
+    };
+    const created = await customer.post('accounts', body);
+    expect(created.status).toBe(201);
+    const account = {
+      ...plainAsset,
+      ...body,
+      id: id('acc'),
+      version: 1,
+      created_at: time,
+      updated_at: time,
+    };
+    expect(created.body.data.account).toEqual(account);
+    expect((await customer.get('accounts/code/PETTY.CASH')).account).toEqual(account);
+    expect((await customer.get('accounts?limit=1')).accounts).toEqual([account]);
+    expect((await customer.get('accounts?type=asset&parent_code=ASSETS&status=active')).accounts).toContainEqual(account);
+    const path = customer.at('accounts/code/PETTY.CASH');
+    const changed = await house.rest('PATCH', path, {
+      key: customer.key,
+      body: { name: 'Cash', description: 'In the drawer', version: 1 },
+    });
+    expect(changed.body.data.account).toMatchObject({ name: 'Cash', description: 'In the drawer', version: 2, metadata: body.metadata });
+    const stale = await house.rest('PATCH', path, { key: customer.key, body: { name: 'X', version: 1 } });
+    expect([stale.status, stale.body.code, stale.body.details.value]).toEqual([409, 'version_conflict', 1]);
+    expect((await house.rest('PATCH', path, { key: customer.key, body: { description: '' } })).body.data.account.description).toBeNull();
+    expect((await house.rest('PATCH', path, { key: customer.key, body: { status: 'closed' } })).body.data.account.status).toBe('closed');
+    const system = await house.rest('PATCH', customer.at('accounts/code/SUSPENSE-USD'), { key: customer.key, body: { name: 'X' } });
+    expect([system.status, system.body.code]).toEqual([409, 'account_is_system']);
+  });
+
+  test.each([
+    [{ account_code: 'SALARIES' }, 409, 'account_code_taken'],
+    [{ parent_code: 'NOPE' }, 422, 'account_not_found'],
+    [{ parent_code: 'REVENUE' }, 422, 'parent_invalid'],
+    [{ parent_code: 'SALARIES' }, 422, 'parent_invalid'],
+  ])('an account with %j is refused', async (change, status, code) => {
+    const answer = await customer.post('accounts', { account_code: 'NEW', name: 'New', type: 'asset', ...change });
+    expect([answer.status, answer.body.code, answer.body.details.field]).toEqual([status, code, Object.keys(change)[0]]);
+  });
+
+  test('the chart is a tree, with balances where they are asked for', async () => {
+    const bare = await customer.get('accounts/hierarchy');
+    const full = await customer.get('accounts/hierarchy?include=balances');
+    const find = (nodes: any[], code: string): any => {
+      for (const node of nodes) {
+        const found = node.account_code === code ? node : find(node.children, code);
+        if (found) return found;
+      }
+      return undefined;
+    };
+    expect(find(bare.accounts, 'CUSTOMER-WALLETS-USD')).toMatchObject({ parent_code: 'CUSTOMER-WALLETS', children: [] });
+    expect(find(bare.accounts, 'ASSETS').balances).toBeUndefined();
+    expect(find(full.accounts, 'ASSETS').balances).toEqual(expect.any(Array));
+  });
+});
+
+describe('balances and events', () => {
+  test('a posting that has been answered is in the balance and its history', async () => {
+    const before = (await customer.get('accounts/code/SALARIES/balance?currency=EUR')).balance;
+    expect(before).toEqual({
+      account_id: id('acc'),
+      account_code: 'SALARIES',
+      currency: 'EUR',
+      balance: '0.00',
+      debits: '0.00',
+      credits: '0.00',
+      pending_debits: '0.00',
+      pending_credits: '0.00',
+      available: '0.00',
+      version: 0,
+      updated_at: null,
+    });
+    const { transaction } = (await customer.post('transactions', line('SALARIES', 'credit', '7.25', 'EUR'))).body.data;
+    const after = (await customer.get('accounts/code/SALARIES/balance?currency=EUR')).balance;
+    expect(after).toEqual({
+      ...before,
+      balance: '-7.25',
+      credits: '7.25',
+      available: '-7.25',
+      version: 1,
+      updated_at: transaction.created_at,
+    });
+    const { history, pagination } = await customer.get('accounts/code/SALARIES/balance/history?currency=EUR');
+    const { transaction_id, sequence, created_at } = transaction;
+    expect(history).toEqual([{ transaction_id, sequence, side: 'credit', amount: '7.25', balance_after: '-7.25', created_at }]);
+    expect(pagination).toEqual({ limit: 50, next_cursor: null, has_more: false });
+    expect((await customer.get('accounts/code/SETTLEMENT-USD/balance')).balance.currency).toBe('USD');
+  });
+
+  test.each([
+    ['accounts/code/ASSETS/balance?currency=USD', 'account_is_group', 'account_code'],
+    ['accounts/code/SETTLEMENT-USD/balance?currency=NGN', 'currency_not_allowed', 'currency'],
+    ['accounts/code/SETTLEMENT-USD/balance/history?currency=NGN', 'currency_not_allowed', 'currency'],
+  ])('%s is refused: %s', async (path, code, field) => {
+    const { status, body } = await house.rest('GET', customer.at(path), { key: customer.key });
+    expect([status, body.code, body.details.field]).toEqual([422, code, field]);
+  });
+
+  test('the log tells what happened, by whom and by which request, in a chain', async () => {
+    const requestId = `req-${process.pid}`;
+    const posted = await customer.post('transactions/double-entry', deposit('3', { idempotency_key: 'e-1', metadata: { a: 1 } }), {
+      'x-request-id': requestId,
+    });
+    const { transaction } = posted.body.data;
+    const [event] = (await customer.get(`events?after_sequence=${transaction.sequence - 1}&limit=1`)).events;
+    expect(event).toEqual({
+      id: id('evt'),
+      type: 'transaction.posted',
+      sequence: transaction.sequence,
+      created: Math.floor(Date.parse(transaction.created_at) / 1000),
+      actor: `key_${customer.key.split('_')[2]}`,
+      request_id: requestId,
+      hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      previous_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      data: {
+        transaction_id: transaction.transaction_id,
+        kind: 'double',
+        idempotency_key: 'e-1',
+        description: '',
+        reference: null,
+        currency: 'USD',
+        amount: '3.00',
+        lines: transaction.entries,
+        reverses: null,
+        metadata: { a: 1 },
+        sequence: transaction.sequence,
+      },
+    });
+    const { events, pagination } = await customer.get('events?limit=100');
+    expect(events[0]).toMatchObject({ sequence: 1, type: 'account.created', previous_hash: '0'.repeat(64) });
+    events.forEach((each: any, index: number) =>
+      expect([each.sequence, each.previous_hash]).toEqual([index + 1, events[index - 1]?.hash ?? '0'.repeat(64)]),
+    );
+    expect(pagination).toEqual({ limit: 100, has_more: expect.any(Boolean) });
+    const created = events.find((each: any) => each.data.account_code === 'PETTY.CASH');
+    expect(created.data).toMatchObject({ name: 'Petty cash', type: 'asset', version: 1, sequence: created.sequence, metadata: { b: 1 } });
+    const updated = events.find((each: any) => each.type === 'account.updated');
+    expect(updated.data).toMatchObject({
+      account_code: 'PETTY.CASH',
+      name: 'Cash',
+      changes: ['name', 'description'],
+      sequence: updated.sequence,
+    });
+  });
+});

@@ -1,0 +1,216 @@
+import { createHmac } from 'node:crypto';
+import { newId } from '../services/platform/ids.ts';
+import { id, time } from '../test/customer.ts';
+import type { House } from '../test/house.ts';
+import { until, type Answering } from '../test/notifier.ts';
+import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookHouse } from '../test/subscriber.ts';
+
+// Every answer below is also held against the OpenAPI document.
+let house: House;
+
+beforeAll(async () => {
+  house = await startHookHouse();
+});
+afterAll(() => house.stop());
+
+test('what is posted arrives signed, is listed and read', async () => {
+  const receiver = await newReceiver((_, response) => response.end('thank you'));
+  const { tenant, call, post, settled } = await newSubscriber(house);
+  const none = await call('GET');
+  expect(none.body).toEqual({
+    success: true,
+    data: { webhook_config: null, deliveries: [], pagination: { total: 0, limit: 50, offset: 0, has_more: false } },
+  });
+
+  const made = await call('POST', '', { url: receiver.url, events: ['transaction.posted', 'transaction.posted'] });
+  expect(made.status).toBe(201);
+  expect(made.headers.get('cache-control')).toBe('no-store');
+  expect(limitOf(made)).toEqual(['"webhook-config";q=10;w=60', expect.stringMatching(/^"webhook-config";r=9;t=\d+$/)]);
+  const { secret, ...config } = made.body.data.webhook_config;
+  expect(config).toEqual({ url: receiver.url, events: ['transaction.posted'], enabled: true, created_at: time, updated_at: time });
+  expect(secret).toMatch(/^whsec_/);
+
+  const transaction = await post();
+  const [received] = await receiver.count(1);
+  const signature = createHmac('sha256', secret).update(received!.body).digest('hex');
+  expect(received!.headers).toMatchObject({ 'content-type': 'application/json', 'x-webhook-signature': `sha256=${signature}` });
+  const event = JSON.parse(received!.body);
+  expect(event).toMatchObject({ type: 'transaction.posted', tenant_id: tenant.id, livemode: true });
+  expect(event.data).toMatchObject({ transaction_id: transaction.transaction_id, metadata: { n: 1 } });
+
+  const [delivery] = await settled(1);
+  expect(delivery).toEqual({
+    id: id('wh_delivery'),
+    event_id: event.id,
+    event_type: 'transaction.posted',
+    status: 'delivered',
+    status_code: 200,
+    error_class: null,
+    attempts: 1,
+    max_attempts: 3,
+    next_retry_at: null,
+    delivered_at: time,
+    created_at: time,
+  });
+  expect(delivery.id).toBe(received!.headers['x-webhook-delivery']);
+  const read = await call('GET', `/${delivery.id}`);
+  expect(read.body.data.delivery).toEqual({
+    ...delivery,
+    payload: event,
+    response_body: 'thank you',
+    attempt_history: [{ number: 1, started_at: time, duration_ms: expect.any(Number), status_code: 200, error_class: null }],
+  });
+  expect(JSON.stringify(read.body)).toContain(received!.body.slice(1, -1));
+  expect(JSON.stringify([(await call('GET')).body, read.body])).not.toContain(secret);
+});
+
+test('a delivery that fails three times is failed, is retried by hand five times an hour', async () => {
+  let answer: Answering = failing;
+  const receiver = await newReceiver((...given) => answer(...given));
+  const { call, post, settled } = await newSubscriber(house);
+  await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
+  await post();
+  const [failed] = await settled(1);
+  expect(failed).toMatchObject({ status: 'failed', status_code: 500, error_class: 'http_status', attempts: 3, failed_at: time });
+  expect(failed).not.toHaveProperty('delivered_at');
+  expect(failed.next_retry_at).toBeNull();
+
+  const again = await call('POST', `/${failed.id}/retry`);
+  expect(again.status).toBe(202);
+  expect(again.body).toEqual({
+    success: true,
+    data: { message: expect.any(String), delivery_id: failed.id, attempts: 4, next_retry_at: time },
+  });
+  expect(limitOf(again)).toEqual(['"retries";q=5;w=3600', expect.stringMatching(/^"retries";r=4;t=\d+$/)]);
+  await receiver.count(4);
+  expect((await settled(1))[0]).toMatchObject({ status: 'failed', attempts: 4 });
+  answer = (_, response) => response.end();
+  expect((await call('POST', `/${failed.id}/retry`, {})).status).toBe(202);
+  await receiver.count(5);
+  const [arrived] = await settled(1);
+  expect(arrived).toMatchObject({ status: 'delivered', attempts: 5, delivered_at: time });
+  expect(arrived).not.toHaveProperty('failed_at');
+  const { delivery } = (await call('GET', `/${failed.id}`)).body.data;
+  expect(delivery.attempt_history.map((each: any) => each.status_code)).toEqual([500, 500, 500, 500, 200]);
+  expect(delivery.response_body).toBe('');
+
+  const done = await call('POST', `/${failed.id}/retry`);
+  expect([done.status, done.body.code]).toEqual([409, 'delivery_not_failed']);
+  const unknown = await call('POST', `/${newId('wh_delivery')}/retry`);
+  expect([unknown.status, unknown.body.error]).toEqual([404, 'Webhook delivery not found']);
+  // Malformed ones are not counted, whatever the caller's window.
+  for (let many = 0; many < 3; many += 1) expect((await call('POST', '/wh_delivery_1/retry')).status).toBe(400);
+  await call('POST', `/${newId('wh_delivery')}/retry`);
+  const limited = await call('POST', `/${newId('wh_delivery')}/retry`);
+  expect([limited.status, limited.body.code]).toEqual([429, 'rate_limited']);
+  expect(Number(limited.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(limitOf(limited)).toEqual(['"retries";q=5;w=3600', expect.stringMatching(/^"retries";r=0;t=\d+$/)]);
+  expect((await call('POST', '/wh_delivery_1/retry')).status).toBe(400);
+});
+
+test('the list is filtered, counted and paged', async () => {
+  const receiver = await newReceiver((request, response) => {
+    response.statusCode = request.body.includes('refuse me') ? 500 : 200;
+    response.end();
+  });
+  const { call, post, settled } = await newSubscriber(house);
+  await call('POST', '', { url: receiver.url, events: allEvents });
+  for (const description of ['one', 'two', 'refuse me']) await post(description);
+  // A posting and two balances each.
+  const all = await settled(9);
+  const list = async (query: string) => (await call('GET', query)).body.data;
+  expect(all.map(({ created_at }) => created_at)).toEqual(
+    all
+      .map(({ created_at }) => created_at)
+      .sort()
+      .reverse(),
+  );
+  const pages = [];
+  for (const offset of [0, 4, 8, 12]) {
+    const { deliveries, pagination } = await list(`?limit=4&offset=${offset}`);
+    expect(pagination).toEqual({ total: 9, limit: 4, offset, has_more: offset < 5 });
+    pages.push(...deliveries);
+  }
+  expect(pages).toEqual(all);
+  const failed = await list('?status=failed');
+  expect(failed.deliveries).toHaveLength(1);
+  expect(failed.pagination).toEqual({ total: 1, limit: 50, offset: 0, has_more: false });
+  expect((await list('?event_type=transaction.posted')).pagination.total).toBe(3);
+  expect((await list('?event_type=balance.updated&status=failed')).pagination.total).toBe(0);
+  const day = (offset: number) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
+  expect((await list(`?start_date=${day(-1)}&end_date=${day(2)}`)).pagination.total).toBe(9);
+  expect((await list(`?end_date=${day(-1)}`)).pagination.total).toBe(0);
+  expect((await list(`?start_date=${day(2)}`)).pagination.total).toBe(0);
+  const today = all[0].created_at.slice(0, 10);
+  const ofToday = all.filter(({ created_at }) => created_at >= today).length;
+  expect((await list(`?start_date=${today}`)).pagination.total).toBe(ofToday);
+  expect((await list(`?end_date=${today}`)).pagination.total).toBe(9 - ofToday);
+  for (const [query, field, tag, value] of [
+    ['limit=0', 'limit', 'min', 0],
+    ['limit=101', 'limit', 'max', 101],
+    ['limit=x', 'limit', 'type', 'x'],
+    ['offset=-1', 'offset', 'min', -1],
+    ['event_type=nothing', 'event_type', 'oneof', 'nothing'],
+    ['status=lost', 'status', 'oneof', 'lost'],
+    ['start_date=2030-02-30', 'start_date', 'datetime', '2030-02-30'],
+    ['end_date=tomorrow', 'end_date', 'datetime', 'tomorrow'],
+  ]) {
+    const { status, body } = await call('GET', `?${String(query)}`);
+    expect([query, status, body.error, body.details]).toEqual([query, 400, 'Request validation failed', { field, tag, value }]);
+  }
+});
+
+test('disabled or deleted, nothing is retried', async () => {
+  const receiver = await newReceiver(failing);
+  const { call, post, settled } = await newSubscriber(house);
+  await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
+  await post();
+  const [failed] = await settled(1);
+  await call('PATCH', '', { enabled: false });
+  for (let turn = 0; turn < 2; turn += 1) {
+    const { status, body } = await call('POST', `/${failed.id}/retry`);
+    expect([status, body.code]).toEqual([409, 'webhook_disabled']);
+    await call('DELETE');
+  }
+});
+
+test('another tenant’s delivery is an unknown one', async () => {
+  const receiver = await newReceiver(failing);
+  const [one, other] = [await newSubscriber(house), await newSubscriber(house)];
+  for (const { call } of [one, other]) await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
+  await one.post();
+  const [delivery] = await one.settled(1);
+  for (const [method, path] of [['GET', `/${delivery.id}`] as const, ['POST', `/${delivery.id}/retry`] as const]) {
+    expect((await other.call(method, path)).body.error).toBe('Webhook delivery not found');
+  }
+  expect((await other.call('GET')).body.data.pagination.total).toBe(0);
+});
+
+test('without the notifier postings are answered, webhooks are not, and all arrives when it is back', async () => {
+  const receiver = await newReceiver();
+  const { call, post, settled } = await newSubscriber(house);
+  await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
+  await house.kill('notifier');
+  const ready = await until(async () => {
+    const answer = await house.rest('GET', '/readyz');
+    return answer.body.dependencies.notifier === 'ok' ? null : answer;
+  });
+  expect([ready.status, ready.body]).toEqual([
+    200,
+    { status: 'degraded', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'unavailable' } },
+  ]);
+  const { transaction_id } = await post();
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['POST', '', { url: receiver.url, events: allEvents }],
+    ['POST', '/test', {}],
+    ['POST', `/${newId('wh_delivery')}/retry`, undefined],
+  ] as const) {
+    const { status, body: said } = await call(method, path, body);
+    expect([method, path, status, said.code]).toEqual([method, path, 503, 'unavailable']);
+  }
+  await house.restart('notifier');
+  const [received] = await receiver.count(1);
+  expect(JSON.parse(received!.body).data.transaction_id).toBe(transaction_id);
+  expect(await settled(1)).toHaveLength(1);
+});

@@ -1,0 +1,184 @@
+import { startCheckedHouse } from '../test/contract.ts';
+import { deposit, id, line, newWallet, time, type Customer } from '../test/customer.ts';
+import type { House } from '../test/house.ts';
+
+// Every answer below is also held against the OpenAPI document.
+let house: House;
+let customer: Customer;
+
+beforeAll(async () => {
+  house = await startCheckedHouse();
+  customer = await newWallet(house);
+  await customer.post('accounts', { account_code: 'CLOSED', name: 'Closed', type: 'asset' });
+  await house.rest('PATCH', customer.at('accounts/code/CLOSED'), { key: customer.key, body: { status: 'closed' } });
+});
+afterAll(() => house.stop());
+
+test('a double posting answers every field', async () => {
+  const body = deposit('100.5', {
+    idempotency_key: 'd-1',
+    description: 'Zu\u0308rich "\u{1f600}"\n',
+    reference: 'R\\1',
+    metadata: { z: 1, a: { b: [true, null, '\u2028'] } },
+  });
+  const { status, headers, body: answer } = await customer.post('transactions/double-entry', body);
+  expect([status, headers.get('idempotent-replayed')]).toEqual([201, null]);
+  expect(answer.data.transaction).toEqual({
+    transaction_id: id('txn'),
+    kind: 'double',
+    status: 'posted',
+    idempotency_key: 'd-1',
+    description: body['description' as never],
+    reference: 'R\\1',
+    currency: 'USD',
+    amount: '100.50',
+    entries: [
+      { ...line('SETTLEMENT-USD', 'debit', '100.50'), account_id: id('acc'), balance_after: '100.50', counter: false },
+      { ...line('CUSTOMER-WALLETS-USD', 'credit', '100.50'), account_id: id('acc'), balance_after: '100.50', counter: false },
+    ],
+    metadata: { z: 1, a: { b: [true, null, '\u2028'] } },
+    effective_at: time,
+    created_at: answer.data.transaction.effective_at,
+    sequence: expect.any(Number),
+    reverses: null,
+    reversed_by: null,
+  });
+  expect((await customer.get(`transactions/${answer.data.transaction.transaction_id}`)).transaction).toEqual(answer.data.transaction);
+});
+
+test('a single posting is balanced on suspense; without a key its id is the key', async () => {
+  const { status, body } = await customer.post('transactions', line('CUSTOMER-WALLETS-USD', 'credit', '5'));
+  const { transaction } = body.data;
+  expect(status).toBe(201);
+  expect(transaction).toMatchObject({
+    kind: 'single',
+    idempotency_key: transaction.transaction_id,
+    description: '',
+    reference: null,
+    metadata: {},
+  });
+  expect(transaction.entries[1]).toMatchObject({ ...line('SUSPENSE-USD', 'debit', '5.00'), counter: true });
+});
+
+test('several currencies leave currency and amount open', async () => {
+  const entries = [
+    line('FX-POSITION-USD', 'debit', '1.00'),
+    line('SETTLEMENT-USD', 'credit', '1.00'),
+    line('SETTLEMENT-NGN', 'debit', '1500.00', 'NGN'),
+    line('FX-POSITION-NGN', 'credit', '1500.00', 'NGN'),
+  ];
+  const { body } = await customer.post('transactions/double-entry', { entries });
+  expect(body.data.transaction).toMatchObject({ currency: null, amount: null });
+});
+
+test('the same key and request again is answered with the first, whether the key comes as field or header', async () => {
+  const first = await customer.post('transactions/double-entry', deposit('1', { idempotency_key: 'same' }));
+  for (const [body, header] of [
+    [deposit('1.00', { idempotency_key: 'same' }), undefined],
+    [deposit('1.0'), 'same'],
+    [deposit('1.0'), '"same"'],
+    [deposit('1.0', { idempotency_key: 'same' }), '"same"'],
+    [deposit('1.0', { idempotency_key: null, unknown: 1 }), 'same'],
+  ] as const) {
+    const again = await customer.post('transactions/double-entry', body, header === undefined ? {} : { 'idempotency-key': header });
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+    expect(again.body).toEqual(first.body);
+  }
+  const other = await customer.post('transactions/double-entry', deposit('2', { idempotency_key: 'same' }));
+  expect([other.status, other.body.code, other.body.details.field]).toEqual([422, 'idempotency_key_reused', 'idempotency_key']);
+});
+
+test('a header that differs from the field is refused, and one that is no key, too', async () => {
+  const differs = await customer.post('transactions', { ...line('SALARIES', 'debit'), idempotency_key: 'a' }, { 'idempotency-key': 'b' });
+  expect(differs.body.details).toEqual({ field: 'idempotency_key', tag: 'same', value: 'a' });
+  const long = await customer.post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': 'x'.repeat(256) });
+  expect(long.body.details).toMatchObject({ field: 'idempotency_key', tag: 'max' });
+  const empty = await customer.post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': '""' });
+  expect(empty.body.details).toMatchObject({ field: 'idempotency_key', tag: 'required' });
+  const both = await customer.post('transactions', { idempotency_key: 'a', amount: 5 }, { 'idempotency-key': 'b' });
+  expect(both.body.errors.map(({ field, tag }: any) => `${field} ${tag}`).slice(0, 3)).toEqual([
+    'idempotency_key same',
+    'account_code required',
+    'amount type',
+  ]);
+});
+
+test('a key in a header may hold any text, as UTF-8', async () => {
+  const name = 'cl\u00e9-\u{1f511}';
+  const bytes = Buffer.from(name).toString('latin1');
+  const first = await customer.post('transactions', { ...line('SALARIES', 'debit'), idempotency_key: name });
+  const again = await customer.post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': bytes });
+  expect([again.status, again.body.data.transaction.transaction_id]).toEqual([200, first.body.data.transaction.transaction_id]);
+});
+
+test('a reversal is posted once, with or without a body', async () => {
+  const { transaction_id } = (await customer.post('transactions/double-entry', deposit())).body.data.transaction;
+  const reversed = await customer.post(`transactions/${transaction_id}/reverse`);
+  expect(reversed.status).toBe(201);
+  expect(reversed.body.data.transaction).toMatchObject({ kind: 'reversal', reverses: transaction_id });
+  expect((await customer.get(`transactions/${transaction_id}`)).transaction.reversed_by).toBe(
+    reversed.body.data.transaction.transaction_id,
+  );
+  const again = await customer.post(`transactions/${transaction_id}/reverse`, {});
+  expect([again.status, again.body.code]).toEqual([409, 'already_reversed']);
+  const back = await customer.post(`transactions/${reversed.body.data.transaction.transaction_id}/reverse`, { description: 'back' });
+  expect([back.status, back.body.code]).toEqual([409, 'already_reversed']);
+  const other = (await customer.post('transactions/double-entry', deposit())).body.data.transaction.transaction_id;
+  const keyed = await customer.post(`transactions/${other}/reverse`, {}, { 'idempotency-key': 'r-1' });
+  const replayed = await customer.post(`transactions/${other}/reverse`, { idempotency_key: 'r-1' });
+  expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+  expect(replayed.body).toEqual(keyed.body);
+});
+
+test.each([
+  ['transactions', line('NOPE', 'debit'), 422, 'account_not_found', 'account_code'],
+  ['transactions', line('ASSETS', 'debit'), 422, 'account_is_group', 'account_code'],
+  ['transactions', line('SUSPENSE-USD', 'debit'), 422, 'account_is_system', 'account_code'],
+  ['transactions', line('CLOSED', 'debit'), 422, 'account_closed', 'account_code'],
+  ['transactions', line('SETTLEMENT-USD', 'debit', '1', 'NGN'), 422, 'currency_not_allowed', 'account_code'],
+  ['transactions', line('CUSTOMER-WALLETS-EUR', 'debit', '1', 'EUR'), 422, 'insufficient_funds', 'account_code'],
+  [
+    'transactions/double-entry',
+    { entries: [line('SALARIES', 'debit', '2'), line('SALARIES', 'credit', '1')] },
+    422,
+    'unbalanced',
+    'entries',
+  ],
+  [
+    'transactions/double-entry',
+    { entries: [line('SALARIES', 'debit'), line('NOPE', 'credit')] },
+    422,
+    'account_not_found',
+    'entries[1].account_code',
+  ],
+])('%s %j is refused by the books', async (path, body, status, code, field) => {
+  const answer = await customer.post(path, body);
+  expect([answer.status, answer.body.code, answer.body.details.field, answer.body.details.tag]).toEqual([status, code, field, code]);
+});
+
+test('they are listed newest first, by page and filter', async () => {
+  const all = (await customer.get('transactions?limit=100')).transactions;
+  const paged = [];
+  let cursor = '';
+  do {
+    const page = await customer.get(`transactions?limit=3&cursor=${cursor}`);
+    paged.push(...page.transactions);
+    cursor = page.pagination.next_cursor ?? '';
+    expect(page.pagination.has_more).toBe(cursor !== '');
+  } while (cursor !== '');
+  expect(paged).toEqual(all);
+  const sequences = all.map((each: any) => each.sequence);
+  expect(sequences).toEqual([...sequences].sort((one, other) => other - one));
+  expect((await customer.get('transactions?idempotency_key=d-1')).transactions).toHaveLength(1);
+  expect((await customer.get(`transactions?reference=${encodeURIComponent('R\\1')}`)).transactions).toHaveLength(1);
+  expect((await customer.get('transactions?currency=NGN&account_code=SETTLEMENT-NGN')).transactions).toHaveLength(1);
+  const today = new Date().toISOString().slice(0, 10);
+  expect((await customer.get(`transactions?limit=100&start_date=${today}`)).transactions.length).toBeGreaterThanOrEqual(0);
+  expect((await customer.get('transactions?end_date=2020-01-01')).transactions).toEqual([]);
+  expect((await customer.get('transactions?start_date=2020-01-01&end_date=2099-01-01&limit=100')).transactions).toEqual(all);
+});
+
+test('HEAD of a list answers its headers', async () => {
+  const answer = await house.rest('HEAD', customer.at('transactions'), { key: customer.key });
+  expect([answer.status, answer.body]).toEqual([200, '']);
+});

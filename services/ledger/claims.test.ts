@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import { openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { claim, leftovers, settle } from './claims.ts';
+
+let books: RelayedBooks;
+
+beforeEach(async () => {
+  books = await openRelayedBooks();
+});
+
+afterEach(() => books.end());
+
+test('a claim that has run out raises nothing any more', async () => {
+  const tenant = await books.newTenant();
+  const [slow, next] = [randomUUID(), randomUUID()];
+  expect(await claim(books.relayed, [tenant], slow, 10, 1e6)).toHaveLength(2);
+  expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toEqual([]);
+  await books.owner.query(`update relay_marks set claimed_until = clock_timestamp() - interval '1 second'`);
+  expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toHaveLength(2);
+  expect(await settle(books.relayed, next, [{ tenant, sequence: 1n }], [])).toEqual(new Set([tenant]));
+  expect(await settle(books.relayed, slow, [{ tenant, sequence: 2n }], [])).toEqual(new Set());
+  expect((await books.owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
+});
+
+test('a claim reads one event at least, however large it is and the one before it', async () => {
+  const tenant = await books.newTenant();
+  const { writer } = books.openReplica(null);
+  const metadata = JSON.stringify({ text: 'x'.repeat(10_000) });
+  for (let turn = 0; turn < 3; turn++) await post(writer, tenant, { metadata });
+  const sequences: (bigint | null)[][] = [];
+  for (let last = 0n; last < 5n;) {
+    const claimId = randomUUID();
+    const rows = await claim(books.relayed, [tenant], claimId, 100, 100);
+    sequences.push(rows.map(({ sequence }) => sequence));
+    last = rows.at(-1)?.sequence ?? last;
+    await settle(books.relayed, claimId, [{ tenant, sequence: last }], []);
+  }
+  expect(sequences).toEqual([
+    [1n, 2n],
+    [2n, 3n],
+    [3n, 4n],
+    [4n, 5n],
+  ]);
+});
+
+test('a mark can not go back', async () => {
+  const tenant = await books.newTenant();
+  await claim(books.relayed, [tenant], tenant, 10, 1e6);
+  await settle(books.relayed, tenant, [{ tenant, sequence: 2n }], []);
+  await expect(books.owner.query('update relay_marks set sequence = 1')).rejects.toThrow('can not go back');
+});
+
+test('a mark is closed when its time is over and everything is published, and opened again by the next posting', async () => {
+  const tenant = await books.newTenant();
+  const open = async () =>
+    (await books.owner.query<{ open: boolean }>('select open_until is not null as open from relay_marks')).rows[0]?.open;
+  const over = () => books.owner.query(`update relay_marks set open_until = clock_timestamp() - interval '1 second'`);
+  await over();
+  expect(await leftovers(books.relayed, null)).toEqual({ behind: [tenant], next: null });
+  expect(await open()).toBe(true);
+  await claim(books.relayed, [tenant], tenant, 10, 1e6);
+  await settle(books.relayed, tenant, [{ tenant, sequence: 2n }], []);
+  expect((await leftovers(books.relayed, null)).behind).toEqual([]);
+  expect(await open()).toBe(false);
+  // While a posting holds the head its mark stays open.
+  await post(books.openReplica(null).writer, tenant);
+  expect(await open()).toBe(true);
+  await claim(books.relayed, [tenant], tenant, 10, 1e6);
+  await settle(books.relayed, tenant, [{ tenant, sequence: 3n }], []);
+  await over();
+  await books.owner.query('begin');
+  await books.owner.query('select from heads for update');
+  await leftovers(books.relayed, null);
+  await books.owner.query('rollback');
+  expect(await open()).toBe(true);
+  await leftovers(books.relayed, null);
+  expect(await open()).toBe(false);
+});
+
+test('the relay sees the marks of all tenants, and of everything else only what it has claimed', async () => {
+  const [mine, theirs] = [await books.newTenant(), await books.newTenant()];
+  const count = async (from: Pool, table: string) => (await from.query(`select from ${table}`)).rowCount;
+  expect(await count(books.relayed, 'relay_marks')).toBe(2);
+  for (const table of ['heads', 'log', 'accounts', 'balances', 'transactions', 'entries'])
+    expect(await count(books.relayed, table)).toBe(0);
+  for (const table of ['relay_marks', 'relay_dead_letters']) expect(await count(books.pool, table)).toBe(0);
+  const rows = await claim(books.relayed, [mine], randomUUID(), 10, 1e6);
+  expect(new Set(rows.map((row) => row.tenant_id))).toEqual(new Set([mine]));
+  expect(theirs).not.toBe(mine);
+});

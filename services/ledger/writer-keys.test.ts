@@ -1,0 +1,114 @@
+// One key, one effect: however often a posting is sent, over whichever replica, and whatever is lost on the way.
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
+import { newId } from '../platform/ids.ts';
+import type { Outcome } from './queue.ts';
+
+let writers: Writers;
+
+beforeAll(async () => {
+  writers = await openWriters();
+});
+
+afterAll(() => writers.end());
+
+afterEach(() => {
+  writers.proxy.watch = () => 'pass';
+});
+
+test('the same posting sent many times at once to two replicas moves the amount once', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const replicas = [writers.open(), writers.open()];
+  const outcomes = await Promise.all(
+    Array.from({ length: 40 }, (_, turn) =>
+      replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', '10.00', { idempotencyKey: 'once', metadata: '{"x":1,"y":2}' })),
+    ),
+  );
+  expect(tally(outcomes)).toEqual({ posted: 1, replayed: 39 });
+  expect(new Set(outcomes.map((outcome) => posted(outcome).transaction.transactionId)).size).toBe(1);
+  expect(await writers.balance(tenant, 'b')).toBe('1000');
+});
+
+test('different postings under one key at once: one is posted, the others are refused', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const replicas = [writers.open(), writers.open()];
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, (_, turn) =>
+      replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', `${turn + 1}.00`, { idempotencyKey: 'contested' })),
+    ),
+  );
+  expect(tally(outcomes)).toEqual({ posted: 1, idempotency_key_reused: 19 });
+  expect(await writers.transactionsOf(tenant)).toBe(1);
+});
+
+test('metadata with its keys in another order is the same request, another description is not', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const writer = writers.open();
+  const send = (more: MessageInitShape<typeof PostingSchema>) =>
+    writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'same', ...more }));
+  const outcomes = [
+    await send({ metadata: '{"a":{"x":1,"y":[1,2]},"b":"c"}' }),
+    await send({ metadata: '{"b":"c","a":{"y":[1,2],"x":1.0}}' }),
+    await send({ metadata: '{"b":"c","a":{"y":[2,1],"x":1}}' }),
+    await send({ metadata: '{"a":{"x":1,"y":[1,2]},"b":"c"}', description: 'other' }),
+  ];
+  expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'idempotency_key_reused']);
+});
+
+test('a key that comes again on remembered books is found, and fails none of its neighbours', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const writer = writers.open({ lanes: 1 });
+  const first = posted(await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' })));
+  await writer.post(transfer(tenant, 'a', 'b', '1.00'));
+  const again = ['1.00', '1.00', '9.00', '1.00'].map((amount, place) =>
+    writer.post(transfer(tenant, 'a', 'b', amount, place === 0 ? {} : { idempotencyKey: 'once' })),
+  );
+  const outcomes = await Promise.all(again);
+  expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'replayed']);
+  expect(posted(outcomes[1] as Outcome).transaction).toEqual(first.transaction);
+  expect(await writers.balance(tenant, 'b')).toBe('300');
+});
+
+test('a transaction id used again under another key is refused, with the same request it is the same posting', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const writer = writers.open();
+  const transactionId = newId('txn');
+  const send = (more: MessageInitShape<typeof PostingSchema>) =>
+    writer.post(transfer(tenant, 'a', 'b', '1.00', { transactionId, ...more }));
+  const outcomes = [await send({}), await send({}), await send({ retry: true }), await send({ idempotencyKey: 'another' })];
+  expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'posted', 'idempotency_key_reused']);
+  expect(await writers.transactionsOf(tenant)).toBe(1);
+});
+
+test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const writer = writers.open({ lanes: 1 });
+  posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
+  const spend = (amount: string, idempotencyKey: string) => writer.post(transfer(tenant, 'purse', 'a', amount, { idempotencyKey }));
+  const first = posted(await spend('1.00', 'spent'));
+  const outcomes = [await spend('1.00', 'spent'), await spend('2.00', 'spent'), await spend('1.00', 'more')];
+  expect(outcomes.map(reasonOf)).toEqual(['replayed', 'idempotency_key_reused', 'insufficient_funds']);
+  expect(posted(outcomes[0]!).transaction).toEqual(first.transaction);
+  expect(await writers.transactionsOf(tenant)).toBe(2);
+});
+
+// The first batch of a tenant is locked and committed in steps, the next ones are one call.
+const commits = ['commit\0', 'write_batch\0'].flatMap((last) =>
+  (['cut', 'cut after'] as const).map((how) => ({ last, how, name: last.slice(0, -1) })),
+);
+test.each(commits)(
+  'a connection lost at the commit ($name, $how) has one effect and is answered as posted',
+  async ({ last, name, how }) => {
+    const tenant = await writers.tenantWith('a', 'b');
+    const writer = writers.open({ proxied: true });
+    if (last !== 'commit\0') await writer.post(transfer(tenant, 'b', 'a', '1.00'));
+    let cuts = 0;
+    writers.proxy.watch = (chunk) => (chunk.includes(last) && cuts++ === 0 ? how : 'pass');
+    const orders = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '4.00', { idempotencyKey: `key ${name} ${how}` })];
+    const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+    expect(cuts).toBeGreaterThan(0);
+    expect(tally(outcomes)).toEqual({ posted: 2 });
+    expect(await writers.balance(tenant, 'b')).toBe(last === 'commit\0' ? '600' : '500');
+  },
+);

@@ -1,0 +1,114 @@
+// A ledger's database with writers and relays on it, as its replicas have them, for the tests of how events leave it.
+import { randomUUID } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import pg from 'pg';
+import { Registry } from 'prom-client';
+import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
+import { PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { createAccount } from '../services/ledger/accounts.ts';
+import { listEvents } from '../services/ledger/events.ts';
+import type { Exit } from '../services/ledger/exit.ts';
+import { Relay } from '../services/ledger/relay.ts';
+import { withUpdates } from '../services/ledger/updates.ts';
+import { orderOf } from '../services/ledger/wire.ts';
+import { Writer } from '../services/ledger/writer.ts';
+import { toId } from '../services/platform/ids.ts';
+import { openPool, type Pool } from '../services/platform/postgres.ts';
+import { freshDatabase, type FreshDatabase } from './house.ts';
+import { until } from './notifier.ts';
+import { by, logger, unspecified } from './writers.ts';
+
+/** A writer and its relay, as each replica of the ledger has them. */
+export interface Replica {
+  relay: Relay;
+  writer: Writer;
+  metrics: Registry;
+  /** Ends both; once, however often it is called. */
+  end: () => Promise<void>;
+}
+
+/** Books whose events are relayed. A relay takes the events of all tenants: each test has books of its own. */
+export interface RelayedBooks {
+  database: FreshDatabase;
+  /** Sees all tenants' rows. */
+  owner: pg.Client;
+  /** Connections of the service's role. */
+  pool: Pool;
+  /** Those of its relay. */
+  relayed: Pool;
+  /** What ends before the database, the last one first. */
+  ends: (() => Promise<unknown>)[];
+  openReplica: (exit: Exit | null) => Replica;
+  /** A new tenant (UUID) with the accounts `a` and `b`. */
+  newTenant: () => Promise<string>;
+  /** Every event that must be published of a tenant, in the order in which that must happen first. */
+  eventsOf: (tenant: string) => Promise<Event[]>;
+  /** Resolves when nothing is left to publish. */
+  published: () => Promise<void>;
+  end: () => Promise<void>;
+}
+
+/** Makes the database. */
+export async function openRelayedBooks(): Promise<RelayedBooks> {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const owner = new pg.Client({ connectionString: database.adminUrl });
+  await owner.connect();
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger });
+  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { 'app.relay': 'on' } });
+  const ends: RelayedBooks['ends'] = [];
+  return {
+    ...{ database, owner, pool, relayed, ends },
+    openReplica(exit) {
+      const metrics = new Registry();
+      const relay = new Relay({ pool: relayed, exit, pollMs: 50, logger, metrics });
+      const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
+      const committed = (tenant: string) => relay.wake(tenant);
+      const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 1000, committed, logger, metrics });
+      let ended: Promise<void> | undefined;
+      const end = () => (ended ??= writer.close().then(() => relay.close()));
+      ends.push(end);
+      return { relay, writer, metrics, end };
+    },
+    async newTenant() {
+      const tenant = randomUUID();
+      for (const code of ['a', 'b'])
+        await createAccount(pool, tenant, { code, name: code, type: 'asset', allowNegative: true, ...unspecified }, by);
+      return tenant;
+    },
+    async eventsOf(tenant) {
+      const { events } = await listEvents(pool, tenant, 0n, 10_000);
+      return events.flatMap(withUpdates);
+    },
+    async published() {
+      await until(async () => {
+        const { rows } = await owner.query<{ behind: number }>(
+          `select count(*)::int as behind from heads h left join relay_marks m using (tenant_id)
+            where m.sequence is distinct from h.sequence or m.claim_id is not null`,
+        );
+        return rows[0]?.behind === 0;
+      });
+    },
+    async end() {
+      for (const end of ends.splice(0).reverse()) await end();
+      await Promise.all([relayed.end(), pool.end(), owner.end()]);
+      await database.drop();
+    },
+  };
+}
+
+/** Posts between `a` and `b` of a tenant (UUID): a debit and a credit a leg, in turn. */
+export async function post(
+  writer: Writer,
+  tenant: string,
+  { legs = 1, ...more }: { metadata?: string; description?: string; legs?: number } = {},
+): Promise<void> {
+  const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
+  const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
+  const outcome = await writer.post(orderOf(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, ...more })));
+  if ('refusal' in outcome) throw outcome.refusal;
+}
+
+/** The value of a metric without labels, 0 where there is none. */
+export async function metricOf(metrics: Registry, name: string): Promise<number> {
+  return (await metrics.getSingleMetric(name)?.get())?.values[0]?.value ?? 0;
+}

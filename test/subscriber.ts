@@ -1,0 +1,70 @@
+// Tenants with a webhook as they ask the gateway, and their receivers, for the tests of what it answers about deliveries.
+import { startCheckedHouse } from './contract.ts';
+import { newWallet } from './customer.ts';
+import type { Answer, House, RestOptions, Tenant } from './house.ts';
+import { startReceiver, until, type Answering, type Receiver } from './notifier.ts';
+
+const receivers: Receiver[] = [];
+
+/** A receiver until the house of {@link startHookHouse} stops. */
+export async function newReceiver(answer?: Answering): Promise<Receiver> {
+  const receiver = await startReceiver(answer);
+  receivers.push(receiver);
+  return receiver;
+}
+
+/** Starts a house, checked as by {@link startCheckedHouse}, whose webhooks have the usual limits and whose retries do not wait. */
+export async function startHookHouse(): Promise<House> {
+  const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10', WEBHOOK_RETRIES_PER_HOUR: '5', WEBHOOK_TESTS_PER_HOUR: '20' };
+  const house = await startCheckedHouse({ environment: { notifier: { ...limits, WEBHOOK_RETRY_DELAYS: '0,0' } } });
+  return {
+    ...house,
+    async stop() {
+      await house.stop();
+      for (const receiver of receivers.splice(0)) await receiver.close();
+    },
+  };
+}
+
+export const allEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
+
+/** A tenant with a chart and a key. */
+export interface Subscriber {
+  tenant: Tenant;
+  /** Asks for a path under `/webhooks`. */
+  call: (method: string, path?: string, body?: unknown, more?: RestOptions) => Promise<Answer>;
+  /** Posts, and answers the transaction. */
+  post: (description?: string) => Promise<any>;
+  /** Deliveries of a filter, when so many are there and none is pending. */
+  settled: (count: number, query?: string) => Promise<any[]>;
+}
+
+/** A new tenant, without a webhook. */
+export async function newSubscriber(house: House): Promise<Subscriber> {
+  const { tenant, key, at, post } = await newWallet(house);
+  const call: Subscriber['call'] = (method, path = '', body, more) =>
+    house.rest(method, `${at('webhooks')}${path}`, { key, ...(body !== undefined && { body }), ...more });
+  return {
+    tenant,
+    call,
+    post: async (description = 'A sale') => {
+      const entry = { account_code: 'SETTLEMENT-USD', amount: '5.00', side: 'debit', currency: 'USD' };
+      return (await post('transactions', { ...entry, description, metadata: { n: 1 } })).body.data.transaction;
+    },
+    settled: (count, query = '') =>
+      until(async () => {
+        const { body } = await call('GET', `?limit=100${query}`);
+        const { deliveries } = body.data;
+        return deliveries.length >= count && deliveries.every(({ status }: any) => status !== 'pending') ? deliveries : null;
+      }),
+  };
+}
+
+/** Refuses whatever is delivered. */
+export const failing: Answering = (_, response) => {
+  response.statusCode = 500;
+  response.end('not today');
+};
+
+/** What an answer says of its limit: the policy, and where the caller stands. */
+export const limitOf = ({ headers }: Answer): (string | null)[] => [headers.get('ratelimit-policy'), headers.get('ratelimit')];

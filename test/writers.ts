@@ -1,0 +1,150 @@
+// Writers as the replicas of a ledger have them, on one database of their own, and what a test asks of them, for the tests of group commit.
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import pg from 'pg';
+import { Registry } from 'prom-client';
+import { PostingSchema, type Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { createAccount } from '../services/ledger/accounts.ts';
+import type { Outcome } from '../services/ledger/queue.ts';
+import { orderOf, type Order } from '../services/ledger/wire.ts';
+import { Writer } from '../services/ledger/writer.ts';
+import { newId, toUuid } from '../services/platform/ids.ts';
+import { openPool, type Pool } from '../services/platform/postgres.ts';
+import { openLog } from '../services/platform/telemetry.ts';
+import { freshDatabase } from './house.ts';
+import { openProxy, type Proxy } from './proxy.ts';
+
+/** How a writer differs from what a replica has by itself. */
+export interface WriterOptions {
+  /** Whether its connections go through the proxy. */
+  proxied?: boolean;
+  lanes?: number;
+  /** Orders that may wait. */
+  waiting?: number;
+  /** Orders of a batch, at most. */
+  items?: number;
+  /** How long an answer of the database is waited for, milliseconds. */
+  patienceMs?: number;
+  metrics?: Registry;
+}
+
+/** A database with writers on it. */
+export interface Writers {
+  /** Sees all tenants' rows and may change the schema. */
+  owner: pg.Client;
+  /** Connections of the service's role. */
+  pool: Pool;
+  proxy: Proxy;
+  /** One more writer. */
+  open(options?: WriterOptions): Writer;
+  /** A new tenant (TypeID) with accounts of these codes: assets, of which those that begin with `purse` may not be negative. */
+  tenantWith(...codes: string[]): Promise<string>;
+  /** What an account has in all, debits less credits, minor units. */
+  balance(tenantId: string, code: string): Promise<string>;
+  transactionsOf(tenantId: string): Promise<number>;
+  end(): Promise<void>;
+}
+
+export const logger = openLog('test', 'silent');
+/** Who makes and changes accounts. */
+export const by = { actor: 'test', requestId: 'test' };
+/** What an account has beside its code, name, type and whether it may be negative. */
+export const unspecified = {
+  normalBalance: null,
+  currency: null,
+  parentCode: null,
+  isGroup: false,
+  description: undefined,
+  metadata: '{}',
+};
+
+/** Makes the database. */
+export async function openWriters(): Promise<Writers> {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const owner = new pg.Client({ connectionString: database.adminUrl });
+  await owner.connect();
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger });
+  const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
+  const opened: { writer: Writer; connections: Pool }[] = [];
+  return {
+    owner,
+    pool,
+    proxy,
+    open({ proxied = false, lanes = 2, waiting = 8_000, items = 256, patienceMs = 15_000, metrics = new Registry() } = {}) {
+      const url = new URL(database.serviceUrl);
+      if (proxied) url.port = String(proxy.port);
+      const connections = openPool(url.href, { name: 'writer', max: 2 * lanes + 4, logger, patienceMs });
+      const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
+      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts: 1000, logger, metrics });
+      opened.push({ writer, connections });
+      return writer;
+    },
+    async tenantWith(...codes) {
+      const id = newId('tenant');
+      for (const code of codes) {
+        const account = { code, name: code, type: 'asset' as const, allowNegative: !code.startsWith('purse'), ...unspecified };
+        await createAccount(pool, toUuid('tenant', id)!, account, by);
+      }
+      return id;
+    },
+    async balance(tenantId, code) {
+      const { rows } = await owner.query<{ net: string }>(
+        `select coalesce(sum(debits - credits), 0)::text as net from accounts a join balances b on b.tenant_id = a.tenant_id and b.account_id = a.id
+         where a.tenant_id = $1 and a.code = $2`,
+        [toUuid('tenant', tenantId), code],
+      );
+      return rows[0]!.net;
+    },
+    async transactionsOf(tenantId) {
+      const { rows } = await owner.query<{ n: number }>('select count(*)::int as n from transactions where tenant_id = $1', [
+        toUuid('tenant', tenantId),
+      ]);
+      return rows[0]!.n;
+    },
+    async end() {
+      for (const { writer, connections } of opened) {
+        await writer.close();
+        await connections.end();
+      }
+      await proxy.close();
+      await pool.end();
+      await owner.end();
+      await database.drop();
+    },
+  };
+}
+
+/** An order that moves naira from one account to another. */
+export function transfer(
+  tenantId: string,
+  from: string,
+  to: string,
+  amount: string,
+  more: MessageInitShape<typeof PostingSchema> = {},
+): Order {
+  const entries = [
+    { accountCode: to, amount, side: 'debit', currency: 'NGN' },
+    { accountCode: from, amount, side: 'credit', currency: 'NGN' },
+  ];
+  return orderOf(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', ...more }));
+}
+
+/** The transaction that an order has become; throws what it was refused for. */
+export function posted(outcome: Outcome): { transaction: Transaction; replayed: boolean } {
+  if ('refusal' in outcome) throw outcome.refusal;
+  if ('held' in outcome) throw new Error('handed back');
+  return { transaction: outcome.result.outcome.value as Transaction, replayed: outcome.result.replayed };
+}
+
+/** `posted`, `replayed`, `held`, or the reason of a refusal. */
+export function reasonOf(outcome: Outcome): string {
+  if ('refusal' in outcome) return outcome.refusal.reason;
+  if ('held' in outcome) return 'held';
+  return outcome.result.replayed ? 'replayed' : 'posted';
+}
+
+/** How many outcomes there are of each {@link reasonOf}. */
+export function tally(outcomes: Outcome[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const outcome of outcomes) counts[reasonOf(outcome)] = (counts[reasonOf(outcome)] ?? 0) + 1;
+  return counts;
+}
