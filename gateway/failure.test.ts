@@ -241,37 +241,32 @@ describe('while the ledger stands still', () => {
 
   test('a client that leaves before its posting was begun has not posted', async () => {
     await house.kill('ledger', 'SIGSTOP');
-    // Two calls are on their way at once; what comes then waits.
-    const first = post('leave-1');
-    await until(
-      () => figure('gateway_postings_in_flight'),
-      (count) => count === 1,
-    );
-    const second = post('leave-2');
-    await until(
-      () => figure('gateway_postings_in_flight'),
-      (count) => count === 2,
-    );
+    // Three calls are on their way at once; what comes then waits.
+    const posted: Promise<Answer>[] = [];
+    const held = async (postings: number) => {
+      await until(
+        () => figure('gateway_postings_in_flight'),
+        (count) => count === postings,
+      );
+    };
+    for (const number of [1, 2, 3]) {
+      posted.push(post(`leave-${number}`));
+      await held(number);
+    }
     const leaving = new AbortController();
-    const third = post('leave-3', leaving.signal).catch((error: Error) => error.name);
-    await until(
-      () => figure('gateway_postings_in_flight'),
-      (count) => count === 3,
-    );
+    const fourth = post('leave-4', leaving.signal).catch((error: Error) => error.name);
+    await held(4);
     const left = await figure('http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="0"');
     leaving.abort();
-    expect(await third).toBe('AbortError');
+    expect(await fourth).toBe('AbortError');
     await until(
       () => figure('http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="0"'),
       (count) => count > left,
     );
     await house.kill('ledger', 'SIGCONT');
-    expect([(await first).status, (await second).status]).toEqual([201, 201]);
-    await until(
-      () => figure('gateway_postings_in_flight'),
-      (count) => count === 0,
-    );
-    expect([await isPosted('leave-1'), await isPosted('leave-2'), await isPosted('leave-3')]).toEqual([true, true, false]);
+    expect((await Promise.all(posted)).map(({ status }) => status)).toEqual([201, 201, 201]);
+    await held(0);
+    expect([await isPosted('leave-1'), await isPosted('leave-3'), await isPosted('leave-4')]).toEqual([true, true, false]);
   });
 
   test('a gateway that is told to stop answers what it has begun, takes nothing new, and ends well', async () => {
