@@ -15,6 +15,7 @@ import { answerBrokenHttp, answerConnect } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
 import { RequestMetrics, type RouteCount } from './metrics.ts';
+import { hasMalformedId } from './pages.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
 
@@ -248,8 +249,9 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
   app.route({
     method: app.supportedMethods.filter((method) => !known.has(method)),
     url,
-    // Before the body is read, like every refusal that does not need it.
-    onRequest: (_request, _reply, done) => done(new Problem('method_not_allowed', { headers: { allow } })),
+    // Before the body is read, like every refusal that does not need it. A word where an id belongs makes another path, which nobody knows.
+    onRequest: (request, _reply, done) =>
+      done(hasMalformedId(request.params) ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })),
     handler: () => undefined,
     schema: { hide: true },
   });

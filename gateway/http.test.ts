@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { newId } from '../services/platform/ids.ts';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
 // Services are away: a request that passes every check is answered 503 `unavailable`.
@@ -72,6 +73,23 @@ describe('paths and methods', () => {
     for (const method of ['PROPFIND', 'TRACE', 'QUERY', 'LINK']) {
       const { status, body } = lastAnswer(await alone.raw(`${method} /v1/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
       expect([method, status, body.code]).toEqual([method, 405, 'method_not_allowed']);
+    }
+  });
+
+  test('what has a word in the place of an id is another path, and unknown where its method would be wrong', async () => {
+    for (const [method, path, allow] of [
+      ['POST', '/v1/tenants/acme/transactions/batch', null],
+      ['PUT', '/v1/tenants/acme/transactions/export', null],
+      ['POST', '/v1/tenants/acme/webhooks/batch', null],
+      ['GET', `/v1/tenants/${newId('tenant')}/api-keys/batch`, null],
+      ['POST', `/v1/tenants/acme/transactions/${newId('txn')}`, 'GET, HEAD'],
+      ['POST', `/v1/tenants/acme/webhooks/${newId('wh_delivery')}`, 'GET, HEAD'],
+      ['GET', `/v1/tenants/${newId('tenant')}/api-keys/${newId('key')}`, 'DELETE'],
+    ] as const) {
+      const answer = await fetch(alone.url + path, { method });
+      const { code } = (await answer.json()) as { code: string };
+      const expected = allow === null ? [404, 'route_not_found'] : [405, 'method_not_allowed'];
+      expect([method, path, answer.status, code, answer.headers.get('allow')]).toEqual([method, path, ...expected, allow]);
     }
   });
 

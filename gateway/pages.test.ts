@@ -1,5 +1,5 @@
 import { newId } from '../services/platform/ids.ts';
-import { dayStart, pageOf, pathDelivery, pathId } from './pages.ts';
+import { dayStart, hasMalformedId, pageOf, pathDelivery, pathId } from './pages.ts';
 import { Problem } from './problem.ts';
 
 function problemOf(call: () => unknown): Problem {
@@ -19,15 +19,15 @@ test('a page tells its limit and where the next one begins, if there is one', ()
 
 test('the id of a path is one of its kind', () => {
   const [transaction, key] = [newId('txn'), newId('key')];
-  expect(pathId('txn', 'transaction_id', { transaction_id: transaction, key_id: key })).toBe(transaction);
-  expect(pathId('key', 'key_id', { transaction_id: transaction, key_id: key })).toBe(key);
+  expect(pathId('transaction_id', { transaction_id: transaction, key_id: key })).toBe(transaction);
+  expect(pathId('key_id', { transaction_id: transaction, key_id: key })).toBe(key);
   for (const [params, value] of [
     [{ transaction_id: key }, key],
     [{ transaction_id: 'x' }, 'x'],
     [{}, ''],
   ] as const) {
     const message = 'transaction_id is not a valid identifier';
-    expect(problemOf(() => pathId('txn', 'transaction_id', params))).toMatchObject({
+    expect(problemOf(() => pathId('transaction_id', params))).toMatchObject({
       code: 'validation_failed',
       details: { field: 'transaction_id', tag: 'id', value },
       errors: [{ field: 'transaction_id', tag: 'id', value, message }],
@@ -41,6 +41,27 @@ test('a malformed delivery id is refused in the words of the specification', () 
   for (const params of [{ delivery_id: newId('evt') }, { delivery_id: 'x' }, {}]) {
     expect(problemOf(() => pathDelivery(params))).toMatchObject({ code: 'invalid_delivery_id', message: 'Invalid delivery ID' });
   }
+});
+
+test('a path whose id is a word, or of another kind, leads to no record', () => {
+  const [transaction, key, delivery] = [newId('txn'), newId('key'), newId('wh_delivery')];
+  for (const params of [
+    {},
+    { slug: 'x', tenant_id: 'x', account_code: 'x' },
+    { transaction_id: transaction },
+    { key_id: key, tenant_id: 'x' },
+  ]) {
+    expect([params, hasMalformedId(params)]).toEqual([params, false]);
+  }
+  for (const params of [
+    { transaction_id: 'batch' },
+    { transaction_id: key },
+    { key_id: transaction, tenant_id: 'x' },
+    { delivery_id: 'x' },
+  ]) {
+    expect([params, hasMalformedId(params)]).toEqual([params, true]);
+  }
+  expect(hasMalformedId({ delivery_id: delivery })).toBe(false);
 });
 
 test('a day begins at its midnight in UTC, and none before 1970', () => {

@@ -11,17 +11,27 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
 // Stryker disable next-line all: an example of the document
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
 
+// The parts of paths that are ids, and what these begin with.
+const prefixes = { transaction_id: 'txn', key_id: 'key', delivery_id: 'wh_delivery' } as const;
+const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
+
+/** Whether a path has something else where an id belongs, as `/transactions/batch` has: it leads to no record. */
+export function hasMalformedId(params: unknown): boolean {
+  const given = params as Partial<Record<string, string>>;
+  return idFields.some((field) => given[field] !== undefined && toUuid(prefixes[field], given[field]) === null);
+}
+
 /** The id of a path. Throws a validation problem where it is none. */
-export function pathId(prefix: 'txn' | 'key', field: 'transaction_id' | 'key_id', params: unknown): string {
+export function pathId(field: 'transaction_id' | 'key_id', params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
-  if (toUuid(prefix, id) !== null) return id;
+  if (toUuid(prefixes[field], id) !== null) return id;
   throw invalid([{ field, tag: 'id', value: shown(id), message: sentence(field, 'id', {}) }]);
 }
 
 /** The delivery's id of a path. Throws `invalid_delivery_id` where it is none. */
 export function pathDelivery(params: unknown): string {
   const { delivery_id: id = '' } = params as Record<string, string>;
-  if (toUuid('wh_delivery', id) === null) throw new Problem('invalid_delivery_id');
+  if (toUuid(prefixes.delivery_id, id) === null) throw new Problem('invalid_delivery_id');
   return id;
 }
 

@@ -147,7 +147,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
     },
     async (request) => {
       const { params, caller } = request;
-      const keyId = pathId('key', 'key_id', params);
+      const keyId = pathId('key_id', params);
       await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, within(request, 5_000));
       return { success: true, data: { id: keyId, deleted: true } };
     },
@@ -189,7 +189,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
     },
     async (request, reply) => {
       const { body, params, caller } = request;
-      const keyId = pathId('key', 'key_id', params);
+      const keyId = pathId('key_id', params);
       const overlap = body.overlap_seconds;
       const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, ...(overlap != null && { overlapSeconds: overlap }) };
       const { apiKey, key, previous } = await identity.rotateApiKey(given, within(request, 5_000));

@@ -216,7 +216,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
       const { body, caller, params } = request;
       const given = {
         tenantId: caller.tenantId,
-        transactionId: pathId('txn', 'transaction_id', params),
+        transactionId: pathId('transaction_id', params),
         reversalId: newId('txn'),
         idempotencyKey: body.idempotency_key ?? '',
         description: body.description ?? '',

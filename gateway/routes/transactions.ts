@@ -86,7 +86,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { caller, params } = request;
-      const transactionId = pathId('txn', 'transaction_id', params);
+      const transactionId = pathId('transaction_id', params);
       const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, within(request, 5_000));
       if (!transaction) throw new Error('the ledger answered without a transaction');
       reply.header('content-type', 'application/json; charset=utf-8');
