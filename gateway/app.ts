@@ -112,18 +112,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
     done();
   });
 
-  if (options.corsOrigins.length > 0) {
-    await app.register(cors, {
-      origin: options.corsOrigins.includes('*') ? '*' : options.corsOrigins,
-      methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
-      exposedHeaders: ['X-Request-Id', 'Idempotent-Replayed', 'Retry-After', 'RateLimit-Policy', 'RateLimit'],
-      maxAge: 600,
-      strictPreflight: false,
-    });
-  }
+  // Before the first route: each keeps the handler that there is when it is made.
+  app.setErrorHandler((error, request, reply) => answerProblem(translate(error, request), request, reply));
+  if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);
 
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.is404 || hasEmptyPart(request.params)) done(new Problem('route_not_found'));
+    if (leadsNowhere(request)) done(new Problem('route_not_found'));
     else done();
   });
 
@@ -189,7 +183,6 @@ export async function buildApp(options: AppOptions): Promise<App> {
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }
-  app.setErrorHandler((error, request, reply) => answerProblem(translate(error, request), request, reply));
   app.setNotFoundHandler((request, reply) => answerProblem(new Problem('route_not_found'), request, reply));
 
   for (const method of METHODS) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
@@ -199,6 +192,30 @@ export async function buildApp(options: AppOptions): Promise<App> {
   for (const [url, known] of methods) refuseOtherMethods(app, url, known);
   drainOnClose(app, load);
   return app;
+}
+
+/** Lets browsers of these origins call, `*`: of any. What is no preflight of theirs to a route is answered as if there were no CORS. */
+async function allowOrigins(app: App, origins: string[]): Promise<void> {
+  const any = origins.includes('*');
+  const plain = {
+    origin: any ? '*' : origins,
+    methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+    exposedHeaders: ['X-Request-Id', 'Idempotent-Replayed', 'Retry-After', 'RateLimit-Policy', 'RateLimit'],
+    maxAge: 600,
+    preflight: false,
+  };
+  const preflight = { ...plain, preflight: true };
+  const isPreflight = (request: FastifyRequest): boolean => {
+    const { origin, 'access-control-request-method': method } = request.headers;
+    if (request.method !== 'OPTIONS' || origin === undefined || method === undefined) return false;
+    return (any || origins.includes(origin)) && !leadsNowhere(request);
+  };
+  await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
+}
+
+function leadsNowhere({ is404, routeOptions, params }: FastifyRequest): boolean {
+  // With CORS each path has a route for OPTIONS, if only this one.
+  return is404 || routeOptions.url === '*' || hasEmptyPart(params);
 }
 
 // The router takes `/accounts/code//` for the route of an account whose code is empty.

@@ -248,6 +248,36 @@ describe('browsers of other origins', () => {
     const other = await fetch(`${alone.url}/v1/user`, { headers: { origin: 'https://evil.example.com' } });
     expect(other.headers.get('access-control-allow-origin')).toBeNull();
   });
+
+  const origin = 'https://app.example.com';
+  const asked = { 'access-control-request-method': 'POST' };
+
+  test.each<[string, string, Record<string, string>, number, string | null]>([
+    ['without the method that is to follow', '/v1/user', { origin }, 405, origin],
+    ['without an origin', '/v1/user', asked, 405, null],
+    ['of an origin that is not listed', '/v1/user', { origin: 'https://evil.example.com', ...asked }, 405, null],
+    ['to nowhere', '/v1/nothing', { origin, ...asked }, 404, origin],
+    ['to a path with an empty part', '/v1/tenants//accounts', { origin, ...asked }, 404, origin],
+  ])('OPTIONS %s is a method like any other', async (_, path, headers, status, allowed) => {
+    const answer = await fetch(alone.url + path, { method: 'OPTIONS', headers });
+    expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([status, allowed]);
+    expect(answer.headers.get('access-control-allow-methods')).toBeNull();
+    expect(answer.headers.get('allow')).toBe(status === 405 ? 'GET, HEAD' : null);
+    expect(await answer.json()).toMatchObject({ success: false, code: status === 405 ? 'method_not_allowed' : 'route_not_found' });
+  });
+
+  test('may be any, where any is listed', async () => {
+    const open = await startAlone({ CORS_ORIGINS: '*' });
+    try {
+      const ask = (path: string) =>
+        fetch(open.url + path, { method: 'OPTIONS', headers: { origin: 'https://evil.example.com', ...asked } });
+      const preflight = await ask('/v1/tenants');
+      expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, '*']);
+      expect((await ask('/v1/nothing')).status).toBe(404);
+    } finally {
+      await open.stop();
+    }
+  });
 });
 
 describe('being told to stop', () => {
