@@ -4,8 +4,10 @@ import { HeaderConflict } from './json.ts';
 import { Problem } from './problem.ts';
 
 /** The body after the header's key was put into it. */
-function taken(header: string | string[] | undefined, body?: unknown): unknown {
-  const request = { headers: { 'idempotency-key': header }, body } as unknown as FastifyRequest;
+function taken(header: string | undefined, body?: unknown, more: string[] = []): unknown {
+  const all = header === undefined ? undefined : [header, ...more];
+  const raw = { headersDistinct: { 'idempotency-key': all } };
+  const request = { headers: { 'idempotency-key': all?.join(', ') }, raw, body } as unknown as FastifyRequest;
   let done = 0;
   takeKeyHeader(request, {} as FastifyReply, () => (done += 1));
   expect(done).toBe(1);
@@ -32,6 +34,23 @@ test('a body that says the same key is as it was, and one that says another conf
   expect(conflict).toBeInstanceOf(HeaderConflict);
   expect(conflict).toMatchObject({ body: 'other' });
   expect(taken('k', { idempotency_key: '' })).toMatchObject({ idempotency_key: { body: '' } });
+});
+
+test.each([
+  ['others', 'a', ['b', 'c']],
+  ['the same', 'a', ['a']],
+  ['empty', '', ['']],
+])('several headers that are %s conflict, whatever the body says', (_, header, more) => {
+  for (const body of [undefined, {}, { idempotency_key: null }]) {
+    const { idempotency_key: conflict } = taken(header, body, more) as { idempotency_key: unknown };
+    expect(conflict).toBeInstanceOf(HeaderConflict);
+    expect(conflict).toMatchObject({ body: [header, ...more].join(', ') });
+  }
+  expect(taken(header, { idempotency_key: header }, more)).toMatchObject({ idempotency_key: { body: header } });
+});
+
+test('one header that holds a comma is one key', () => {
+  expect(taken('a, b')).toEqual({ idempotency_key: 'a, b' });
 });
 
 test('a body’s key that is no text is left to the check that refuses it', () => {

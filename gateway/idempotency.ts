@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HeaderConflict } from './json.ts';
 import { Problem } from './problem.ts';
 
-/** Puts the header's key into the body, where it is checked like any other; a preValidation hook. */
+/** Puts the header's key into the body, where it is checked like any other; of two headers neither counts. A preValidation hook. */
 export function takeKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const header = request.headers['idempotency-key'];
   if (typeof header === 'string') {
@@ -12,7 +12,10 @@ export function takeKeyHeader(request: FastifyRequest, _reply: FastifyReply, don
     const body = (request.body ??= {}) as Record<string, unknown>;
     if (typeof body === 'object' && !Array.isArray(body) && !(body instanceof Problem)) {
       const field = body['idempotency_key'];
-      if (field === undefined || field === null) body['idempotency_key'] = key;
+      // Node joins what came in several headers.
+      const isOne = !header.includes(',') || request.raw.headersDistinct['idempotency-key']?.length === 1;
+      if (!isOne) body['idempotency_key'] = new HeaderConflict(field ?? header);
+      else if (field === undefined || field === null) body['idempotency_key'] = key;
       else if (typeof field === 'string' && field !== key) body['idempotency_key'] = new HeaderConflict(field);
     }
   }

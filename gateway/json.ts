@@ -21,7 +21,7 @@ export function numberText(value: unknown): string | null {
   return typeof text === 'string' ? text : null;
 }
 
-/** Stands for a field that the body and a header give differently. */
+/** Stands for a field that the body and a header give differently, or two headers give; `body`: what is told to have been sent. */
 export class HeaderConflict {
   readonly body: unknown;
 

@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { startCheckedHouse } from '../test/contract.ts';
 import { deposit, id, line, newWallet, time, type Customer } from '../test/customer.ts';
 import type { House } from '../test/house.ts';
@@ -100,6 +103,22 @@ test('a header that differs from the field is refused, and one that is no key, t
     'idempotency_key same',
     'account_code required',
     'amount type',
+  ]);
+});
+
+test.each([
+  ['differ', ['a', 'b']],
+  ['are the same', ['a', 'a']],
+])('two key headers are refused where they %s', async (_, keys) => {
+  const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', 'idempotency-key': keys };
+  const sent = request(house.url + customer.at('transactions'), { method: 'POST', headers });
+  sent.end(JSON.stringify(line('SALARIES', 'debit')));
+  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  const field = { field: 'idempotency_key', tag: 'same', value: keys.join(', ') };
+  const message = expect.stringContaining('Idempotency-Key header');
+  expect([answer.statusCode, await json(answer)]).toMatchObject([
+    400,
+    { code: 'validation_failed', details: field, errors: [{ ...field, message }] },
   ]);
 });
 

@@ -89,7 +89,7 @@ describe('what is wrong is said in a sentence', () => {
     ['id', {}, 'is not a valid identifier'],
     ['unicode', {}, 'must not hold NUL or half of a surrogate pair'],
     ['number', {}, 'holds a number that a double cannot hold exactly'],
-    ['same', {}, 'differs between the body and the Idempotency-Key header'],
+    ['same', {}, 'differs between the body and the Idempotency-Key header, or is in two of those'],
     ['immutable', {}, 'cannot be changed'],
     ['required', {}, 'is required'],
     ['unheard-of', {}, 'fails unheard-of'],

@@ -61,7 +61,7 @@ const patterns: Record<string, string> = {
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
   number: 'holds a number that a double cannot hold exactly',
-  same: 'differs between the body and the Idempotency-Key header',
+  same: 'differs between the body and the Idempotency-Key header, or is in two of those',
   immutable: 'cannot be changed',
   required: 'is required',
 };
