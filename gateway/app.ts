@@ -64,7 +64,14 @@ export async function buildApp(options: AppOptions): Promise<App> {
     requestTimeout: 30_000,
     keepAliveTimeout: 75_000,
     connectionTimeout: 90_000,
-    http: { maxHeaderSize: maxHeaderBytes, headersTimeout: 15_000, connectionsCheckingInterval: 5_000, requireHostHeader: false },
+    http: {
+      maxHeaderSize: maxHeaderBytes,
+      headersTimeout: 15_000,
+      connectionsCheckingInterval: 5_000,
+      requireHostHeader: false,
+      // Node would take the first of two credentials or media types, where whoever stands in front may have looked at the other; joined, they are none.
+      joinDuplicateHeaders: true,
+    },
     clientErrorHandler: answerBrokenHttp,
     // A path that can't be decoded: it has no route, and no hook has run.
     frameworkErrors: (error, request, reply) => {

@@ -121,6 +121,29 @@ describe('request ids', () => {
   });
 });
 
+describe('a header that counts once and is there twice', () => {
+  const ask = async (line: string, fields: string[], body = '') => {
+    const answer = lastAnswer(await alone.raw([line, 'Host: x', 'Connection: close', ...fields, '', body].join('\r\n')));
+    return [answer.status, answer.body.code];
+  };
+
+  test('is no credential', async () => {
+    const token = 'Authorization: Bearer eyJhbGciOiJFZERTQSJ9.e30.c2ln';
+    expect(await ask('GET /v1/user HTTP/1.1', [token])).toEqual([503, 'unavailable']);
+    for (const other of [token, 'Authorization: Bearer x']) {
+      expect(await ask('GET /v1/user HTTP/1.1', [token, other])).toEqual([401, 'unauthenticated']);
+    }
+  });
+
+  test('is no media type', async () => {
+    const type = 'Content-Type: application/json';
+    for (const other of [type, 'Content-Type: text/plain']) {
+      const answer = await ask('POST /v1/auth/login HTTP/1.1', [type, other, 'Content-Length: 2'], '{}');
+      expect(answer).toEqual([415, 'unsupported_media_type']);
+    }
+  });
+});
+
 describe('a client that asks before it sends its body', () => {
   const asks = (path: string, more = '') =>
     `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}`;
