@@ -219,10 +219,13 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
 function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   // Compared as digests: equal length, constant time.
   const digest = (text: string) => createHash('sha256').update(text).digest();
-  const accepted = tokens.map((token) => digest(`Bearer ${token}`));
+  const accepted = tokens.map(digest);
   return (authorization) => {
-    const given = digest(authorization);
-    return accepted.some((each) => timingSafeEqual(each, given));
+    // RFC 9110, section 11.1: the name of a scheme is case-insensitive.
+    const given = /^bearer +(.+)$/i.exec(authorization)?.[1];
+    if (given === undefined) return false;
+    const hashed = digest(given);
+    return accepted.some((each) => timingSafeEqual(each, hashed));
   };
 }
 

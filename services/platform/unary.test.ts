@@ -122,6 +122,23 @@ test('who has no token is refused before he has sent anything', async () => {
   }
 });
 
+test('the word Bearer is taken in any case and before any number of spaces, the token as it is', async () => {
+  const status = async (authorization: string) => [authorization, (await call(envelope(message), { authorization })).status];
+  for (const right of ['bearer right', 'BEARER right', 'Bearer   right']) expect(await status(right)).toEqual([right, '0']);
+  for (const wrong of [
+    'Bearer Right',
+    'Bearer right x',
+    'Bearerright',
+    'Basic right',
+    'right',
+    'Bearer',
+    'x Bearer right',
+    'Bearer right,right',
+  ]) {
+    expect(await status(wrong)).toEqual([wrong, String(Code.Unauthenticated)]);
+  }
+});
+
 test('a refusal comes with its details, and what is no refusal tells nothing', async () => {
   handle = () => Promise.reject(new ConnectError('not so: 100 %', Code.FailedPrecondition));
   expect(await call(envelope(message))).toMatchObject({ status: String(Code.FailedPrecondition), message: 'not so: 100 %' });
