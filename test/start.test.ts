@@ -138,7 +138,7 @@ describe('npm start', () => {
     const house = start({}, ['npm', 'start']);
     expect(await login(await house.ready)).toBe(200);
     for (const [service, said] of [
-      ['ledger', '0 dead letters are due: the ledger that runs publishes them\n'],
+      ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
       ['notifier', '0 redriven, 0 left\n'],
     ] as const) {
       const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { redrive } from './letters.ts';
-import { openOperator } from './operator.ts';
+import { counted, openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -23,15 +23,17 @@ async function main(): Promise<boolean> {
   try {
     if (command === 'verify') {
       const { tenants, events, transactions, findings } = await verify(client, tenant, say);
-      say(`${tenants} tenants, ${events} events, ${transactions} transactions verified: ${verdict(findings)}`);
+      const seen = [counted(tenants, 'tenant'), counted(events, 'event'), counted(transactions, 'transaction')].join(', ');
+      say(`${seen} verified: ${verdict(findings)}`);
       return findings === 0;
     }
     if (command === 'redrive') {
-      say(`${await redrive(client, tenant, say)} dead letters are due: the ledger that runs publishes them`);
+      const due = await redrive(client, tenant, say);
+      say(`${counted(due, 'dead letter')} due: the ledger that runs publishes ${due === 1 ? 'it' : 'them'}`);
       return true;
     }
     const { tenants, events, findings } = await rebuild(client, { tenant, check }, say);
-    say(`${tenants} tenants ${check ? 'derived' : 'rebuilt'} from ${events} events: ${verdict(findings)}`);
+    say(`${counted(tenants, 'tenant')} ${check ? 'derived' : 'rebuilt'} from ${counted(events, 'event')}: ${verdict(findings)}`);
     return findings === 0;
   } finally {
     await client.end();
@@ -46,7 +48,7 @@ function isCommand(word: string | undefined): word is Command {
 }
 
 function verdict(findings: number): string {
-  return findings === 0 ? 'nothing differs' : `${findings} differences`;
+  return findings === 0 ? 'nothing differs' : counted(findings, 'difference');
 }
 
 function readArguments(): { command: Command; tenant: string | undefined; check: boolean } {

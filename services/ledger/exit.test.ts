@@ -94,7 +94,7 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
   failing = null;
   const env = { PATH: process.env['PATH'], DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
   const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
-  expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letters are due/);
+  expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letter due/);
   await until(async () => (await letters())[0]?.published_at);
   expect(first(sick).at(-1)).toBe(refused[0]?.id);
 });

@@ -119,6 +119,11 @@ export const bothSides = ['derived', 'stored']
   .map((side) => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${side}))) as ${side}`)
   .join(', ');
 
+/** `1 tenant`, `2 tenants`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** A difference in words: the row by its key, and every column that differs. */
 export function describe(table: Projection, { derived, stored }: Difference): string {
   const row = derived ?? stored ?? {};

@@ -165,7 +165,7 @@ describeWithKafka('the relay over Kafka', () => {
       MIGRATION_DATABASE_URL: books.database.ownerUrl,
     };
     const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
-    expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: MESSAGE_TOO_LARGE: .*\n1 dead letters are due/);
+    expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: MESSAGE_TOO_LARGE: .*\n1 dead letter due/);
     while ((await books.owner.query('select from relay_dead_letters where published_at is not null')).rowCount === 0) {
       await new Promise((done) => setTimeout(done, 20));
     }

@@ -8,6 +8,7 @@ import {
   Findings,
   asJson,
   bothSides,
+  counted,
   describe,
   inTenant,
   piecesOf,
@@ -79,7 +80,7 @@ async function verifyTenant(client: pg.Client, tenant: string, tables: Projectio
   for (const { name } of tables) {
     const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where tenant_id = $1`, [tenant]);
     const surplus = Number(rows[0]?.n) - (rowsOf.get(name) ?? 0);
-    if (surplus > 0) findings.add(`${name} has ${surplus} rows without an event`);
+    if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event`);
   }
   await booksMustAddUp(client, tenant, findings);
 }
