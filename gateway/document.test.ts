@@ -121,4 +121,12 @@ describe('/docs', () => {
     expect((await answer.text()).length).toBeGreaterThan(100_000);
     expect(html).toContain('/openapi.json');
   });
+
+  test('redirects to its page without a body, and what it does not have is answered like any other unknown path', async () => {
+    const redirect = await fetch(`${alone.url}/docs`, { redirect: 'manual' });
+    const { status, headers } = redirect;
+    expect([status, headers.get('location'), headers.get('content-type'), await redirect.text()]).toEqual([301, '/docs/', null, '']);
+    const missing = await fetch(`${alone.url}/docs/nothing`);
+    expect([missing.status, await missing.json()]).toMatchObject([404, { success: false, code: 'route_not_found' }]);
+  });
 });

@@ -3,6 +3,7 @@ import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifyInstance, type FastifySchema } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
+import { Problem } from './problem.ts';
 
 interface Parameter {
   in: string;
@@ -59,9 +60,10 @@ export async function documentRoutes(app: App): Promise<void> {
   for (const url of ['/docs', '/docs/*']) {
     app.get(url, async (request, reply) => {
       const answer = await (page ??= docsPage()).then((docs) => docs.inject({ method: 'GET', url: request.url }));
-      const type = answer.headers['content-type'];
+      const { location, 'content-type': type } = answer.headers;
+      if (answer.statusCode === 404) throw new Problem('route_not_found');
+      if (location !== undefined) return reply.redirect(location, answer.statusCode);
       if (type !== undefined) reply.header('content-type', type);
-      if (answer.headers.location !== undefined) reply.header('location', answer.headers.location);
       return reply.code(answer.statusCode).send(answer.rawPayload);
     });
   }
