@@ -198,7 +198,7 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
       const ms = performance.now() - started;
       seconds.observe({ method, code }, ms / 1000);
       const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
-      if (code === 'unknown' || code === 'internal') logger.error({ ...line, err: error }, 'call failed');
+      if ((code === 'unknown' || code === 'internal') && !isRefusal(error)) logger.error({ ...line, err: error }, 'call failed');
       else if (call.service.typeName.startsWith('grpc.')) logger.debug(line, 'call');
       else logger.info(line, 'call');
     };
@@ -238,8 +238,14 @@ function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryO
   };
 }
 
-function refused(message: string): ConnectError {
-  return refuse(Code.InvalidArgument, { reason: 'validation_failed', message });
+/** Whether a call failed for a reason that lies with its caller, whatever its code. */
+function isRefusal(error: unknown): boolean {
+  const [info] = error instanceof ConnectError ? error.findDetails(ErrorInfoSchema) : [];
+  return info !== undefined && info.reason !== 'internal';
+}
+
+function refused(message: string, code = Code.InvalidArgument): ConnectError {
+  return refuse(code, { reason: 'validation_failed', message });
 }
 
 /** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */

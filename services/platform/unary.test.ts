@@ -2,10 +2,10 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refuse, serve, type Served } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';
@@ -14,6 +14,12 @@ const known = { authorization: 'Bearer right' };
 let server: Served;
 let session: ClientHttp2Session;
 let handle: (context: HandlerContext) => Promise<object>;
+
+interface Line {
+  level: number;
+  code?: string;
+}
+const lines: Line[] = [];
 
 const start = () =>
   serve({
@@ -25,7 +31,7 @@ const start = () =>
     },
     tokens: ['right'],
     maxMessageBytes,
-    logger: openLog('test', 'silent'),
+    logger: pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line) as Line) }),
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
@@ -41,6 +47,7 @@ afterAll(async () => {
 });
 
 beforeEach(() => {
+  lines.length = 0;
   handle = () => Promise.resolve({ replayed: true });
 });
 
@@ -109,6 +116,30 @@ test.each<[string, (message: Uint8Array) => Buffer]>([
 
 test('what is no message is its caller’s fault', async () => {
   expect((await call(envelope(Buffer.from([0xff])))).status).toBe(String(Code.InvalidArgument));
+});
+
+test('who compresses and does not say how is told so, in gRPC’s own status for it, and no fault of the house is logged', async () => {
+  const refused = await call(envelope(message, { flags: 1 }));
+  expect(refused).toMatchObject({ status: String(Code.Internal), message: 'the message is compressed, and no grpc-encoding says how' });
+  expect(Buffer.from(refused.details, 'base64').toString()).toContain('validation_failed');
+  expect(lines).toMatchObject([{ level: pino.levels.values['info'], code: 'internal' }]);
+  const unknown = await call(envelope(message, { flags: 1 }), { 'grpc-encoding': 'gzip' });
+  expect(unknown.status).toBe(String(Code.Unimplemented));
+  expect(lines.filter(({ level }) => level > pino.levels.values['info']!)).toEqual([]);
+});
+
+test('what no rule refuses is logged as a fault of the house', async () => {
+  for (const [error, code] of [
+    [new Error('broken'), 'internal'],
+    [new ConnectError('broken', Code.Internal), 'internal'],
+    [new ConnectError('broken', Code.Unknown), 'unknown'],
+    [refuse(Code.Internal, { reason: 'internal', message: 'internal error' }), 'internal'],
+  ] as const) {
+    lines.length = 0;
+    handle = () => Promise.reject(error);
+    await call(envelope(message));
+    expect(lines).toMatchObject([{ level: pino.levels.values['error'], code, msg: 'call failed' }]);
+  }
 });
 
 test('an answer larger than may be is refused', async () => {

@@ -26,8 +26,8 @@ export interface UnaryOptions {
   admit: (service: string, authorization: string) => void;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: Pick<HandlerContext, 'service' | 'method' | 'values'>, run: () => Promise<Result>) => Promise<Result>;
-  /** The refusal of a message that is its caller's fault. */
-  refused: (why: string) => ConnectError;
+  /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
+  refused: (why: string, code?: Code) => ConnectError;
 }
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
@@ -200,7 +200,8 @@ function decoded(
   if (body.length < envelopeBytes) throw new ConnectError('protocol error: incomplete envelope', Code.InvalidArgument);
   const length = body.readUInt32BE(1);
   if (length > maxMessageBytes) throw tooLarge(length, maxMessageBytes);
-  if (body[0] !== 0) throw new ConnectError('received compressed envelope, but do not know how to decompress', Code.Internal);
+  // gRPC's rules of compression have this code for it.
+  if (body[0] !== 0) throw refused('the message is compressed, and no grpc-encoding says how', Code.Internal);
   const received = body.length - envelopeBytes;
   if (received < length) throw new ConnectError(`protocol error: promised ${length} bytes, received ${received}`, Code.InvalidArgument);
   if (received > length) throw new ConnectError('protocol error: received extra input message for unary method', Code.Unimplemented);
