@@ -13,6 +13,7 @@ import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { shortenDeadline } from './deadline.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
@@ -89,6 +90,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     maxTimeoutMs,
   });
   const handler: NodeHandler = (request, response) => {
+    shortenDeadline(request.headers, maxTimeoutMs);
     if (!unary(request, response)) others(request, response);
   };
   const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });

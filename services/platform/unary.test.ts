@@ -190,6 +190,23 @@ test('the deadline of the caller ends the work, and one that can’t be read is 
   expect((await call(envelope(message), { 'grpc-timeout': 'soon' })).status).toBe(String(Code.InvalidArgument));
 });
 
+test.each<[string, string, string, string | undefined]>([
+  ['application/grpc', 'grpc-timeout', '99999999H', '0'],
+  ['application/grpc', 'grpc-timeout', '86400001m', '0'],
+  ['application/grpc+json', 'grpc-timeout', '99999999H', '0'],
+  ['application/json', 'connect-timeout-ms', '9999999999', undefined],
+  ['application/grpc', 'grpc-timeout', '100000000H', String(Code.InvalidArgument)],
+])('of %s a deadline further off than a day (%s: %s) is a day, and one that is none is refused', async (type, name, value, status) => {
+  const told: number[] = [];
+  handle = ({ timeoutMs }) => (told.push(timeoutMs() ?? Infinity), Promise.resolve({}));
+  const isJson = type.endsWith('json');
+  const json = Buffer.from('{}');
+  const body = type === 'application/json' ? json : envelope(isJson ? json : message);
+  expect((await call(body, { 'content-type': type, [name]: value })).status).toBe(status);
+  const day = 86_400_000;
+  expect(told.map((ms) => ms <= day && ms > day - 60_000)).toEqual(status === String(Code.InvalidArgument) ? [] : [true]);
+});
+
 test('the work of a caller who leaves is ended, and one that was answered is not', async () => {
   const reasons: unknown[] = [];
   let called = 0;
