@@ -61,7 +61,7 @@ const freshMs = 50;
  * A claim begins no sooner than so long after the one before, milliseconds: each end of a delivery makes room for another, and a claim for each
  * would cost more than the delivery. What comes to an idle house is claimed at once.
  */
-const gatherMs = 25;
+const gatherMs = 50;
 
 /**
  * Tenants in a claim, at least and at most. Where many have much, few of them with several deliveries each cost less than all with one or two:

@@ -10,8 +10,9 @@ interface Waiting {
 
 /** Outcomes in one statement. */
 const most = 256;
-/** A statement begins no sooner than so long after the one before, milliseconds, unless as many wait as it takes. */
-const gatherMs = 25;
+/** A statement begins no sooner than so long after the one before, milliseconds, unless so many wait. */
+const many = most / 4;
+const gatherMs = 50;
 
 /** A queue of outcomes. */
 export class Recorder {
@@ -20,6 +21,7 @@ export class Recorder {
   private readonly recorded: () => void;
   private waiting: Waiting[] = [];
   private busy = false;
+  private enough: () => void = () => undefined;
 
   constructor(pool: Pool, logger: Logger, recorded: () => void) {
     this.pool = pool;
@@ -32,6 +34,7 @@ export class Recorder {
     return new Promise((done) => {
       this.waiting.push({ outcome, done });
       if (!this.busy) void this.flush();
+      else if (this.waiting.length >= many) this.enough();
     });
   }
 
@@ -44,9 +47,19 @@ export class Recorder {
       for (const { outcome, done } of batch) done(settled.has(outcome.id));
       this.recorded();
       const early = began + gatherMs - performance.now();
-      if (early > 0 && this.waiting.length < most / 4) await new Promise((done) => setTimeout(done, early));
+      if (early > 0 && this.waiting.length < many) await this.gather(early);
     }
     this.busy = false;
+  }
+
+  private gather(milliseconds: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = setTimeout(done, milliseconds);
+      this.enough = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
   }
 
   // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
