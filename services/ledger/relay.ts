@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { gatherMs } from '../platform/pace.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
@@ -36,13 +37,6 @@ const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
  */
 const restMs = 1_000;
 
-/**
- * A round begins no sooner than so long after the one before, milliseconds: what comes one by one in quick succession travels together, and
- * what comes to an idle relay is published at once. At 500 postings/s, each with a webhook, 25 ms spared the notifier
- * four tenths of its CPU a posting and PostgreSQL three; twice as much, here and in the notifier, another fifth of what webhooks cost.
- */
-const gatherMs = 50;
-
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
@@ -62,6 +56,8 @@ export class Relay {
   private readonly closed = new AbortController();
   private pausedUntil = 0;
   private gatheredAt = 0;
+  /** Events of the last round. */
+  private carried = 0;
   private failures = 0;
   private answeredAt = -Infinity;
   private measured: { at: number; lag: Promise<Lag> } | undefined;
@@ -152,7 +148,7 @@ export class Relay {
       this.working.add(tenant);
     }
     for (const tenant of tenants) this.due.delete(tenant);
-    if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs;
+    if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs(this.carried);
     return tenants;
   }
 
@@ -203,6 +199,7 @@ export class Relay {
       return;
     }
     const events = claims.reduce((sum, each) => sum + each.events.length, 0);
+    this.carried = events;
     this.published.inc(events);
     this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));

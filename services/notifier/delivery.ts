@@ -3,6 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { toId } from '../platform/ids.ts';
+import { gatherMs } from '../platform/pace.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claimDue, type Claimed } from './claims.ts';
@@ -56,12 +57,6 @@ const rememberedEndpoints = 10_000;
  * deliveries for so long, and a delivery that had not to wait needs none.
  */
 const freshMs = 50;
-
-/**
- * A claim begins no sooner than so long after the one before, milliseconds: each end of a delivery makes room for another, and a claim for each
- * would cost more than the delivery. What comes to an idle house is claimed at once.
- */
-const gatherMs = 50;
 
 /**
  * Tenants in a claim, at least and at most. Where many have much, few of them with several deliveries each cost less than all with one or two:
@@ -315,7 +310,8 @@ export class Courier {
           // Who has nothing in flight has nothing to gather either.
           if (this.flights.size === 0) continue;
         }
-        const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs) - performance.now();
+        const pace = more || claimed.length > concurrency / 8 ? 5 : gatherMs(claimed.length);
+        const early = asked + pace - performance.now();
         if (early > 0) await new Promise((done) => setTimeout(done, early));
       } catch (error) {
         logger.warn({ err: error }, 'claim failed');

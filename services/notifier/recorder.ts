@@ -1,4 +1,5 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
+import { gatherMs } from '../platform/pace.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { recordOutcomes, type Outcome } from './outcomes.ts';
@@ -10,9 +11,8 @@ interface Waiting {
 
 /** Outcomes in one statement. */
 const most = 256;
-/** A statement begins no sooner than so long after the one before, milliseconds, unless so many wait. */
+/** So many wait for nothing but the statement before. */
 const many = most / 4;
-const gatherMs = 50;
 
 /** A queue of outcomes. */
 export class Recorder {
@@ -46,7 +46,7 @@ export class Recorder {
       const settled = await this.write(batch.map(({ outcome }) => outcome));
       for (const { outcome, done } of batch) done(settled.has(outcome.id));
       this.recorded();
-      const early = began + gatherMs - performance.now();
+      const early = began + gatherMs(batch.length) - performance.now();
       if (early > 0 && this.waiting.length < many) await this.gather(early);
     }
     this.busy = false;

@@ -1,6 +1,6 @@
 // A gRPC service as this house runs it: Connect over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health, reflection, one log
 // line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
@@ -220,7 +220,7 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
 /** Tells whether a value of the header `authorization` holds one of the tokens. */
 function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   // Compared as digests: equal length, constant time.
-  const digest = (text: string) => createHash('sha256').update(text).digest();
+  const digest = (text: string) => hash('sha256', text, 'buffer');
   const accepted = tokens.map(digest);
   return (authorization) => {
     // RFC 9110, section 11.1: the name of a scheme is case-insensitive.

@@ -154,9 +154,9 @@ class Call implements HandlerContext {
     if (error) throw error;
     if (timeoutMs !== undefined) {
       this.deadline = performance.now() + timeoutMs;
-      this.timer = setTimeout(() => this.abort(new ConnectError('the operation timed out', Code.DeadlineExceeded)), timeoutMs);
+      this.timer = setTimeout(() => this.abort('the operation timed out', Code.DeadlineExceeded), timeoutMs);
     }
-    this.request.stream.once('close', () => this.abort(new ConnectError('the caller has gone', Code.Canceled)));
+    this.request.stream.once('close', () => this.abort('the caller has gone', Code.Canceled));
   }
 
   end(): void {
@@ -164,8 +164,9 @@ class Call implements HandlerContext {
     clearTimeout(this.timer);
   }
 
-  private abort(reason: ConnectError): void {
-    if (!this.ended) this.aborting.abort(reason);
+  // An error costs a trace of its stack: it is made only where somebody still waits, not at the end of every call.
+  private abort(message: string, code: Code): void {
+    if (!this.ended) this.aborting.abort(new ConnectError(message, code));
   }
 }
 
