@@ -29,7 +29,7 @@ export interface WriterOptions {
 }
 
 // A second batch is begun while one is being committed only if so many wait: two half-empty batches cost more than one.
-const aheadItems = 4;
+const aheadItems = 16;
 
 /** Posts orders. */
 export class Writer {
