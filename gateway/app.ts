@@ -1,6 +1,7 @@
 // The HTTP server: what every request meets before and after its route.
 import { randomUUID } from 'node:crypto';
 import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { ConnectError } from '@connectrpc/connect';
@@ -94,15 +95,21 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
   app.decorateRequest('held', null);
+  app.decorateRequest('answerBytes', 0);
 
   function begin(request: FastifyRequest, reply: FastifyReply): void {
     const started = performance.now();
+    // An empty body is no body, whatever type it is said to have.
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    if (coding === undefined && (length === undefined || Number(length) === 0)) delete request.headers['content-type'];
+    if (pipelined(request.raw.socket, 1) > mostPipelined) request.raw.socket.destroy();
     request.caller = nobody;
     request.count = unknownRoute;
     reply.header('x-request-id', request.id);
     load.begin();
     reply.raw.on('close', () => {
       load.end(request);
+      pipelined(request.raw.socket, -1);
       const answered = reply.raw.writableFinished;
       request.count.add(answered ? reply.raw.statusCode : 0, (performance.now() - started) / 1000);
       if (!answered) request.leaving?.abort();
@@ -135,17 +142,30 @@ export async function buildApp(options: AppOptions): Promise<App> {
     const check = admit(access, options.authorities);
     // Health and figures are answered also when nothing else is.
     const isOperation = route.config?.doc?.tag === 'Operations';
-    const enter = (request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void => {
+    const enter = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
       request.count = count;
       if (isOperation) {
         done();
         return;
       }
       const refusal = load.bound() ?? check(request);
-      if (refusal instanceof Promise) refusal.then((problem) => done(problem ?? load.take(request)), done);
-      else done(refusal ?? load.take(request));
+      const go = (problem: Problem | null | undefined) => {
+        // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
+        if (!reply.raw.destroyed) done(problem ?? load.take(request));
+      };
+      if (refusal instanceof Promise) refusal.then(go, done);
+      else go(refusal);
     };
     route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
+    // What is posted is answered with little more than was sent, and that is bounded already.
+    if ([route.method].flat().includes('GET')) {
+      route.onSend = (request, _reply, payload, done) => {
+        // Bytes (the document, the page that shows it) are the same for all who ask for them: no copy is kept for who does not take them.
+        const problem = typeof payload === 'string' ? load.answer(request, payload.length) : undefined;
+        if (problem) done(problem);
+        else done(null, payload);
+      };
+    }
     if (route.url === '*') return;
     const known = methods.get(route.url) ?? new Set();
     for (const method of [route.method].flat()) known.add(method);
@@ -170,7 +190,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
   let lastShed = 0;
   function translate(error: unknown, request: FastifyRequest): Problem {
     if (error instanceof Problem) return error;
-    const known = error instanceof ConnectError ? problemOf(error, request.body) : problemOfFramework(error as FastifyError, request);
+    const known =
+      error instanceof ConnectError ? problemOf(error, request.body ?? request.query) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
     const { method, url } = request;
     logger.error(
@@ -229,6 +250,17 @@ function leadsNowhere({ is404, routeOptions, params }: FastifyRequest): boolean 
 function hasEmptyPart(params: unknown): boolean {
   for (const [name, part] of Object.entries(params as Record<string, string>)) if (part === '' && name !== '*') return true;
   return false;
+}
+
+// Node begins all that one read of a connection holds, a thousand requests, before it looks whether their answers are taken.
+const mostPipelined = 64;
+const onConnection = new WeakMap<Socket, number>();
+
+/** Counts the requests of a connection that are under way. */
+function pipelined(socket: Socket, change: 1 | -1): number {
+  const count = (onConnection.get(socket) ?? 0) + change;
+  onConnection.set(socket, count);
+  return count;
 }
 
 function requestIdOf(request: IncomingMessage): string {

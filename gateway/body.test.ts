@@ -24,6 +24,8 @@ test('no body, an empty one and null are all a body without fields', async () =>
     ['', { 'content-type': 'application/json' }],
     ['', {}],
     ['', { 'content-type': 'text/plain' }],
+    ['', { 'content-type': 'json' }],
+    ['', { 'content-type': ';;' }],
     ['null', { 'content-type': 'application/json' }],
     ['{}', { 'content-type': 'application/json' }],
   ] as const) {

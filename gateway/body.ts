@@ -7,12 +7,12 @@ import { Problem } from './problem.ts';
 /** The largest body, bytes. */
 export const bodyLimit = 1 << 20;
 
-// Requests whose clients wait to hear that their body is wanted, and how to answer them.
-const waiting = new WeakMap<IncomingMessage, ServerResponse>();
+// Requests whose clients wait to hear that their body is wanted, how to answer them, and whether they want the connection kept.
+const waiting = new WeakMap<IncomingMessage, { response: ServerResponse; keepAlive: boolean }>();
 
 /** Has a client that sent `Expect: 100-continue` wait until its request has passed every check that needs no body. */
 export function keepWaiting(request: IncomingMessage, response: ServerResponse): void {
-  waiting.set(request, response);
+  waiting.set(request, { response, keepAlive: response.shouldKeepAlive });
   // Whether he sends his body after a refusal, too, can't be told: what follows would be read as a body or as a request.
   response.shouldKeepAlive = false;
 }
@@ -40,10 +40,10 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
     end(new Problem('payload_too_large'));
     return;
   }
-  const response = waiting.get(raw);
-  if (response) {
-    response.shouldKeepAlive = true;
-    response.writeContinue();
+  const wanted = waiting.get(raw);
+  if (wanted) {
+    wanted.response.shouldKeepAlive = wanted.keepAlive;
+    wanted.response.writeContinue();
   }
   raw.on('data', take).on('end', finish).on('error', end);
 }

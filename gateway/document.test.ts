@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { contractOf, type Contract } from '../test/contract.ts';
 import { startAlone, type Alone } from '../test/alone.ts';
@@ -120,6 +122,25 @@ describe('/docs', () => {
     expect(answer.headers.get('content-type')).toContain('javascript');
     expect((await answer.text()).length).toBeGreaterThan(100_000);
     expect(html).toContain('/openapi.json');
+  });
+
+  test('costs the gateway one copy, however many ask for it and do not take it', async () => {
+    const html = await (await fetch(`${alone.url}/docs/`)).text();
+    const { pathname } = new URL(/<script src="([^"]+)"/.exec(html)?.[1] ?? '', `${alone.url}/docs/`);
+    const script = (await (await fetch(alone.url + pathname)).arrayBuffer()).byteLength;
+    const resident = async () =>
+      Number(/^process_resident_memory_bytes\S* (\d+)/m.exec(await (await fetch(`${alone.url}/metrics`)).text())?.[1]);
+    const before = await resident();
+    const sockets = Array.from({ length: 40 }, () => connect(alone.port, '127.0.0.1'));
+    try {
+      for (const socket of sockets) socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`);
+      // Its answer has begun, and nobody reads it.
+      await Promise.all(sockets.map((socket) => once(socket, 'readable')));
+      expect(sockets.map((socket) => String(socket.read(12)))).toEqual(Array(sockets.length).fill('HTTP/1.1 200'));
+      expect((await resident()) - before).toBeLessThan((sockets.length / 2) * script);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
   });
 
   test('redirects to its page without a body, and what it does not have is answered like any other unknown path', async () => {

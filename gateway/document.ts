@@ -1,6 +1,6 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
 import swagger from '@fastify/swagger';
-import Fastify, { type FastifyContextConfig, type FastifyInstance, type FastifySchema } from 'fastify';
+import Fastify, { type FastifyContextConfig, type FastifyInstance, type FastifySchema, type LightMyRequestResponse } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 import { Problem } from './problem.ts';
@@ -24,7 +24,9 @@ export async function documentRoutes(app: App): Promise<void> {
       const { doc, access = { by: 'nobody' } } = configOf(route);
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
       const { body, querystring } = schemaOf(route);
-      routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, body });
+      const readsBody = ![route.method].flat().includes('GET');
+      const ofAccount = url.includes(':account_code');
+      routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, readsBody, ofAccount, body });
       const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
       const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };
       return {
@@ -51,23 +53,41 @@ export async function documentRoutes(app: App): Promise<void> {
       return document;
     },
   });
-  let document: string | undefined;
+  // Of what is large everybody gets the same bytes: copies for many who do not take them were gigabytes.
+  let document: Buffer | undefined;
   app.get('/openapi.json', { config: { doc: openapiDoc } }, (_request, reply) => {
-    document ??= JSON.stringify(app.swagger());
+    document ??= Buffer.from(JSON.stringify(app.swagger()));
     return reply.header('content-type', 'application/json; charset=utf-8').send(document);
   });
-  let page: Promise<FastifyInstance> | undefined;
+  let docs: Promise<FastifyInstance> | undefined;
+  const pages = new Map<string, Promise<Page>>();
+  const pageAt = (path: string): Promise<Page> => {
+    const known = pages.get(path);
+    if (known) return known;
+    docs ??= docsPage();
+    docs.catch(() => (docs = undefined));
+    const page = docs
+      .then((from) => from.inject({ method: 'GET', url: path }))
+      .then(({ statusCode, headers, rawPayload }) => ({ statusCode, headers, rawPayload }));
+    pages.set(path, page);
+    // Paths that lead nowhere are as many as somebody cares to invent.
+    const forget = () => pages.delete(path);
+    page.then(({ statusCode }) => statusCode === 200 || forget(), forget);
+    return page;
+  };
   for (const url of ['/docs', '/docs/*']) {
     app.get(url, async (request, reply) => {
-      const answer = await (page ??= docsPage()).then((docs) => docs.inject({ method: 'GET', url: request.url }));
-      const { location, 'content-type': type } = answer.headers;
-      if (answer.statusCode === 404) throw new Problem('route_not_found');
-      if (location !== undefined) return reply.redirect(location, answer.statusCode);
+      const { statusCode, headers, rawPayload } = await pageAt(request.url.split('?')[0] as string);
+      const { location, 'content-type': type } = headers;
+      if (statusCode === 404) throw new Problem('route_not_found');
+      if (location !== undefined) return reply.redirect(location, statusCode);
       if (type !== undefined) reply.header('content-type', type);
-      return reply.code(answer.statusCode).send(answer.rawPayload);
+      return reply.code(statusCode).send(rawPayload);
     });
   }
 }
+
+type Page = Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'>;
 
 // The page's program is 40 MiB once it is loaded: only a gateway that somebody asks for the page loads it.
 async function docsPage(): Promise<FastifyInstance> {

@@ -101,6 +101,36 @@ test('the address that a trusted proxy names is the one whose failed logins coun
 });
 
 describe('while identity is away', () => {
+  test('a client that leaves before its credential is checked holds nothing of what its tenant may have', async () => {
+    const path = `/v1/tenants/${tenant.id}/api-keys`;
+    const { token } = tenant.owner;
+    const leaving = new AbortController();
+    await house.kill('identity', 'SIGSTOP');
+    try {
+      const idle = await figure('http_requests_in_flight');
+      const left = Array.from({ length: maxInFlight }, () =>
+        rest('GET', path, { key: token, signal: leaving.signal }).catch(() => undefined),
+      );
+      await until(
+        () => figure('http_requests_in_flight'),
+        (count) => count >= idle + maxInFlight / 2,
+      );
+      leaving.abort();
+      await Promise.all(left);
+      await until(
+        () => figure('http_requests_in_flight'),
+        (count) => count <= idle,
+      );
+    } finally {
+      await house.kill('identity', 'SIGCONT');
+    }
+    await until(
+      () => rest('GET', '/readyz'),
+      ({ status }) => status === 200,
+    );
+    expect((await rest('GET', path, { key: token })).status).toBe(200);
+  });
+
   test('a known key is good for three seconds more and is then neither taken nor refused; all is well again after', async () => {
     expect((await balance()).status).toBe(200);
     await house.kill('identity');

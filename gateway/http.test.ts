@@ -174,6 +174,24 @@ describe('a client that asks before it sends its body', () => {
     });
     expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 400', 'HTTP/1.1 200']);
   });
+
+  test('has the connection closed behind his answer where he asked for that, too', async () => {
+    const received = await alone.raw(`${asks('/v1/auth/login')}Connection: close\r\nContent-Length: 2\r\n\r\n{}`);
+    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 400']);
+    expect(lastAnswer(received).head).toContain('connection: close');
+  });
+});
+
+test('what is broken behind a whole request is not its answer, which might have been posted', async () => {
+  const whole = 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}';
+  for (const more of ['\0', '}', 'GARBAGE\r\n\r\n']) expect([more, await alone.raw(whole + more)]).toEqual([more, '']);
+});
+
+test('a connection that begins more requests than it takes answers is cut', async () => {
+  const socket = connect(alone.port, '127.0.0.1', () => socket.write('GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(500)));
+  socket.on('error', () => undefined).resume();
+  await new Promise((done) => socket.once('close', done));
+  expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
 });
 
 describe('what is not HTTP', () => {

@@ -13,8 +13,11 @@ const codes: Record<string, ProblemCode> = {
 /** Answers a broken request and closes the connection. */
 export function answerBrokenHttp(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
-  // Half an answer can't be mended. (Node's own handler looks there, too.)
-  const begun = underWay(socket)?.headersSent === true;
+  // Half an answer can't be mended. (Node's own handler looks there, too.) And where a posting has come whole, what is broken came after it: this
+  // is not its answer, and it may be posted.
+  const answer = underWay(socket);
+  const isWhole = answer?.req.complete === true && answer.req.method !== 'GET';
+  const begun = answer?.headersSent === true || isWhole;
   // Who was answered before his body had come, and then hangs up, has his answer.
   const hangsUp = error.code === 'HPE_INVALID_EOF_STATE' && socket.bytesWritten > 0;
   if (socket.writable && !begun && !hangsUp) socket.write(textOf(new Problem(codes[error.code ?? ''] ?? 'malformed_request')));

@@ -29,9 +29,9 @@ describe('what identity said of a key', () => {
   /** Keys of an identity that answers so, one answer a call and the last one ever after. */
   function keys(...answers: (VerifiedKey | undefined | Error)[]): Keys {
     return new Keys((asked) => {
-      calls.push(asked);
+      calls.push(...asked);
       const answer = answers.length > 1 ? answers.shift() : answers[0];
-      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(asked.map(() => answer));
     });
   }
   /** Lets time pass, and what was asked in the background be answered. */
@@ -74,9 +74,29 @@ describe('what identity said of a key', () => {
     await own.find(text);
     await pass(2501);
     expect([own.find(text), own.find(text)]).toEqual([known, known]);
+    await pass(99);
+    expect(calls).toHaveLength(1);
+    await pass(1);
     expect(calls).toHaveLength(2);
-    await pass(0);
     expect(own.find(text)).toBeNull();
+  });
+
+  test('is asked for again together with what it said of others, up to a hundred at a time, and each gets its own answer', async () => {
+    const texts = Array.from({ length: 101 }, () => newKeyText(newId('key')));
+    const valid = new Set(texts);
+    const sizes: number[] = [];
+    const own = new Keys((asked) => {
+      sizes.push(asked.length);
+      return Promise.resolve(asked.map((each) => (valid.has(each) ? key : undefined)));
+    });
+    for (const each of texts) await own.find(each);
+    await pass(2501);
+    for (const revoked of [3, 100]) valid.delete(texts[revoked]!);
+    for (const each of texts) expect(own.find(each)).toEqual(known);
+    await pass(100);
+    expect(sizes.slice(texts.length)).toEqual([100, 1]);
+    for (const each of texts) expect(own.find(each)).toEqual(valid.has(each) ? known : null);
+    expect(sizes).toHaveLength(texts.length + 2);
   });
 
   test('holds as long where identity is away meanwhile, and then whoever asks is told that it is', async () => {
@@ -137,8 +157,8 @@ describe('what identity said of a key', () => {
   test('of keys that exist is not pushed out by a flood of those that do not', async () => {
     const good = new Set([text]);
     const own = new Keys((asked) => {
-      calls.push(asked);
-      return Promise.resolve(good.has(asked) ? key : undefined);
+      calls.push(...asked);
+      return Promise.resolve(asked.map((each) => (good.has(each) ? key : undefined)));
     });
     await own.find(text);
     for (let count = 0; count < 10_001; count += 1) await own.find(newKeyText(newId('key')));

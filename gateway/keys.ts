@@ -22,8 +22,11 @@ interface Entry {
 
 // From the start of the call that verified it, milliseconds.
 const lifetimeMs = 3000;
-// Asked again in the background from then on, so that a busy key never waits.
+// Asked again in the background from then on, so that a busy key never waits; together with others of which it is time, so that many busy keys
+// cost one call.
 const refreshMs = 2500;
+const gatherMs = 100;
+const mostTogether = 100;
 const maxEntries = 10_000;
 
 const shape = /^lk_live_[0-7][0-9a-hjkmnp-tv-z]{25}_[0-9A-Za-z]{49}$/;
@@ -38,16 +41,19 @@ export function looksLikeKey(text: string): boolean {
   return text.endsWith(checksum);
 }
 
+/** Asks identity who keys are, in their order; throws where it can't be asked. */
+export type Verify = (texts: string[]) => Promise<(VerifiedKey | undefined)[]>;
+
 /** Finds keys by their text, asking identity once for all who ask at once. */
 export class Keys {
   // Apart, so that a flood of invented keys pushes no good one out.
   private readonly good = new Map<string, Entry>();
   private readonly bad = new Map<string, Entry>();
   private readonly calls = new Map<string, Promise<KnownKey | null>>();
-  private readonly verify: (text: string) => Promise<VerifiedKey | undefined>;
+  private readonly stale = new Set<string>();
+  private readonly verify: Verify;
 
-  /** `verify` asks identity, and throws where it can't be asked. */
-  constructor(verify: (text: string) => Promise<VerifiedKey | undefined>) {
+  constructor(verify: Verify) {
     this.verify = verify;
   }
 
@@ -57,27 +63,43 @@ export class Keys {
     if (entry) {
       const age = performance.now() - entry.asked;
       if (age < lifetimeMs) {
-        // Whoever finds it stale and identity away says so; this one has an answer.
-        if (age > refreshMs && !this.calls.has(text)) this.ask(text).catch(() => undefined);
+        if (age > refreshMs && !this.calls.has(text)) this.refreshSoon(text);
         return unexpired(entry.key);
       }
     }
-    return this.calls.get(text) ?? (looksLikeKey(text) ? this.ask(text) : null);
+    return this.calls.get(text) ?? (looksLikeKey(text) ? (this.ask([text])[0] ?? null) : null);
   }
 
-  private ask(text: string): Promise<KnownKey | null> {
+  private refreshSoon(text: string): void {
+    if (this.stale.size === 0) setTimeout(() => this.refresh(), gatherMs).unref();
+    this.stale.add(text);
+  }
+
+  private refresh(): void {
+    const texts = [...this.stale].filter((text) => !this.calls.has(text));
+    this.stale.clear();
+    for (let from = 0; from < texts.length; from += mostTogether) {
+      // Whoever finds a key expired and identity away says so; nobody waits for these.
+      for (const call of this.ask(texts.slice(from, from + mostTogether))) call.catch(() => undefined);
+    }
+  }
+
+  private ask(texts: string[]): Promise<KnownKey | null>[] {
     const asked = performance.now();
-    const call = this.verify(text)
-      .then((verified) => {
-        const key = verified ? known(verified) : null;
-        this.good.delete(text);
-        this.bad.delete(text);
-        keep(key ? this.good : this.bad, text, { key, asked });
-        return unexpired(key);
-      })
-      .finally(() => this.calls.delete(text));
-    this.calls.set(text, call);
-    return call;
+    const answers = this.verify(texts);
+    return texts.map((text, place) => {
+      const call = answers
+        .then((verified) => {
+          const key = verified[place] ? known(verified[place]) : null;
+          this.good.delete(text);
+          this.bad.delete(text);
+          keep(key ? this.good : this.bad, text, { key, asked });
+          return unexpired(key);
+        })
+        .finally(() => this.calls.delete(text));
+      this.calls.set(text, call);
+      return call;
+    });
   }
 }
 

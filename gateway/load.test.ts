@@ -4,7 +4,7 @@ import { Load } from './load.ts';
 const kibi = 1 << 10;
 const mebi = 1 << 20;
 
-const from = (tenantId: string) => ({ caller: { tenantId }, held: null }) as unknown as FastifyRequest;
+const from = (tenantId: string) => ({ caller: { tenantId }, held: null, answerBytes: 0 }) as unknown as FastifyRequest;
 const code = (problem: { code: string } | undefined) => problem?.code ?? 'taken';
 
 /** A request that has begun and been taken. */
@@ -105,4 +105,25 @@ test('a request that has ended holds nothing more, and what comes late is not co
   expect(request.held).toBeNull();
   expect(load.arrive(request, 8 * mebi)).toBeUndefined();
   expect(code(load.arrive(begun(load, 'a'), 8 * mebi))).toBe('taken');
+});
+
+test('large answers that nobody reads are refused beyond what one tenant, or all, may have; small ones never', () => {
+  const load = new Load(100);
+  const own = [begun(load, 'a'), begun(load, 'a')];
+  for (const each of own) expect(code(load.answer(each, 16 * mebi))).toBe('taken');
+  expect(code(load.answer(begun(load, 'a'), 64 * kibi + 1))).toBe('overloaded');
+  expect(code(load.answer(begun(load, 'a'), 64 * kibi))).toBe('taken');
+  // Figures are nobody’s, and share a half, too.
+  const figures = [from(''), from('')];
+  for (const each of figures) {
+    load.begin();
+    expect(code(load.answer(each, 16 * mebi))).toBe('taken');
+  }
+  expect(code(load.answer(from(''), mebi))).toBe('overloaded');
+  expect(code(load.answer(begun(load, 'b'), mebi))).toBe('overloaded');
+  load.end(own[0]!);
+  expect(code(load.answer(begun(load, 'b'), 16 * mebi))).toBe('taken');
+  expect(code(load.answer(begun(load, 'a'), mebi))).toBe('overloaded');
+  load.end(figures[0]!);
+  expect(code(load.answer(begun(load, 'a'), mebi))).toBe('taken');
 });

@@ -1,5 +1,5 @@
-// How much is worked on at once: requests in all, one tenant's share of them, bytes of bodies. What comes beyond is refused at once, before
-// memory grows.
+// How much is worked on at once: requests in all, one tenant's share of them, bytes of bodies, bytes of answers that are not read yet. What comes
+// beyond is refused at once, before memory grows.
 import type { FastifyRequest } from 'fastify';
 import { Problem } from './problem.ts';
 
@@ -7,6 +7,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** What the request holds until it ends. */
     held: Held | null;
+    /** Bytes of its answer, where that is large, until it has been read. */
+    answerBytes: number;
   }
 }
 
@@ -16,6 +18,9 @@ const mostBytes = 16 << 20;
 const mostOfNobody = 2 << 20;
 // The number of requests bounds these: with the largest that is usual, they are as many bytes again.
 const smallBody = 4 << 10;
+// A chart is up to 8 MiB, a page of postings as much: who asks and does not read would have the process keep them all.
+const mostAnswered = 64 << 20;
+const smallAnswer = 64 << 10;
 
 /** What a request holds of the bounds. */
 interface Held {
@@ -29,6 +34,7 @@ interface Share {
   tenantId: string;
   requests: number;
   bytes: number;
+  answered: number;
 }
 
 /** What is being worked on. */
@@ -36,6 +42,9 @@ export class Load {
   /** Requests that have begun and not ended. */
   requests = 0;
   private bytes = 0;
+  private answered = 0;
+  /** Of those answers that belong to nobody: figures. */
+  private readonly public: Pick<Share, 'answered'> = { answered: 0 };
   private readonly shares = new Map<string, Share>();
   private readonly most: number;
 
@@ -58,7 +67,7 @@ export class Load {
   take(request: FastifyRequest): Problem | undefined {
     const { tenantId } = request.caller;
     // Users and those who log in share one half, too, so that they can't keep postings out.
-    const share = this.shares.get(tenantId) ?? { tenantId, requests: 0, bytes: 0 };
+    const share = this.shares.get(tenantId) ?? { tenantId, requests: 0, bytes: 0, answered: 0 };
     if (share.requests + 1 > Math.max(1, this.most / 2)) return new Problem('overloaded');
     share.requests++;
     this.shares.set(tenantId, share);
@@ -80,9 +89,22 @@ export class Load {
     return new Problem('overloaded');
   }
 
+  /** Counts an answer until it has been read, or its client has gone; refuses a large one where too many wait to be read. */
+  answer(request: FastifyRequest, bytes: number): Problem | undefined {
+    if (bytes <= smallAnswer) return undefined;
+    const share = request.held?.share ?? this.public;
+    if (this.answered + bytes > mostAnswered || share.answered + bytes > mostAnswered / 2) return new Problem('overloaded');
+    request.answerBytes = bytes;
+    this.answered += bytes;
+    share.answered += bytes;
+    return undefined;
+  }
+
   /** Takes a request back. */
   end(request: FastifyRequest): void {
     this.requests--;
+    this.answered -= request.answerBytes;
+    (request.held?.share ?? this.public).answered -= request.answerBytes;
     const { held } = request;
     if (!held) return;
     request.held = null;

@@ -6,7 +6,7 @@ import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
-import { run } from '../services/platform/lifetime.ts';
+import { listening, run } from '../services/platform/lifetime.ts';
 import { serveOps, type Readiness } from '../services/platform/serve.ts';
 import { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
@@ -73,7 +73,13 @@ await run(async (lifetime) => {
   const ledger = createClient(LedgerService, toLedger);
   const notifier = createClient(NotifierService, toNotifier);
   const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
-  const keys = new Keys(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
+  const verifyOne = async (key: string) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified;
+  const keys = new Keys(async (texts) => {
+    if (texts.length === 1) return Promise.all(texts.map(verifyOne));
+    const { answers } = await identity.verifyApiKeys({ keys: texts }, { timeoutMs: 2_000 });
+    if (answers.length !== texts.length) throw new Error(`identity answered ${answers.length} of ${texts.length} keys`);
+    return answers.map(({ verified }) => verified);
+  });
 
   const ledgers = new WeakMap<Line, Ledger>();
   const ledgerAt = (line: Line): Ledger => {
@@ -127,7 +133,8 @@ await run(async (lifetime) => {
         post: (posting, signal) => batcher.post(posting, signal),
       }),
   });
-  await app.listen({ host: config.host, port: config.port });
+  const { host, port } = config;
+  await listening({ variable: 'PORT', host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
     draining = true;
     return app.close();

@@ -70,15 +70,20 @@ export interface DocumentedRoute {
   doc: Doc;
   hasBody: boolean;
   hasQuery: boolean;
+  /** Whether a body is read, also where none is wanted. */
+  readsBody: boolean;
+  /** Whether the path names an account; else who blames one blames a field of the body. */
+  ofAccount: boolean;
 }
 
 /** Every code that a route may answer. */
-export function refusalsOf({ access, doc, hasBody, hasQuery }: DocumentedRoute): ProblemCode[] {
+function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ProblemCode[] {
   const codes = new Set<ProblemCode>(doc.refusals);
   if (access.by !== 'nobody') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
-  if (hasBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
+  if (hasBody) codes.add('invalid_json');
+  if (readsBody) for (const code of ['payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
   for (const code of ['internal', 'overloaded', 'unavailable'] as const) codes.add(code);
   return [...codes];
@@ -112,12 +117,7 @@ function errorExample(code: ProblemCode, status: number): object {
 function errorAnswers(route: DocumentedRoute): Record<number, object> {
   const byStatus = new Map<number, ProblemCode[]>();
   const of = (status: number) => byStatus.get(status) ?? byStatus.set(status, []).get(status) ?? [];
-  const hasAccountInPath = /balance|account/i.test(route.doc.id);
-  for (const code of refusalsOf(route)) {
-    const postsToAccounts = route.hasBody && code === 'account_not_found';
-    if (!postsToAccounts || hasAccountInPath) of(statusOf(code)).push(code);
-    if (postsToAccounts || (code === 'account_is_system' && route.doc.idempotent === true)) of(422).push(code);
-  }
+  for (const code of refusalsOf(route)) of(statusOf(code, route.ofAccount ? undefined : 'account_code')).push(code);
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       status,
@@ -178,6 +178,7 @@ export function published(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(published);
   if (typeof schema !== 'object' || schema === null) return schema;
   const own = Object.entries(schema).filter(([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable'].includes(key));
+  if ('x-immutable' in schema) own.unshift(['type', 'null']);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? (value as unknown) : published(value)]));
 }
 

@@ -166,9 +166,9 @@ function testOutcome(metadata: Record<string, string>): object {
 }
 
 /**
- * What a service's error means to the caller who sent that body; null where it is a fault of the house, about which callers learn nothing.
+ * What a service's error means to the caller who sent that body, or that query; null where it is a fault of the house, about which callers learn nothing.
  */
-export function problemOf(error: ConnectError, body: unknown): Problem | null {
+export function problemOf(error: ConnectError, sent: unknown): Problem | null {
   const refusal = refusalOf(error);
   if (!refusal) return passing.has(error.code) ? new Problem('unavailable') : null;
   const { reason: code, metadata = {} } = refusal;
@@ -178,9 +178,9 @@ export function problemOf(error: ConnectError, body: unknown): Problem | null {
   const status = statusOf(code, field);
   const blamed = field ?? (status === 422 ? (table[code] as readonly [number, string, string?])[2] : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
-  const details = blamed === undefined ? undefined : { field: blamed, tag, value: asSent(blamed, refusal.value ?? '', body) };
+  const details = blamed === undefined ? undefined : { field: blamed, tag, value: asSent(blamed, refusal.value ?? '', sent) };
   const errors = code === 'validation_failed' && details ? [{ ...details, message: refusal.message }] : undefined;
-  const said = code === 'validation_failed' || status === 503 || code === 'tenant_not_found' ? undefined : refusal.message;
+  const said = code === 'validation_failed' || code === 'unavailable' || code === 'tenant_not_found' ? undefined : refusal.message;
   const { policy, quota, window, remaining, reset } = metadata;
   const standing = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
   const headers = {

@@ -4,7 +4,6 @@ import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import type { LedgerService, PostingSchema, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import type { Tokens } from './tokens.ts';
 
 /** The services behind the routes. */
 export interface Services {
@@ -13,5 +12,4 @@ export interface Services {
   notifier: Client<typeof NotifierService>;
   /** Posts one posting; throws a ConnectError for a refusal. */
   post: (posting: MessageInitShape<typeof PostingSchema>, signal?: AbortSignal) => Promise<{ transaction: Transaction; replayed: boolean }>;
-  tokens: Tokens;
 }

@@ -1,4 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { SignJWT, exportJWK, type JWK } from 'jose';
 import { newId } from '../services/platform/ids.ts';
 import { openSigner } from '../services/identity/sessions.ts';
@@ -35,6 +36,23 @@ test('a token of a key that is not known yet is looked up, one of an invented ke
   const guesses = Array.from({ length: 200 }, async () => tokens.userOf((await strange.sign(user, Date.now())).token));
   expect(new Set(await Promise.all(guesses))).toEqual(new Set([null]));
   expect(asked - before).toBeLessThanOrEqual(2);
+});
+
+test('all who come with a token of a new key while identity is asked wait for its answer', async () => {
+  const [old, fresh] = [newKey(), newKey()];
+  const [former, changed] = [await openSigner([old]), await openSigner([fresh, old])];
+  const answer = Promise.withResolvers<string>();
+  let asked = 0;
+  const tokens = new Tokens(() => (++asked === 1 ? Promise.resolve(former.keySet) : answer.promise));
+  expect(await tokens.userOf((await former.sign(user, Date.now())).token)).toBe(user);
+  const { token } = await changed.sign(user, Date.now());
+  let first = tokens.userOf(token);
+  // Identity is not asked a second time at once.
+  for (; asked < 2; first = tokens.userOf(token)) await Promise.race([first, pause(20)]);
+  const others = Array.from({ length: 5 }, () => tokens.userOf(token));
+  await pause(50);
+  answer.resolve(changed.keySet);
+  expect(await Promise.all([first, ...others])).toEqual(Array(6).fill(user));
 });
 
 test('without known keys nobody can say, with old ones they are good enough', async () => {

@@ -33,7 +33,8 @@ export class Tokens {
       return await verified(token, keys);
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) return null;
-      if (performance.now() - this.asked < coolDownMs) return null;
+      // Whoever comes while identity is asked waits for the same answer.
+      if (!this.call && performance.now() - this.asked < coolDownMs) return null;
       return this.load().then(
         (fresh) => verified(token, fresh).catch(() => null),
         () => null,

@@ -138,6 +138,9 @@ test('a reversal is posted once, with or without a body', async () => {
   expect((await customer.get(`transactions/${transaction_id}`)).transaction.reversed_by).toBe(
     reversed.body.data.transaction.transaction_id,
   );
+  // What is not there is said before what the key was used for.
+  const unknown = await customer.post('transactions/txn_01jd1zq5v806n9w2k4m7p3r5t8/reverse', { idempotency_key: transaction_id });
+  expect([unknown.status, unknown.body.code]).toEqual([404, 'transaction_not_found']);
   const again = await customer.post(`transactions/${transaction_id}/reverse`, {});
   expect([again.status, again.body.code]).toEqual([409, 'already_reversed']);
   const back = await customer.post(`transactions/${reversed.body.data.transaction.transaction_id}/reverse`, { description: 'back' });

@@ -1,15 +1,30 @@
 // The sentences of validation errors, and how much of a wrong value is repeated.
 import { numberText } from './json.ts';
 
+// An object with more parts, or deeper, is no mistake that somebody reads: of such a one the beginning of its JSON is shown.
+const mostParts = 10_000;
+const mostLevels = 100;
 const maxShown = 1000;
 
-/** A value as it is repeated to its sender: long ones are cut. */
+/** A value as it is repeated to its sender: as it was sent, but for objects and arrays that are beyond all measure. */
 export function shown(value: unknown): unknown {
   if (value === undefined) return '';
-  if (typeof value === 'string') return cut(value);
   if (typeof value !== 'object' || value === null) return value;
-  const text = written(value, maxShown);
-  return text.length > maxShown ? cut(text) : withNumbers(value);
+  if (roomAfter(value, mostParts, mostLevels) >= 0) return withNumbers(value);
+  return `${written(value, maxShown).slice(0, maxShown).toWellFormed()}…`;
+}
+
+/** How many more parts a value leaves room for; negative where it is too large or too deep. */
+function roomAfter(value: unknown, parts: number, levels: number): number {
+  if (typeof value !== 'object' || value === null) return parts - 1;
+  if (levels === 0) return -1;
+  let left = parts - 1;
+  const isList = Array.isArray(value);
+  for (const item of isList ? (value as unknown[]) : Object.keys(value)) {
+    if (left < 0) return left;
+    left = roomAfter(isList ? item : (value as Record<string, unknown>)[item as string], left, levels - 1);
+  }
+  return left;
 }
 
 /** A value as JSON, given up where there is no more room: neither a million items nor a million levels are walked. */
@@ -36,10 +51,6 @@ function withNumbers(value: unknown): unknown {
   if (number !== null) return JSON.rawJSON(number);
   if (Array.isArray(value)) return value.map(withNumbers);
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withNumbers(item)]));
-}
-
-function cut(text: string): string {
-  return text.length <= maxShown ? text : `${text.slice(0, maxShown).toWellFormed()}…`;
 }
 
 const typeNames: Record<string, string> = {

@@ -19,6 +19,8 @@ export interface RunningIdentity {
   child: Child;
   /** The value of a line of `/metrics`, 0 where there is none. */
   metric(name: string): Promise<number>;
+  /** What `/readyz` answers. */
+  ready(): Promise<Response>;
   end(): Promise<void>;
 }
 
@@ -75,6 +77,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
           .at(-1) ?? 0,
       );
     },
+    ready: () => fetch(`http://127.0.0.1:${ops}/readyz`),
     async end() {
       caller.close();
       await end();

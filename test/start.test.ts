@@ -194,6 +194,7 @@ describe('npm start', () => {
   test.each([
     ['PORT', 'abc', /^PORT must be a whole number/],
     ['PORT', '70000', /^PORT must be a whole number/],
+    ['HOST', 'nowhere.invalid', /^HOST can't be nowhere\.invalid: this machine can't listen there/],
     ['IDENTITY_ADDR', 'localhost', /^IDENTITY_ADDR must be host:port/],
     ['LEDGER_ADDR', '127.0.0.1:0', /^LEDGER_ADDR must name a port/],
     ['MIGRATION_DATABASE_URL', 'mysql://x', /^MIGRATION_DATABASE_URL must be a PostgreSQL address/],

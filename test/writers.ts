@@ -24,6 +24,8 @@ export interface WriterOptions {
   items?: number;
   /** How long an answer of the database is waited for, milliseconds. */
   patienceMs?: number;
+  /** Accounts whose books are remembered between batches; with none, every batch locks first. */
+  rememberedAccounts?: number;
   metrics?: Registry;
 }
 
@@ -69,12 +71,20 @@ export async function openWriters(): Promise<Writers> {
     owner,
     pool,
     proxy,
-    open({ proxied = false, lanes = 2, waiting = 8_000, items = 256, patienceMs = 15_000, metrics = new Registry() } = {}) {
+    open({
+      proxied = false,
+      lanes = 2,
+      waiting = 8_000,
+      items = 256,
+      patienceMs = 15_000,
+      rememberedAccounts = 1000,
+      metrics = new Registry(),
+    } = {}) {
       const url = new URL(database.serviceUrl);
       if (proxied) url.port = String(proxy.port);
       const connections = openPool(url.href, { name: 'writer', max: 2 * lanes + 4, logger, patienceMs });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
-      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts: 1000, logger, metrics });
+      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger, metrics });
       opened.push({ writer, connections });
       return writer;
     },

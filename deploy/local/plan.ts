@@ -46,7 +46,10 @@ export function serviceChild(service: Service, replica: number, plan: HousePlan)
     ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
-      WEBHOOK_ALLOW_INSECURE_TARGETS: plan.environment['WEBHOOK_ALLOW_INSECURE_TARGETS'] ?? String(plan.insecureTargets),
+      // Said by whoever starts the house, in one way or the other, or by the house.
+      ...(!['', '_FILE'].some((end) => plan.environment[`WEBHOOK_ALLOW_INSECURE_TARGETS${end}`]) && {
+        WEBHOOK_ALLOW_INSECURE_TARGETS: String(plan.insecureTargets),
+      }),
     }),
   });
 }

@@ -101,15 +101,7 @@ interface StartSettings {
 
 function readSettings(settings: Settings): StartSettings {
   const addresses = Object.fromEntries(
-    services.map((service) => {
-      const name = `${service.toUpperCase()}_ADDR`;
-      const items = settings.addresses(name, defaultAddresses[service]);
-      for (const item of items) {
-        const { port } = hostAndPort(item);
-        if (port < 1 || port > 65535) throw new BadSetting(name, `must name a port from 1 to 65535, not ${JSON.stringify(item)}`);
-      }
-      return [service, items];
-    }),
+    services.map((service) => [service, settings.addresses(`${service.toUpperCase()}_ADDR`, defaultAddresses[service])]),
   ) as Record<Service, string[]>;
   return {
     dataDirectory: resolve(root, settings.text('DATA_DIR', '.data')),
@@ -176,7 +168,10 @@ async function checkPorts(settings: StartSettings): Promise<void> {
   wanted.forEach(({ name, host, port }, index) => {
     const problem = problems[index];
     if (problem === 'EADDRINUSE') throw new BadSetting(name, `can't be ${host}:${port}: another program listens there`);
-    if (problem !== undefined) throw new BadSetting(name, `can't be ${host}:${port}: this machine can't listen there (${problem})`);
+    if (problem === undefined) return;
+    if (name === 'PORT' && problem !== 'EACCES')
+      throw new BadSetting('HOST', `can't be ${host}: this machine can't listen there (${problem})`);
+    throw new BadSetting(name, `can't be ${host}:${port}: this machine can't listen there (${problem})`);
   });
 }
 

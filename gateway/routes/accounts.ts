@@ -242,13 +242,15 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     async (request, reply) => {
       const { body, caller, params } = request;
       const { name: called, description: said, allow_negative, status, metadata: free, version } = body;
+      // What is wrong with the body is said before what is not found.
+      const freeText = free == null ? undefined : metadataText(free);
       const { account } = await ledger.updateAccount(
         {
           tenantId: caller.tenantId,
           accountCode: codeOf(params),
           ...(called != null && { name: called }),
           ...(said != null && { description: said }),
-          ...(free != null && { metadata: metadataText(free) }),
+          ...(freeText !== undefined && { metadata: freeText }),
           ...(allow_negative != null && { allowNegative: allow_negative }),
           ...(status != null && { status }),
           ...(version != null && { version: BigInt(version) }),

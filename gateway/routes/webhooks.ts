@@ -239,7 +239,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
               example: { deleted: true },
             },
           },
-          refusals: ['webhook_not_configured', 'payload_too_large'],
+          refusals: ['webhook_not_configured'],
         },
       },
     },

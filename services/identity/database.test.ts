@@ -72,7 +72,7 @@ describe('row-level security', () => {
   const tenantsIn = async (table: string) =>
     (await service.query(`select tenant_id from ${table} order by 1`)).rows.map((row) => row.tenant_id);
   const stranger = { 'app.tenants': `{${uuidv7()}}` };
-  const empty = { 'app.tenants': '', 'app.user_id': '', 'app.key_id': '' };
+  const empty = { 'app.tenants': '', 'app.user_id': '', 'app.key_id': '', 'app.key_ids': '' };
 
   describe.each(tables)('%s', (table) => {
     test.each([
@@ -80,7 +80,7 @@ describe('row-level security', () => {
       ['empty settings', empty],
       ['another tenant', stranger],
       ['no tenants', { 'app.tenants': '{}' }],
-      ['a stranger', { 'app.user_id': uuidv7(), 'app.key_id': uuidv7() }],
+      ['a stranger', { 'app.user_id': uuidv7(), 'app.key_id': uuidv7(), 'app.key_ids': `{${uuidv7()}}` }],
     ])('with %s no row is seen, changed or deleted', async (_, settings) => {
       await within(settings as Record<string, string>, async () => {
         expect(await tenantsIn(table)).toEqual([]);
@@ -92,7 +92,7 @@ describe('row-level security', () => {
     test.each([
       ['no setting', {}],
       ['another tenant', stranger],
-      ['its user and its key alone', { 'app.user_id': mine.user, 'app.key_id': mine.key }],
+      ['its user and its key alone', { 'app.user_id': mine.user, 'app.key_id': mine.key, 'app.key_ids': `{${mine.key}}` }],
     ])('with %s no row is added', async (_, settings) => {
       const more = { ...newRows(), tenant: mine.tenant, slug: mine.slug };
       await expect(within(settings as Record<string, string>, () => insert(table, more))).rejects.toMatchObject({ code: '42501' });
@@ -145,10 +145,15 @@ describe('row-level security', () => {
     });
   });
 
-  test('a key sees itself and its tenant, no memberships, and changes nothing', async () => {
-    await within({ 'app.key_id': mine.key }, async () => {
-      expect(await tenantsIn('api_keys')).toEqual([mine.tenant]);
-      expect(await tenantsIn('tenants')).toEqual([mine.tenant]);
+  test.each([
+    ['a key sees itself and its tenant', { 'app.key_id': mine.key }, [mine]],
+    ['so it does alone among several', { 'app.key_ids': `{${mine.key}}` }, [mine]],
+    ['two keys see themselves and their tenants', { 'app.key_ids': `{${mine.key},${theirs.key}}` }, [mine, theirs]],
+  ])('%s, no memberships, and changes nothing', async (_, settings, seen) => {
+    await within(settings as Record<string, string>, async () => {
+      const tenants = seen.map(({ tenant }) => tenant).sort();
+      expect(await tenantsIn('api_keys')).toEqual(tenants);
+      expect(await tenantsIn('tenants')).toEqual(tenants);
       expect(await tenantsIn('memberships')).toEqual([]);
       for (const table of ['api_keys', 'tenants']) {
         expect((await service.query(`update ${table} set created_at = now()`)).rowCount).toBe(0);
@@ -226,7 +231,9 @@ describe('start', () => {
 
   test('is refused on a schema that is older than the code', async () => {
     const bare = await freshDatabase('identity');
-    expect(await failedStart(settings(bare.serviceUrl))).toBe('DATABASE_URL: the schema lacks 0001-users-tenants-keys: run migrate first');
+    expect(await failedStart(settings(bare.serviceUrl))).toBe(
+      'DATABASE_URL: the schema lacks 0001-users-tenants-keys, 0002-verify-many-keys, 0003-forget-refresh-tokens: run migrate first',
+    );
     await bare.drop();
   });
 

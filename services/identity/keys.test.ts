@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { hashOf, newKeyText } from './credentials.ts';
 
@@ -128,6 +129,33 @@ describe('verify', () => {
   });
 });
 
+describe('several keys', () => {
+  const answersOf = async (keys: string[]) => (await client.verifyApiKeys({ keys })).answers.map(({ verified }) => verified);
+
+  test('are answered in their order, each as it is alone', async () => {
+    const [one, other, revoked] = [await create(), await create({ scopes: ['balances:read'] }), await create()];
+    await revoke(revoked.apiKey!.id);
+    const stranger = newKeyText(one.apiKey!.id);
+    const texts = [other.key, 'garbage', one.key, revoked.key, stranger, newKeyText(newId('key')), other.key];
+    const found = await answersOf(texts);
+    expect(found.map((each) => each?.keyId)).toEqual([
+      other.apiKey!.id,
+      undefined,
+      one.apiKey!.id,
+      ...Array(3).fill(undefined),
+      other.apiKey!.id,
+    ]);
+    expect(found).toEqual(await Promise.all(texts.map(verify)));
+  });
+
+  test('may be none, or a thousand, and no more', async () => {
+    expect(await answersOf([])).toEqual([]);
+    const { key } = await create();
+    expect((await answersOf(Array(1000).fill(key))).every((each) => each !== undefined)).toBe(true);
+    expect(await refusal(answersOf(Array(1001).fill(key)))).toMatchObject({ reason: 'validation_failed', field: 'keys', tag: 'max' });
+  });
+});
+
 describe('revoke', () => {
   test('a revoked key is nobody from then on, stays in the list, and is revoked twice with the same answer', async () => {
     const { key, apiKey } = await create();
@@ -187,6 +215,32 @@ describe('rotate', () => {
     const second = await rotate(apiKey!.id, { overlapSeconds: 3600 });
     expect(second.previous!.expiresMs).toBe(first.previous!.expiresMs);
     expect(second.apiKey!.expiresMs).toBeUndefined();
+  });
+
+  test('rotated five times at once it has five successors, and ends after the shortest overlap', async () => {
+    for (let time = 0; time < 10; time++) {
+      const { key, apiKey } = await create();
+      const overlaps = [86_400, 60, 600, 3600, 43_200];
+      const rotated = await Promise.all(overlaps.map((overlapSeconds) => rotate(apiKey!.id, { overlapSeconds })));
+      expect(new Set(rotated.map((each) => each.apiKey!.id)).size).toBe(5);
+      const ends = rotated.map(({ previous }) => Number(previous!.expiresMs));
+      expect(Number((await verify(key))!.expiresMs)).toBe(Math.min(...ends));
+      expect(Math.min(...ends) - Date.now()).toBeLessThanOrEqual(60_000);
+    }
+  });
+
+  test('revoked at the same time it has a successor only where that came first', async () => {
+    for (let time = 0; time < 20; time++) {
+      const { apiKey } = await create();
+      const [rotated] = await Promise.allSettled([rotate(apiKey!.id), revoke(apiKey!.id)]);
+      if (rotated.status === 'rejected') {
+        expect(refusalOf(rotated.reason)?.reason).toBe('key_not_found');
+        continue;
+      }
+      const { apiKeys } = await client.listApiKeys({ userId, tenantId });
+      const revokedMs = apiKeys.find(({ id }) => id === apiKey!.id)!.revokedMs!;
+      expect(rotated.value.apiKey!.createdMs).toBeLessThanOrEqual(revokedMs);
+    }
   });
 
   test('a key that has ended has no successor', async () => {

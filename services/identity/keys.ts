@@ -1,8 +1,8 @@
 // API keys: made and ended by the owners of a tenant, verified on the path of every call.
-import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
+import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId, toUuid } from '../platform/ids.ts';
-import { together, type Pool } from '../platform/postgres.ts';
+import { plainArray, together, uuidArray, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -71,7 +71,7 @@ export interface KeyPlace {
 export async function revokeKey(orm: MikroORM, place: KeyPlace): Promise<void> {
   const tenantId = tenantUuid(place.tenantId);
   await asOwner(orm, tenantId, place.userId, async (em) => {
-    const key = await keyOf(em, tenantId, place.keyId);
+    const key = await keyToChange(em, tenantId, place.keyId);
     await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date(await clockOf(em)) });
   });
 }
@@ -84,7 +84,7 @@ export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds =
   const tenantId = tenantUuid(place.tenantId);
   const overlap = field.integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
   return asOwner(orm, tenantId, place.userId, async (em, user) => {
-    const key = await keyOf(em, tenantId, place.keyId);
+    const key = await keyToChange(em, tenantId, place.keyId);
     const nowMs = await clockOf(em);
     if (key.revokedAt || isPast(expiryOf(key), nowMs)) throw unknownKey();
     const retiresAt = new Date(Math.min(nowMs + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
@@ -113,6 +113,7 @@ export interface VerifiedKey {
 }
 
 interface VerifiedRow {
+  id: string;
   tenant_id: string;
   slug: string;
   scopes: string[];
@@ -120,44 +121,57 @@ interface VerifiedRow {
   expires_ms: bigint | null;
 }
 
+const mostVerified = 1_000;
+
 /**
- * Who the key of this text is, or null where it is unknown, revoked or expired. One round trip, and none for garbage: its checksum tells.
+ * Who the keys of these texts are, in their order: null where one is unknown, revoked or expired. One round trip, and none for garbage: its
+ * checksum tells. Throws `validation_failed` for more than 1,000.
  */
-export async function verifyKey(pool: Pool, text: string): Promise<VerifiedKey | null> {
-  const keyId = idOfKeyText(text);
-  const uuid = keyId === null ? null : toUuid('key', keyId);
-  if (keyId === null || uuid === null) return null;
+export async function verifyKeys(pool: Pool, texts: string[]): Promise<(VerifiedKey | null)[]> {
+  if (texts.length > mostVerified) {
+    throw field.invalidField('keys', 'max', `must have at most ${mostVerified} items`, String(texts.length));
+  }
+  const uuids = texts.map((text) => toUuid('key', idOfKeyText(text) ?? ''));
+  const wanted = uuids.filter((uuid) => uuid !== null);
+  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await validKeys(pool, wanted);
+  return texts.map((text, place) => {
+    const row = found.get(uuids[place] ?? '');
+    if (!row || !sameHash(row.hash, hashOf(text))) return null;
+    const { id, tenant_id, slug, scopes, expires_ms } = row;
+    return { keyId: toId('key', id), tenantId: toId('tenant', tenant_id), tenantSlug: slug, scopes, expiresMs: expires_ms };
+  });
+}
+
+async function validKeys(pool: Pool, ids: string[]): Promise<Map<string, VerifiedRow>> {
   const client = await pool.connect();
-  let row: VerifiedRow | undefined;
   try {
-    const [, , answer] = await Promise.all(
+    const list = uuidArray(ids);
+    const [, , { rows }] = await Promise.all(
       together(
         client,
         () =>
           [
             client.query('begin read only'),
-            client.query({ name: 'key_set', text: `select set_config('app.key_id', $1, true)`, values: [uuid] }),
+            client.query({ name: 'keys_set', text: `select set_config('app.key_ids', $1, true)`, values: [plainArray(ids)] }),
             client.query<VerifiedRow>({
-              name: 'key_verify',
-              text: `select k.tenant_id, t.slug, k.scopes, k.hash,
+              name: 'keys_verify',
+              text: `select k.id, k.tenant_id, t.slug, k.scopes, k.hash,
                         floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as expires_ms
-                 from api_keys k join tenants t on t.tenant_id = k.tenant_id
-                 where k.id = $1 and k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
-              values: [uuid],
+                 from unnest($1::uuid[]) as wanted (id), lateral (select * from api_keys where id = wanted.id offset 0) k
+                   join tenants t on t.tenant_id = k.tenant_id
+                 where k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
+              values: [list],
             }),
             client.query('commit'),
           ] as const,
       ),
     );
-    row = answer.rows[0];
     client.release();
+    return new Map(rows.map((row) => [row.id, row]));
   } catch (error) {
     client.release(true);
     throw error;
   }
-  if (!row || !sameHash(row.hash, hashOf(text))) return null;
-  const { tenant_id, slug, scopes, expires_ms } = row;
-  return { keyId, tenantId: toId('tenant', tenant_id), tenantSlug: slug, scopes, expiresMs: expires_ms };
 }
 
 // A transaction of one tenant, for its owners.
@@ -192,8 +206,10 @@ async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promi
   return { row, text };
 }
 
-async function keyOf(em: EntityManager, tenantId: string, keyId: string): Promise<ApiKeyRow> {
-  const key = await em.findOne(ApiKey, { tenantId, id: field.uuidOf('key', keyId, unknownKey) });
+// Locked until the end of the transaction: of two that change a key at once, the second sees what the first has made of it.
+async function keyToChange(em: EntityManager, tenantId: string, keyId: string): Promise<ApiKeyRow> {
+  const id = field.uuidOf('key', keyId, unknownKey);
+  const key = await em.findOne(ApiKey, { tenantId, id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
   if (!key) throw unknownKey();
   return key;
 }

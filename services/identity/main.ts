@@ -6,7 +6,7 @@ import { serve, serveOps, type Readiness } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { readConfig, readMigrationConfig } from './config.ts';
-import { openOrm } from './database.ts';
+import { openOrm, rows } from './database.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -38,12 +38,13 @@ await run(async (lifetime) => {
   lifetime.add('orm', () => orm.close(true));
 
   const sweep = setInterval(() => {
-    Promise.all([forgetFailures(pool), forgetSessions(orm)]).catch((error: unknown) => logger.warn({ err: error }, 'sweep failed'));
+    Promise.all([forgetFailures(pool), forgetSessions(pool)]).catch((error: unknown) => logger.warn({ err: error }, 'sweep failed'));
   }, sweepMs);
   lifetime.add('sweep', () => clearInterval(sweep));
 
   const readiness = async (): Promise<Readiness> => {
-    const answer = await pool.query('select 1').then(
+    // Logins need both, whose connections break apart from each other.
+    const answer = await Promise.all([pool.query('select 1'), rows(orm).execute('select 1')]).then(
       () => 'ok',
       () => 'away',
     );

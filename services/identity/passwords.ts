@@ -17,7 +17,7 @@ export interface PasswordLimits {
 }
 
 /** One core stays free for everything else. A full queue takes some seconds, and a caller waits no longer. */
-export const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParallelism() - 1), queue: 250 };
+const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParallelism() - 1), queue: 250 };
 
 /** Hashes and verifies passwords. Both throw the refusal `overloaded` when too many wait already. */
 export class Passwords {

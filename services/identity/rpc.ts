@@ -8,13 +8,14 @@ import {
   type SessionSchema,
   type TenantSchema,
   type UserSchema,
+  type VerifyApiKeyResponseSchema,
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import { logFields, refuse } from '../platform/serve.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
-import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKey } from './keys.ts';
+import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
 import type { Passwords } from './passwords.ts';
 import { Refusal, type Reason } from './refusal.ts';
 import type { ApiKeyRow, TenantRow, UserRow } from './schema.ts';
@@ -86,11 +87,14 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return { apiKey: keyMessage(row), key: text, previous: keyMessage(previous) };
       }),
       verifyApiKey: answer(async (request, context) => {
-        const found = await verifyKey(pool, request.key);
-        if (!found) return {};
-        const { expiresMs, ...verified } = found;
-        Object.assign(context.values.get(logFields), { tenant: found.tenantId, key_id: found.keyId });
-        return { verified: { ...verified, ...optional('expiresMs', expiresMs) } };
+        const [found = null] = await verifyKeys(pool, [request.key]);
+        if (found) Object.assign(context.values.get(logFields), { tenant: found.tenantId, key_id: found.keyId });
+        return verifiedAnswer(found);
+      }),
+      verifyApiKeys: answer(async (request, context) => {
+        const found = await verifyKeys(pool, request.keys);
+        Object.assign(context.values.get(logFields), { keys: found.length });
+        return { answers: found.map(verifiedAnswer) };
       }),
       verifyTenantMember: answer(async (request) => {
         const tenant = tenantUuid(request.tenantId);
@@ -104,6 +108,12 @@ interface Named {
   userId?: string;
   tenantId?: string;
   keyId?: string;
+}
+
+function verifiedAnswer(found: VerifiedKey | null): MessageInitShape<typeof VerifyApiKeyResponseSchema> {
+  if (!found) return {};
+  const { expiresMs, ...verified } = found;
+  return { verified: { ...verified, ...optional('expiresMs', expiresMs) } };
 }
 
 function answer<Request extends object, Response>(

@@ -2,7 +2,7 @@
 import { defineEntity, type InferEntity } from '@mikro-orm/core';
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. Only `migrate` loads them. */
-export const migrationNames = ['0001-users-tenants-keys'];
+export const migrationNames = ['0001-users-tenants-keys', '0002-verify-many-keys', '0003-forget-refresh-tokens'];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = ['slugs'];

@@ -5,6 +5,7 @@ import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
 import { sql, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
+import type { Pool } from '../platform/postgres.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import { Refusal } from './refusal.ts';
@@ -13,7 +14,7 @@ import { RefreshToken, Session as SessionRow, User, type UserRow } from './schem
 /** Lifetime of a token, seconds. */
 export const tokenSeconds = 3600;
 /** Lifetime of a refresh token, seconds. */
-export const refreshSeconds = 30 * 86_400;
+const refreshSeconds = 30 * 86_400;
 
 /** What the holder of a session has. */
 export interface Session {
@@ -105,9 +106,24 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
   if (token) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
 }
 
-/** Forgets sessions whose last refresh token has expired. */
-export async function forgetSessions(orm: MikroORM): Promise<void> {
-  await rows(orm).nativeDelete(SessionRow, { expiresAt: { $lt: sql.now() } });
+// What one statement deletes at most: without an end to it, more than the statement's time allows would never go.
+const forgottenAtOnce = 1_000;
+const forget = (table: string, key: string, condition = 'true') =>
+  // Replicas that sweep at once pass each other by.
+  `with expired as materialized (
+     select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${forgottenAtOnce} for update skip locked
+   ) delete from ${table} using expired where ${table}.${key} = expired.${key}`;
+const expired = [
+  forget('refresh_tokens', 'hash'),
+  // Tokens go first, by themselves: by the cascade those of a session that was refreshed for months would all go in one statement.
+  forget('sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)'),
+];
+
+/** Forgets refresh tokens that have expired, those of sessions that live on too, and expired sessions that have none left. */
+export async function forgetSessions(pool: Pool): Promise<void> {
+  for (const statement of expired) {
+    while ((await pool.query(statement)).rowCount === forgottenAtOnce);
+  }
 }
 
 function nextToken(sessionId: string, nowMs: number) {

@@ -4,7 +4,7 @@ import { limitedAddress } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
-export const loginLimits = { perAccount: 10, perAddress: 100, seconds: 900 };
+const loginLimits = { perAccount: 10, perAddress: 100, seconds: 900 };
 
 /** Where a login stands with the limit that is nearer to being reached. Times in seconds. */
 export interface Standing {

@@ -6,7 +6,6 @@ import { newEmail, newTenant, newUser, password, refusal, startIdentity, type Ru
 import { refusalOf } from '../platform/caller.ts';
 import { newId } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { openOrm } from './database.ts';
 import { forgetSessions } from './sessions.ts';
 import { forgetFailures } from './throttle.ts';
 
@@ -317,18 +316,17 @@ describe('sessions', () => {
   test('the sweep forgets what has expired and nothing else', async () => {
     const [old, young] = [await session(), await session()];
     await refresh(old.refreshToken);
-    await admin.query(
-      `update sessions set expires_at = now() - interval '1 second' where id =
-         (select session_id from refresh_tokens where hash = encode(sha256($1), 'hex'))`,
-      [old.refreshToken],
-    );
+    const session_id = `(select session_id from refresh_tokens where hash = encode(sha256($1), 'hex'))`;
+    for (const [table, id] of [
+      ['sessions', 'id'],
+      ['refresh_tokens', 'session_id'],
+    ]) {
+      await admin.query(`update ${table} set expires_at = now() - interval '1 second' where ${id} = ${session_id}`, [old.refreshToken]);
+    }
     await admin.query(`insert into login_failures values ('a', sha256('a'), now() - interval '901 s'), ('b', sha256('b'), now())`);
-    const logger = pino({ level: 'silent' });
-    const pool = openPool(database.serviceUrl, { max: 1, name: 'test', logger });
-    const orm = await openOrm(database.serviceUrl, 1, logger);
-    await forgetSessions(orm);
+    const pool = openPool(database.serviceUrl, { max: 1, name: 'test', logger: pino({ level: 'silent' }) });
+    await forgetSessions(pool);
     await forgetFailures(pool);
-    await orm.close(true);
     await pool.end();
     const { rows } = await admin.query(`select address from login_failures where address in ('a', 'b')`);
     expect(rows).toEqual([{ address: 'b' }]);

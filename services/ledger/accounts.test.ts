@@ -130,6 +130,19 @@ test('groups nest thirty-two deep, and the whole chart can still be read', async
   expect(accounts).toHaveLength(1);
 });
 
+test('a chart that is too large to be put together is refused, and a large one is read by several at once', async () => {
+  const { tenantId } = newTenant();
+  const metadata = JSON.stringify({ note: 'x'.repeat(16_000) });
+  const makeMany = (from: number, to: number) =>
+    Promise.all(Array.from({ length: to - from }, (_, place) => make(tenantId, `account-${from + place}`, { metadata })));
+  await makeMany(0, 100);
+  const read = () => ledger.client.getHierarchy({ tenantId });
+  for (const { accounts } of await Promise.all([read(), read(), read()])) expect(accounts).toHaveLength(100);
+  for (let from = 100; from < 520; from += 70) await makeMany(from, from + 70);
+  expect(await refusal(read())).toMatchObject({ reason: 'overloaded', message: expect.stringContaining('list the accounts') });
+  expect((await ledger.client.listAccounts({ tenantId, limit: 100 })).accounts).toHaveLength(100);
+});
+
 test('a change is one event and one version, and a change to what is already so is none', async () => {
   const { tenantId } = newTenant();
   const made = (await make(tenantId, 'cash', { description: 'drawer', allowNegative: true })).account;

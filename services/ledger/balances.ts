@@ -3,11 +3,11 @@ import { create } from '@bufbuild/protobuf';
 import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
-import { readTenant, type Pool, type Statement } from '../platform/postgres.ts';
+import { ms, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
-import { Query, ms, stretchOf, type Span } from './span.ts';
+import { Query, stretchOf, type Span } from './span.ts';
 
 interface HolderRow {
   id: string;

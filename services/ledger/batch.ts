@@ -194,6 +194,8 @@ export class Batch {
     const place = `${order.tenant} ${order.idempotencyKey}`;
     const known = this.keys.get(place) ?? this.before.find((keys) => keys.has(place))?.get(place);
     try {
+      // What does not exist is said before what its key was used for; whatever was reversed exists.
+      if (order.reverses) this.originalOf(order);
       if (known) return this.replayOf(item, known);
       // It was picked up once and may have been posted; it was not, and nobody waits for it any more. Not that it never will be: a call that
       // was sent on a connection given up since may still reach the database, and finds the heads where it was decided.
@@ -291,10 +293,15 @@ export class Batch {
     return row;
   }
 
+  private originalOf({ tenant, reverses }: Order): store.Original {
+    const original = this.originals.get(`${tenant} ${reverses?.uuid}`);
+    if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
+    return original;
+  }
+
   private mirrored(order: Order): Order['entries'] {
     const reverses = order.reverses as { id: string; uuid: string };
-    const original = this.originals.get(`${order.tenant} ${reverses.uuid}`);
-    if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
+    const original = this.originalOf(order);
     const event = postedEvent(original.payload);
     if (event.kind === 'reversal') throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
     const taken = this.posted.some((each) => each.order.tenant === order.tenant && each.order.reverses?.uuid === reverses.uuid);

@@ -32,8 +32,8 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
       const businessType = oneOf('business_type', request.businessType, businessTypes);
       return { businessType, ...(await changed(tenant, setUpChart(pool, tenant, businessType, byOf(traced(request, context))))) };
     },
-    async getHierarchy(request) {
-      return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances) };
+    async getHierarchy(request, { signal }) {
+      return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances, signal) };
     },
     async createAccount(request, context) {
       const tenant = tenantOf(request);

@@ -19,8 +19,8 @@ export interface OpenAccount {
 export interface TenantBooks {
   /** The end of the log that the rest belongs to. */
   head: Head;
-  /** By account code; null where there was no such account. */
-  accounts: Map<string, OpenAccount | null>;
+  /** By account code. Codes without an account are not kept: there are as many as somebody cares to invent. */
+  accounts: Map<string, OpenAccount>;
 }
 
 /** Books by tenant, bounded by accounts: the tenant not used for longest is forgotten first. */

@@ -2,11 +2,10 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { readTenant, type Pool } from '../platform/postgres.ts';
+import { ms, readTenant, type Pool } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesis, type EventType } from './log.ts';
 import { fitting } from './page.ts';
-import { ms } from './span.ts';
 import { postedEvent } from './wire.ts';
 
 /** A row of the log as {@link eventColumns} reads it. */

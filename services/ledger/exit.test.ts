@@ -8,9 +8,11 @@ import { until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post as postTo, type RelayedBooks } from '../../test/relay.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
+import { openPool } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import { ingestExit } from './ingest.ts';
-import type { Relay } from './relay.ts';
+import { redrive } from './letters.ts';
+import { Relay } from './relay.ts';
 import type { Writer } from './writer.ts';
 
 const token = 'token-of-the-test';
@@ -22,11 +24,12 @@ let relay: Relay;
 let metrics: Registry;
 /** What the notifier took, in its order. */
 let taken: Event[];
-/** How it fails over a call that holds a poisoned event; null: it takes everything. */
+/** How it fails over a call that holds a fatal event; null: it takes everything. */
 let failing: Code | null;
+let isFatal: (event: Event) => boolean;
 
 beforeEach(async () => {
-  [taken, failing] = [[], null];
+  [taken, failing, isFatal] = [[], null, isPoisoned];
   books = await openRelayedBooks();
   const notifier = await serve({
     host: '127.0.0.1',
@@ -35,7 +38,7 @@ beforeEach(async () => {
     routes: (router) =>
       router.service(NotifierService, {
         ingest: ({ events }) => {
-          if (failing !== null && events.some(isPoisoned)) throw new ConnectError('over a poisoned event', failing);
+          if (failing !== null && events.some(isFatal)) throw new ConnectError('over a poisoned event', failing);
           taken.push(...events);
           return {};
         },
@@ -97,6 +100,29 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
   expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letter due/);
   await until(async () => (await letters())[0]?.published_at);
   expect(first(sick).at(-1)).toBe(refused[0]?.id);
+});
+
+test('a dead letter over which the notifier fails when it is redriven keeps no other one back', async () => {
+  failing = Code.InvalidArgument;
+  const tenant = await books.newTenant();
+  for (let number = 0; number < 3; number++) await post(tenant, poisoned);
+  await until(async () => (await letters()).length === 3);
+  const [stuck, ...others] = (await books.eventsOf(tenant)).filter(isPoisoned);
+  failing = Code.Internal;
+  isFatal = ({ id }) => id === stuck?.id;
+  await redrive(books.owner, undefined, () => undefined);
+  const waiting = async () => (await letters()).filter(({ published_at }) => published_at === null);
+  await until(async () => (await waiting()).length === 1);
+  expect(await waiting()).toMatchObject([{ event_id: toUuid('evt', stuck?.id ?? '') }]);
+  expect(idsOf(taken)).toEqual(expect.arrayContaining(idsOf(others)));
+});
+
+test('figures are told also while the database is away', async () => {
+  const away = openPool('postgres://nobody:nothing@127.0.0.1:1/nowhere', { name: 'away', max: 1, logger });
+  const figures = new Registry();
+  new Relay({ pool: away, exit: null, logger, metrics: figures });
+  expect(await figures.metrics()).toContain('ledger_relay_failures_total 0');
+  await away.end();
 });
 
 test.each([

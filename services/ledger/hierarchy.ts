@@ -4,6 +4,7 @@ import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../p
 import { toUuid } from '../platform/ids.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { readTenant, type Pool } from '../platform/postgres.ts';
+import { Refusal } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 
 /** Sums of one currency, minor units. */
@@ -12,11 +13,37 @@ interface Total {
   credits: bigint;
 }
 
+// About what an account without texts takes in an answer.
+const accountBytes = 300;
+// While it is put together a chart takes several times its size in memory: larger ones are read one at a time, and none beyond the second bound.
+const largeBytes = 1 << 20;
+const mostBytes = 8 << 20;
+let lastLarge: Promise<unknown> = Promise.resolve();
+
 /**
  * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
- * every currency that was posted to it or below it, signed by the node's own normal side.
+ * every currency that was posted to it or below it, signed by the node's own normal side. Throws {@link Refusal}: `overloaded` where the chart
+ * is larger than 8 MiB. `signal` tells that the caller is gone.
  */
-export async function getHierarchy(pool: Pool, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
+export async function getHierarchy(pool: Pool, tenant: string, includeBalances: boolean, signal: AbortSignal): Promise<AccountNode[]> {
+  const [[size]] = await readTenant<[[{ bytes: number }]]>(pool, tenant, {
+    name: 'chart_size',
+    text: `select coalesce(sum(${accountBytes} + octet_length(metadata) + octet_length(name) + coalesce(octet_length(description), 0)), 0)::float8 as bytes
+      from accounts where tenant_id = $1`,
+    values: [tenant],
+  });
+  if (size.bytes > mostBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
+  const read = async () => {
+    signal.throwIfAborted();
+    return wholeChart(pool, tenant, includeBalances);
+  };
+  if (size.bytes <= largeBytes) return read();
+  const mine = lastLarge.then(read);
+  lastLarge = mine.catch(() => undefined);
+  return mine;
+}
+
+async function wholeChart(pool: Pool, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
   const [accounts, balances] = await readTenant<
     [AccountRow[], { account_id: string; currency: string; debits: string; credits: string }[]]
   >(

@@ -246,4 +246,9 @@ describe('the service does not start', () => {
     expect(status).toBe(1);
     expect(stderr).toMatch(/^DATABASE_URL: role .* owns the tables.*\n$/);
   });
+
+  test('with an unknown command', () => {
+    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/main.ts', 'migrat'], { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([1, 'unknown command migrat: there is migrate, or none\n']);
+  });
 });

@@ -2,8 +2,12 @@
 import type pg from 'pg';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
-import { eventColumns, type EventRow } from './events.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';
+import { EventRefused, NotTaken, type Exit } from './exit.ts';
+import { genesis } from './log.ts';
+import { withUpdates } from './updates.ts';
 
 /** An event that was refused, for the dead letters. */
 export interface DeadLetter {
@@ -16,11 +20,11 @@ export interface DeadLetter {
   reason: string;
 }
 
-/** A dead letter that an operator wants published again, with its event's row and the hash before it. */
-export type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
+// A dead letter that an operator wants published again, with its event's row and the hash before it.
+type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
 
-/** Claims dead letters that are due. */
-export async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
+// Claims dead letters that are due.
+async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
   const { rows: due } = await pool.query<{ tenant_id: string; sequence: bigint; part: number }>({
     name: 'claim_letters',
     text: `with due as (
@@ -46,8 +50,8 @@ export async function claimDueLetters(pool: Pool, most: number): Promise<DueLett
   });
 }
 
-/** Notes that a dead letter was published (`refusal` null), or why not again: it then waits for the operator. */
-export async function settleLetter(pool: Pool, letter: DueLetter, refusal: string | null): Promise<void> {
+// Notes that a dead letter was published (`refusal` null), or why not again: it then waits for the operator.
+async function settleLetter(pool: Pool, letter: DueLetter, refusal: string | null): Promise<void> {
   await pool.query({
     text: `update relay_dead_letters set due = false, claimed_until = null,
         published_at = case when $4::text is null then clock_timestamp() end,
@@ -55,6 +59,46 @@ export async function settleLetter(pool: Pool, letter: DueLetter, refusal: strin
       where tenant_id = $1 and sequence = $2 and part = $3`,
     values: [letter.tenant_id, letter.sequence, letter.part, refusal?.slice(0, 1000) ?? null],
   });
+}
+
+/** What publishing dead letters needs. */
+export interface LettersOptions {
+  pool: Pool;
+  exit: Exit;
+  logger: Logger;
+  /** Ends it after the letter in hand. */
+  signal: AbortSignal;
+}
+
+const lettersAtOnce = 10;
+
+/** Publishes the dead letters that are due. Throws where the other side, or the database, is away. */
+export async function publishDueLetters(options: LettersOptions): Promise<void> {
+  let letters: DueLetter[];
+  do {
+    letters = await claimDueLetters(options.pool, lettersAtOnce);
+    for (const letter of letters) await publishLetter(letter, options);
+  } while (letters.length === lettersAtOnce && !options.signal.aborted);
+}
+
+async function publishLetter(letter: DueLetter, { pool, exit, logger }: LettersOptions): Promise<void> {
+  const { tenant_id: tenant, sequence, part } = letter;
+  const event = withUpdates(eventOf(tenant, letter, letter.previous_hash ?? genesis))[part];
+  let refusal: string | null = null;
+  try {
+    if (!event) throw new EventRefused('the posting has no such event');
+    await exit.publish([event]);
+  } catch (error) {
+    if (error instanceof NotTaken) {
+      // Its lease runs out, and it comes again; those behind it need not wait for that.
+      logger.warn({ err: error, tenant, sequence, part }, 'a dead letter was not taken');
+      return;
+    }
+    if (!(error instanceof EventRefused)) throw error;
+    refusal = error.message;
+  }
+  await settleLetter(pool, letter, refusal);
+  logger.info({ tenant, sequence, part, refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
 }
 
 /**

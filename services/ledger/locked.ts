@@ -30,8 +30,10 @@ export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, item
     usable = true;
     return end;
   } catch (error) {
-    // A refused statement leaves a good connection behind, a lost connection does not.
-    if (typeof (error as { severity?: unknown }).severity === 'string') usable = await cleared(client);
+    // A refused statement leaves a good connection behind, a lost connection does not; nor does a statement that was prepared before a migration
+    // changed what it answers (0A000).
+    const { severity, code } = error as { severity?: unknown; code?: unknown };
+    if (typeof severity === 'string' && code !== '0A000') usable = await cleared(client);
     throw error;
   } finally {
     client.release(!usable);

@@ -1,7 +1,7 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { hash as digest } from 'node:crypto';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
-import type { Client } from '../platform/postgres.ts';
+import { ms, type Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
@@ -65,7 +65,7 @@ export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buff
   return digest('sha256', parts, 'buffer');
 }
 
-/** Gives an event the place after the head and moves the head there. `nowMs` is the database's clock, read under the head's lock. */
+/** Gives an event the place after the head and moves the head there. `nowMs` is the database's clock, read or reckoned. */
 export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
   const place = {
     ...event,
@@ -87,7 +87,7 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
 /** Reads the database's clock, milliseconds since the Unix epoch. */
 export const clock = {
   name: 'clock',
-  text: 'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms',
+  text: `select ${ms('clock_timestamp()')} as now_ms`,
 };
 
 /**
@@ -121,7 +121,7 @@ export interface HeadRow {
 }
 
 /** The columns of a head. */
-export const selectHead = `select tenant_id, sequence, hash, floor(extract(epoch from last_at) * 1000)::float8 as last_ms, chart,
+export const selectHead = `select tenant_id, sequence, hash, ${ms('last_at')} as last_ms, chart,
   rebuilt from heads`;
 
 /** A head from its row. */

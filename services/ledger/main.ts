@@ -1,5 +1,5 @@
 // The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
-import { run } from '../platform/lifetime.ts';
+import { StartFailure, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve, serveOps, type Readiness } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
@@ -19,12 +19,14 @@ const maxMessageBytes = 32 * 1024 * 1024;
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
-  if (process.argv[2] === 'migrate') {
+  const command = process.argv[2];
+  if (command === 'migrate') {
     const { migrate } = await import('../platform/migration.ts');
     const { migrations } = await import('./migrations.ts');
     await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
     process.exit(0);
   }
+  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
   const config = ledgerConfig(settings);
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');

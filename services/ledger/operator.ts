@@ -10,7 +10,9 @@ const piece = 500;
 export async function openOperator(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
   await client.connect();
-  await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off`);
+  // Of a command that is interrupted PostgreSQL would otherwise finish the statement, and hold the head that it has locked, before it notices.
+  await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off;
+    set client_connection_check_interval = '1s'`);
   return client;
 }
 

@@ -1,10 +1,10 @@
 // Reads of transactions. Each is one round trip that sees one tenant.
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
-import { readTenant, type Client, type Pool } from '../platform/postgres.ts';
+import { ms, readTenant, type Client, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { cut, fitting, placeOf, type Page } from './page.ts';
-import { Query, ms, stretchOf, type Span, type Stretch } from './span.ts';
+import { Query, stretchOf, type Span, type Stretch } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
 interface TransactionRow {

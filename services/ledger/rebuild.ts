@@ -26,10 +26,11 @@ export interface Rebuilt {
 
 /**
  * With `check`: derives all tenants' projections (or one's, a UUID) at the head that a snapshot shows, and compares every row and column.
- * Takes no lock and writes nothing but temporary tables; the running system does not notice.
+ * Takes no lock and writes nothing but temporary tables; the running system goes on, but that PostgreSQL keeps the old versions of the tables' rows
+ * until the snapshot of the tenant in hand is let go.
  *
- * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault is left as
- * it is. The head counts it, by which running ledgers know that what they remember is no longer so.
+ * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault, or has lost its
+ * end, is left as it is. The head counts it, by which running ledgers know that what they remember is no longer so.
  */
 export async function rebuild(
   client: pg.Client,
@@ -47,7 +48,9 @@ export async function rebuild(
     await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
     await inTenant(client, tenant, options.check ? snapshot : 'begin', async () => {
       if (!options.check) await lockHead(client, tenant);
-      seen.events += await derive(client, tenant, findings);
+      const events = await derive(client, tenant, findings);
+      seen.events += events;
+      if (!options.check) await mustBeWhole(client, tenant, events, findings);
       if (options.check) await compare(client, tenant, tables, findings);
       else if (findings.count === 0) await replace(client, tenant, tables);
     });
@@ -83,6 +86,17 @@ async function derive(client: pg.Client, tenant: string, findings: Findings): Pr
   await store(client, 'accounts', derivation.accountRows());
   await store(client, 'balances', derivation.balanceRows());
   return events;
+}
+
+// A log whose end was lost is still a perfect chain: what was handed out, posted or published beyond its end tells, and must not be replaced by less.
+async function mustBeWhole(client: pg.Client, tenant: string, end: number, findings: Findings): Promise<void> {
+  const { rows } = await client.query<{ reached: string }>(
+    `select greatest(0, (select sequence from heads where tenant_id = $1), (select max(sequence) from transactions where tenant_id = $1),
+      (select sequence from relay_marks where tenant_id = $1))::text as reached`,
+    [tenant],
+  );
+  const reached = Number(rows[0]?.reached);
+  if (reached > end) findings.add(`the log ends at ${end}, but ${reached} was handed out, posted or published`);
 }
 
 async function store(client: pg.Client, table: string, rows: Row[]): Promise<void> {

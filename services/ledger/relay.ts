@@ -7,12 +7,9 @@ import { gatherMs } from '../platform/pace.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
-import { eventOf } from './events.ts';
-import { claimsOf, deliver, EventRefused, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
-import { claimDueLetters, settleLetter } from './letters.ts';
+import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
+import { publishDueLetters } from './letters.ts';
 import { Listeners } from './listeners.ts';
-import { genesis } from './log.ts';
-import { withUpdates } from './updates.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -75,7 +72,12 @@ export class Relay {
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
     const gauge = (name: string, help: string, value: (lag: Lag) => number) => {
-      const made: Gauge = new Gauge({ name, help, registers, collect: async () => made.set(value(await this.lag())) });
+      const collect = async () => {
+        const measured = await this.lag().catch(() => null);
+        // What can't be measured is not what it was.
+        made.set(measured ? value(measured) : NaN);
+      };
+      const made: Gauge = new Gauge({ name, help, registers, collect });
     };
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
@@ -268,7 +270,7 @@ export class Relay {
         after = found.next;
         everything &&= after !== null;
         more = everything;
-        if (this.failures === 0) await this.redrive(exit);
+        if (this.failures === 0) await publishDueLetters({ ...this.options, exit, signal: this.closed.signal });
         if (performance.now() - this.answeredAt > 5_000) {
           await exit.probe();
           // A round that failed is judged by a round.
@@ -280,24 +282,6 @@ export class Relay {
         if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }
       if (!more) await this.pause(this.options.pollMs ?? 1_000);
-    }
-  }
-
-  private async redrive(exit: Exit): Promise<void> {
-    const { pool, logger } = this.options;
-    for (const letter of await claimDueLetters(pool, 10)) {
-      const event = withUpdates(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
-      let refusal: string | null = null;
-      try {
-        if (!event) throw new EventRefused('the posting has no such event');
-        await exit.publish([event]);
-      } catch (error) {
-        if (!(error instanceof EventRefused)) throw error;
-        refusal = error.message;
-      }
-      await settleLetter(pool, letter, refusal);
-      const line = { tenant: letter.tenant_id, sequence: letter.sequence, part: letter.part, refusal };
-      logger.info(line, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
     }
   }
 

@@ -60,6 +60,3 @@ export function stretchOf(query: Query, { startMs, endMs }: Span, before?: bigin
     ],
   };
 }
-
-/** Milliseconds since the Unix epoch of a column of times. */
-export const ms = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`;

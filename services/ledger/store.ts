@@ -116,11 +116,11 @@ interface AccountBalanceRow {
   version: bigint;
 }
 
-/** Accounts with all their balances, by tenant (UUID) and code; null for a code that the tenant does not have. */
+/** Those accounts that there are of the wanted ones (by the tenant's UUID and code), with all their balances. */
 export async function openAccounts(
   client: Client,
   wanted: [tenant: string, code: string][],
-): Promise<[tenant: string, code: string, open: OpenAccount | null][]> {
+): Promise<[tenant: string, code: string, open: OpenAccount][]> {
   const { rows } = await client.query<AccountBalanceRow>({
     name: 'open_accounts',
     text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.status = 'closed' as closed,
@@ -130,14 +130,14 @@ export async function openAccounts(
         left join lateral (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) b on true`,
     values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code))],
   });
-  const found = new Map<string, OpenAccount>();
+  const found = new Map<string, [string, string, OpenAccount]>();
   for (const row of rows) {
     const place = `${row.tenant_id} ${row.code}`;
-    const open = found.get(place) ?? { account: accountOf(row), balances: new Map<string, Balance>() };
-    found.set(place, open);
-    if (row.held !== null) open.balances.set(row.held, balanceOf(row));
+    const one = found.get(place) ?? [row.tenant_id, row.code, { account: accountOf(row), balances: new Map() }];
+    found.set(place, one);
+    if (row.held !== null) one[2].balances.set(row.held, balanceOf(row));
   }
-  return wanted.map(([tenant, code]) => [tenant, code, found.get(`${tenant} ${code}`) ?? null]);
+  return [...found.values()];
 }
 
 function accountOf(row: AccountBalanceRow): BookedAccount {

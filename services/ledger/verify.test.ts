@@ -232,6 +232,17 @@ test('rebuild leaves the books of a damaged log alone', async () => {
   await putBack();
 });
 
+test('rebuild leaves alone the books of a log whose end is lost', async () => {
+  const of = (sql: string) => owner.query<{ n: string }>(sql, [tenant]).then(({ rows }) => Number(rows[0]?.n));
+  const before = await of('select count(*) as n from transactions where tenant_id = $1');
+  const last = await of('select max(sequence) as n from log where tenant_id = $1');
+  await damage([`delete from log where tenant_id = $1 and sequence = ${last}`, [tenant]]);
+  expect(await rebuilt(false)).toEqual([expect.stringContaining(`the log ends at ${last - 1}, but ${last} was handed out`)]);
+  expect(await of('select count(*) as n from transactions where tenant_id = $1')).toBe(before);
+  expect(await of('select sequence as n from heads where tenant_id = $1')).toBe(last);
+  await putBack();
+});
+
 test('a table of tenants that nobody derives is not passed over', async () => {
   await owner.query('create table strange (tenant_id uuid)');
   await expect(verified()).rejects.toThrow('nothing derives strange from the log');

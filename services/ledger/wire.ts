@@ -147,7 +147,7 @@ export function orderOf(posting: Posting): Order {
   return { ...order, fingerprint: fingerprint(order, metadata.canonical) };
 }
 
-/** Checks a request to reverse, as {@link orderOf}; its entries are the mirrored lines, which the writer reads under the head's lock. */
+/** Checks a request to reverse, as {@link orderOf}; its entries are the mirrored lines, which the writer reads. */
 export function reversalOf(request: ReverseTransactionRequest): Order {
   const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
   const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };

@@ -47,6 +47,20 @@ test('refusals in the middle of a batch leave their neighbours alone', async () 
   expect(await writers.balance(tenant, 'purse')).toBe('0');
 });
 
+test('a migration that changes what a prepared statement answers is not met by a posting', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  // Whoever remembers no books locks first, on one of two connections.
+  const writer = writers.open({ rememberedAccounts: 0 });
+  for (let turn = 0; turn < 4; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
+  await writers.owner.query('alter table heads alter column chart type text');
+  try {
+    const outcomes = await Promise.all(Array.from({ length: 4 }, () => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
+    expect(tally(outcomes)).toEqual({ posted: 4 });
+  } finally {
+    await writers.owner.query('alter table heads alter column chart type chart_name');
+  }
+});
+
 test('a posting that the database itself refuses costs the other forty-nine nothing', async () => {
   await writers.owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
   try {

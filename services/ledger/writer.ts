@@ -277,7 +277,7 @@ export class Writer {
       return;
     }
     // A fault of this program's SQL will not mend itself by being repeated.
-    if (/^(0A|42)/.test(sqlstate) || error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) {
+    if (sqlstate.startsWith('42') || error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) {
       logger.error({ err: error, items: items.length }, 'a batch failed');
       for (const item of items) item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;

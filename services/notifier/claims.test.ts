@@ -2,7 +2,9 @@ import { bounds, outcome } from '../../test/deliveries.ts';
 import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue, statements as claims } from './claims.ts';
+import { statements as inbox } from './inbox.ts';
 import { recordOutcomes, statements as outcomes } from './outcomes.ts';
+import { statements as sweeps } from './sweep.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -23,8 +25,10 @@ const scansOf = (node: PlanNode): PlanNode[] => [
   ...(node.Plans ?? []).flatMap(scansOf),
 ];
 
+const statements = Object.entries({ ...claims, ...outcomes, ...inbox, ...sweeps });
+
 // What waits of all tenants was read for each claim once, when a condition more made that look cheaper: 300 deliveries/s instead of 5,000.
-test.each(Object.entries({ ...claims, ...outcomes }))('%s looks rows up, and walks no whole index', async (name, { text, types }) => {
+test.each(statements)('%s looks rows up, and walks no whole index', async (name, { text, types }) => {
   const plan = await inTransaction(notifier.work, [newTenant().tenant], async (client) => {
     await client.query(`prepare ${name} (${types.join(', ')}) as ${text}`);
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(

@@ -1,9 +1,9 @@
 // Who sends what: deliveries are claimed for a while, set by set. Each claim has an id, and whoever records names it: a worker whose lease ran
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import { seeing, type Pool } from '../platform/postgres.ts';
+import { ms, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, type Destination } from './destinations.ts';
-import { ms, promised } from './rows.ts';
+import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
 
 /** A delivery that this process may send now. */
@@ -38,6 +38,8 @@ export interface ClaimBounds {
 
 /** What a round of claims found. */
 export interface ClaimRound {
+  /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
+  problem?: unknown;
   claimed: Claimed[];
   /** Deliveries that failed because there is nowhere to send them. */
   failed: number;
@@ -200,7 +202,7 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
   });
   const { idle } = round;
   if (idle.length > 0) {
-    await onClient(pool, (client) =>
+    const moved = onClient(pool, (client) =>
       Promise.all([
         client.query('begin'),
         client.query(notDurable),
@@ -211,6 +213,8 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
         client.query('commit'),
       ]),
     );
+    // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
+    await moved.catch((error: unknown) => (round.problem = error));
   }
   return round;
 }

@@ -21,7 +21,7 @@ export interface NotifierConfig extends CommonSettings {
   concurrency: number;
   /** Attempts in flight at one tenant's endpoint. */
   endpointConcurrency: number;
-  /** Connections for calls; deliveries have four of their own. */
+  /** Connections for calls; deliveries have five of their own. */
   connections: number;
 }
 

@@ -9,8 +9,9 @@ import { inTransaction, seeing, textArray, uuidArray, type Client, type Pool } f
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
-import { foundGaps, readInbox, writeInbox, type Mark } from './inbox.ts';
+import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
+import { unlessSooner } from './rows.ts';
 import { onClient } from './transaction.ts';
 
 /** What the consumer works with. */
@@ -57,8 +58,7 @@ const insertDeliveries = {
 const noteWork = {
   name: 'note_work',
   // Sorted, so that no two wait for each other; locked also where nothing changes, so that whoever moves it on meanwhile is corrected.
-  text: `insert into due (tenant_id, next_at) select t, now() from unnest($1::uuid[]) as t order by t
-    on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
+  text: `insert into due (tenant_id, next_at) select t, now() from unnest($1::uuid[]) as t order by t ${unlessSooner}`,
 };
 
 const selectWebhooks = {
@@ -87,11 +87,11 @@ export class Consumer {
    * is noted as a gap. An event that can't be made into a delivery is kept as a dead letter and does not hold up the others. Throws what
    * PostgreSQL answers where that is not the event's fault: nothing has been taken then.
    */
-  async ingest(messages: { event: Event }[]): Promise<void> {
-    if (messages.length === 0) return;
+  async ingest(events: Event[]): Promise<void> {
+    if (events.length === 0) return;
     const letters: Letter[] = [];
     const known: Known[] = [];
-    for (const { event } of messages) {
+    for (const event of events) {
       const tenant = toUuid('tenant', event.tenantId);
       const eventId = toUuid('evt', event.id);
       if (tenant !== null && eventId !== null && event.sequence > 0n && event.part >= 0) known.push({ event, tenant, eventId });
@@ -119,7 +119,7 @@ export class Consumer {
       const [, , inbox, enabled] = await Promise.all([
         client.query('begin'),
         client.query(seeing(tenants)),
-        readInbox(client, tenants),
+        readInbox(client, tenants, []),
         subscriptions(client, tenants),
       ]);
       const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
@@ -174,7 +174,7 @@ export class Consumer {
       const [, , inbox, webhooks] = await Promise.all([
         client.query('begin'),
         client.query(seeing(tenants)),
-        readInbox(client, tenants),
+        readInbox(client, tenants, events.map(placeOf)),
         subscriptions(client, tenants),
       ]);
       const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
@@ -212,12 +212,17 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
   const eventId = toUuid('evt', event.id);
   if (tenant === null || eventId === null) throw new Error('its tenant or id is malformed');
   await client.query(seeing([tenant]));
-  const marks = await readInbox(client, [tenant]);
+  const known = { event, tenant, eventId };
+  const marks = await readInbox(client, [tenant], [placeOf(known)]);
   (marks.get(tenant) as Mark).take(event);
-  const found = deliveriesOf([{ event, tenant, eventId }], await subscriptions(client, [tenant]), (_, error) => {
+  const found = deliveriesOf([known], await subscriptions(client, [tenant]), (_, error) => {
     throw error;
   });
   await Promise.all([insert(client, found), writeInbox(client, [...marks.values()])]);
+}
+
+function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
+  return { tenant, sequence, part };
 }
 
 interface Subscription {

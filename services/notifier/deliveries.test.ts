@@ -30,8 +30,8 @@ afterAll(async () => {
 });
 
 /** Deliveries as they might have come to be, one an hour from 2024-01-01, the newest `count - 1` hours later. */
-async function history({ tenant }: TestTenant, count: number): Promise<void> {
-  await inTransaction(notifier.work, [tenant], async (client) => {
+async function history({ tenant }: TestTenant, count: number, { work } = notifier): Promise<void> {
+  await inTransaction(work, [tenant], async (client) => {
     await client.query(
       `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, delivered_at, failed_at)
        select $1, i, gen_random_uuid(), (array['transaction.posted', 'balance.updated', 'account.created'])[1 + n % 3], false, s, 1, false, at, at,
@@ -208,4 +208,33 @@ test('deliveries and their attempts are forgotten after their time, but for what
     );
     expect(rows).toEqual([{ payloads: 6, attempts: 6 }]);
   });
+});
+
+test('a sweep deletes a bounded number at a time, of its tenants in equal shares, until nothing is left', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const tenants = [newTenant(), newTenant(), newTenant()];
+    for (const [place, tenant] of tenants.entries()) await history(tenant, place === 0 ? 4_000 : 800, local);
+    // What each statement deleted, of each tenant.
+    await withClient(local.database.ownerUrl, (client) =>
+      client.query(`
+        create table swept (statement int generated always as identity, deleted int[] not null);
+        create function note_swept() returns trigger language plpgsql security definer as $$ begin
+          insert into swept (deleted) select array_agg(n order by n) from (select count(*)::int as n from gone group by tenant_id) as g having count(*) > 0;
+          return null; end $$;
+        create trigger note_swept after delete on deliveries referencing old table as gone for each statement execute function note_swept()`),
+    );
+    expect(await sweep(local.work, 1, eventTypes)).toBe(5_600);
+    const { rows } = await withClient(local.database.ownerUrl, (client) =>
+      client.query<{ deleted: number[] }>('select deleted from swept order by statement'),
+    );
+    const sizes = rows.map(({ deleted }) => deleted.reduce((sum, each) => sum + each, 0));
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000);
+    expect(sizes.reduce((sum, each) => sum + each, 0)).toBe(5_600);
+    // None takes more than a third while the others have as much.
+    expect(rows[0]).toMatchObject({ deleted: [expect.any(Number), expect.any(Number), expect.any(Number)] });
+    expect(Math.max(...rows[0]!.deleted)).toBeLessThanOrEqual(667);
+  } finally {
+    await local.end();
+  }
 });

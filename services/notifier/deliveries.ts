@@ -1,8 +1,8 @@
 // Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
-import { inTransaction, readTenant, type Pool } from '../platform/postgres.ts';
+import { inTransaction, ms, readTenant, type Pool } from '../platform/postgres.ts';
 import { admit, type Quotas, type Standing } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { deliveryColumns, ms, type DeliveryRow } from './rows.ts';
+import { deliveryColumns, unlessSooner, type DeliveryRow } from './rows.ts';
 import { selectWebhook, type WebhookRow } from './webhooks.ts';
 
 /** What a list shows: every combination of the statuses and types, between two times (milliseconds; start inclusive, end exclusive). */
@@ -132,9 +132,8 @@ export async function retryDelivery(
   return { delivery, standing };
 }
 
-/** Says that a tenant has work now; to be called in the transaction that made it, last. */
-export const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp())
-  on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`;
+// Says that a tenant has work now; in the transaction that made it, last.
+const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${unlessSooner}`;
 
 function notFound(): Refusal {
   return new Refusal('delivery_not_found', 'Webhook delivery not found');

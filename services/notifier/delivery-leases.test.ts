@@ -1,7 +1,10 @@
 // Who sends a delivery where workers die, stall and stop: what is claimed is one worker's while its lease holds.
+import { createSecretKey, randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { settled } from '../../test/notifier.ts';
+import { freshDatabase } from '../../test/house.ts';
+import { settled, testKey, until } from '../../test/notifier.ts';
+import { openProxy } from '../../test/proxy.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
 import { recordOutcomes } from './outcomes.ts';
@@ -28,6 +31,22 @@ test('what is claimed is nobody else’s while the lease holds', async () => {
   const ids = rounds.flatMap(({ claimed }) => claimed.map(({ id }) => id));
   expect(ids).toHaveLength(5);
   expect(new Set(ids).size).toBe(5);
+});
+
+test('what is claimed is handed out, also where a tenant without work can’t be put off', async () => {
+  const notifier = await start({ claims: false });
+  const [idle, busy] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
+  await ingest(notifier, idle);
+  const [done] = (await claimDue(notifier.work, bounds)).claimed;
+  await recordOutcomes(notifier.work, [outcome(done!, 'delivered')]);
+  await passTime(notifier, idle);
+  await ingest(notifier, busy);
+  const round = await inTransaction(notifier.work, [idle.tenant], async (client) => {
+    await client.query('select from due for update');
+    return claimDue(notifier.work, bounds);
+  });
+  expect(round).toMatchObject({ claimed: [{ tenant: busy.tenant }], problem: { code: '55P03' } });
+  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: expect.any(Number) });
 });
 
 test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
@@ -138,6 +157,25 @@ test('a test that a stop cuts has failed, and is sent by nobody else', async () 
   expect(hanging.received).toHaveLength(1);
 });
 
+test('what is sealed with a key that is missing stays pending, is not claimed again and again, and is sent when the key is back', async () => {
+  const first = await start({ claims: false });
+  const { url, received } = await receiver();
+  const tenant = await subscribe(first, url);
+  await ingest(first, tenant);
+  const other = { id: 'k2', key: createSecretKey(randomBytes(32)) };
+  const keyless = await start({ database: first.database, config: { encryptionKeys: [other] } });
+  // Longer than any lease: 20 s here.
+  const putOff = `select from claims where until > now() + interval '1 minute'`;
+  await until(async () => (await inTransaction(first.work, [tenant.tenant], (client) => client.query(putOff))).rowCount === 1);
+  await keyless.courier.stop(0);
+  expect(await only(first, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+  expect(received).toEqual([]);
+  await passTime(first, tenant);
+  await start({ database: first.database, config: { encryptionKeys: [other, testKey] } });
+  await settled(first.client, tenant.tenantId, 1);
+  expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+});
+
 test('several replicas send each delivery once', async () => {
   const first = await start();
   for (const _ of [1, 2]) await start({ database: first.database });
@@ -147,4 +185,24 @@ test('several replicas send each delivery once', async () => {
   for (const { tenantId } of tenants) await settled(first.client, tenantId, 40);
   expect(received).toHaveLength(240);
   expect(new Set(received.map(({ headers }) => headers['x-webhook-id'])).size).toBe(240);
+});
+
+test('a worker that stops while its database is away leaves to their leases what it can’t record', async () => {
+  const database = await freshDatabase('notifier', { migrated: true });
+  const direct = new URL(database.serviceUrl);
+  const proxy = await openProxy(Number(direct.port));
+  try {
+    direct.port = String(proxy.port);
+    const notifier = await start({ database: { ...database, serviceUrl: direct.href } });
+    const { url, count } = await receiver(async (_, response) => {
+      await proxy.close();
+      response.end('ok');
+    });
+    await ingest(notifier, await subscribe(notifier, url));
+    await count(1);
+    await notifier.courier.stop(200);
+  } finally {
+    await endStarted();
+    await database.drop();
+  }
 });

@@ -9,6 +9,7 @@ import type { Logger } from '../platform/telemetry.ts';
 import { claimDue, type Claimed } from './claims.ts';
 import { Destinations, type Destination } from './destinations.ts';
 import type { Answer, Sender } from './http.ts';
+import { putOff } from './outcomes.ts';
 import { Recorder } from './recorder.ts';
 import type { Vault } from './vault.ts';
 import { deliveryHeaders, verdict } from './webhook.ts';
@@ -63,6 +64,12 @@ const freshMs = 50;
  * as many as are expected to fill the claim with `perTenant` each, and twice as many again after a claim that they did not fill.
  */
 const width = { least: 16, most: 100, perTenant: 8 };
+
+/**
+ * What can't be attempted, because the key of its secret is missing, is no attempt that failed: it waits until an operator has restored the
+ * key. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
+ */
+const unattemptedMs = 300_000;
 
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
@@ -138,12 +145,18 @@ export class Courier {
     this.wakeUp();
   }
 
-  /** Claims nothing more, waits for what is in flight, and after `graceMs` hands the rest back: its attempts keep their numbers. */
+  /**
+   * Claims nothing more, waits for what is in flight, and after `graceMs` hands the rest back: its attempts keep their numbers. What can't be
+   * recorded then, because the database is away, is left to its lease.
+   */
   async stop(graceMs: number): Promise<void> {
     this.running = false;
     this.wake();
     await this.loop;
-    const timer = setTimeout(() => this.handBack.abort(), graceMs);
+    const timer = setTimeout(() => {
+      this.handBack.abort();
+      this.recorder.giveUp();
+    }, graceMs);
     while (this.flights.size > 0) await new Promise((done) => setTimeout(done, 20));
     clearTimeout(timer);
   }
@@ -157,27 +170,35 @@ export class Courier {
     const endpoint = this.endpointOf(claimed.tenant);
     endpoint.claimed++;
     this.flights.add(flight);
-    const slow = setTimeout(() => {
-      flight.slow = true;
-      if (flight.open) this.slowDown(endpoint);
-      this.wake();
-    }, slowMs);
     try {
-      const turn = awaited || (await this.turnAt(endpoint));
-      flight.open = turn;
-      const left = () => {
-        flight.open = false;
-        if (!awaited) this.leave(endpoint);
-      };
-      const answer = turn ? await this.request(claimed, claimedAt, endpoint).finally(left) : null;
+      let answer: Answer | null = null;
+      if (awaited) answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint));
+      else if (await this.turnAt(endpoint)) {
+        answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint)).finally(() => this.leave(endpoint));
+      }
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
     } finally {
-      clearTimeout(slow);
       this.flights.delete(flight);
       endpoint.claimed--;
       this.forgetIdle();
       this.wake();
+    }
+  }
+
+  // From its turn on: that a delivery has waited says nothing of its receiver.
+  private async watched(flight: Flight, endpoint: Endpoint, request: Promise<Answer | null>): Promise<Answer | null> {
+    flight.open = true;
+    const slow = setTimeout(() => {
+      flight.slow = true;
+      this.slowDown(endpoint);
+      this.wake();
+    }, slowMs);
+    try {
+      return await request;
+    } finally {
+      clearTimeout(slow);
+      flight.open = false;
     }
   }
 
@@ -296,13 +317,12 @@ export class Courier {
       try {
         const asked = performance.now();
         const ofTenant = (tenant: string) => perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
-        const { claimed, failed, more, nextMs } = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
+        const round = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
+        const { claimed, failed, more, nextMs } = round;
+        if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
         for (const each of claimed) {
-          this.attempt(each, { claimedAt: asked }).catch((error: unknown) => {
-            // The lease runs out, and it is tried again.
-            logger.error({ err: error, delivery_id: toId('wh_delivery', each.id) }, 'delivery could not be attempted');
-          });
+          this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
         }
         // What is due and was not claimed is locked by somebody for a moment.
         if (claimed.length + failed === 0) {
@@ -318,6 +338,16 @@ export class Courier {
         await this.sleep(pollMs);
       }
     }
+  }
+
+  private async putOff(claimed: Claimed, error: unknown): Promise<void> {
+    const { pool, logger } = this.options;
+    const delivery = { delivery_id: toId('wh_delivery', claimed.id) };
+    logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
+    await putOff(pool, claimed, unattemptedMs).catch((failure: unknown) => {
+      // Its lease runs out, and it is tried again.
+      logger.warn({ err: failure, ...delivery }, 'delivery could not be put off');
+    });
   }
 
   private free(): number {

@@ -45,7 +45,7 @@ export function secretOf(secret: string): string {
   return secret;
 }
 
-/** One of the words, or undefined where none was sent. */
+/** The word as a list of one, or all words where none was sent. Throws where it is none of them. */
 export function filterOf(field: 'event_type' | 'status', value: string | undefined): string[] {
   const words: readonly string[] = field === 'status' ? statuses : eventTypes;
   if (value === undefined) return [...words];

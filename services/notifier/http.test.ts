@@ -73,6 +73,31 @@ test('of an endless answer 64 KiB are read, and the connection is closed', async
   await gone;
 });
 
+test('interim answers come before the answer, but not without end', async () => {
+  const interim = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n';
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (bytes) => {
+      if (bytes.includes('POST /few')) {
+        socket.write(`${interim.repeat(3)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`);
+        return;
+      }
+      const more = () => {
+        while (!socket.destroyed && socket.write(interim.repeat(100)));
+      };
+      socket.on('drain', more);
+      more();
+    });
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  expect(await post(sender(), `${url}/few`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'ok' });
+  const answer = await post(sender({ timeoutMs: 5_000 }), `${url}/endless`);
+  expect(answer).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
+  expect(answer!.detail).toContain('interim');
+});
+
 test('a compressed answer is not unpacked', async () => {
   const bytes = gzipSync('a'.repeat(1_000_000));
   const { url, received } = await receiver((_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bytes));

@@ -36,6 +36,9 @@ export interface SenderOptions {
 /** Answers are read up to here, bytes; then the connection is closed. */
 export const answerLimit = 64 * 1024;
 
+// Answers before the answer (1xx). Whoever sends them without end would have this process parse nothing else until the deadline.
+const mostInterim = 16;
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
@@ -65,13 +68,17 @@ export class Sender {
     signal?.addEventListener('abort', stop, { once: true });
     const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });
     let statusCode: number | null = null;
+    let interim = 0;
+    const onInfo = () => {
+      if (++interim > mostInterim) throw new Error(`more than ${mostInterim} interim answers`);
+    };
     try {
       const target = this.options.targets.read(url);
       if (typeof target === 'string') throw new BlockedAddress(url);
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
       const answer = await orAborted(
-        request(target, { dispatcher: this.agent, method: 'POST', headers, body, signal: deadline.signal }),
+        request(target, { dispatcher: this.agent, method: 'POST', headers, body, onInfo, signal: deadline.signal }),
         deadline.signal,
       );
       statusCode = answer.statusCode;

@@ -1,7 +1,7 @@
 // What has been taken of each tenant's log: a mark that only rises, the gaps below it, and what has arrived in them since.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import type { Client } from '../platform/postgres.ts';
+import { bigintArray, plainArray, uuidArray, type Client } from '../platform/postgres.ts';
 
 /** A place in a tenant's log: the sequence, and the part among the events of one posting. */
 export interface Place {
@@ -99,12 +99,26 @@ const lock = {
   text: 'select tenant_id, sequence, part, parts from inbox where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
+// Neither gaps nor what arrived in them is ever deleted: whether a gap is filled can't be told, because only a posting's first event says how
+// many parts it has, and some are never filled. So a batch reads what its own events might lie in, which is nothing where all are new.
+// `offset 0` keeps the planner from walking a whole table, which it takes to be the way where it was empty at its last analysis.
 const gapsBelow = {
   name: 'inbox_gaps',
-  text: 'select tenant_id, after_sequence, after_part, before_sequence, before_part from gaps where tenant_id = any ($1::uuid[])',
+  text: `select g.* from (
+      select tenant_id, min(sequence) as least, max(sequence) as greatest
+      from unnest($1::uuid[], $2::bigint[]) as e (tenant_id, sequence) group by tenant_id
+    ) as b cross join lateral (
+      select tenant_id, after_sequence, after_part, before_sequence, before_part from gaps
+      where tenant_id = b.tenant_id and before_sequence >= b.least and after_sequence <= b.greatest offset 0
+    ) as g`,
 };
 
-const lateBelow = { name: 'inbox_late', text: 'select tenant_id, sequence, part from late where tenant_id = any ($1::uuid[])' };
+// By single places: between an event that comes after a year and one of today lies all that has ever arrived late.
+const lateBelow = {
+  name: 'inbox_late',
+  text: `select e.* from unnest($1::uuid[], $2::bigint[], $3::int[]) as e (tenant_id, sequence, part)
+    where exists (select from late l where l.tenant_id = e.tenant_id and l.sequence = e.sequence and l.part = e.part offset 0)`,
+};
 
 const make = {
   name: 'inbox_make',
@@ -119,15 +133,25 @@ interface GapRow {
   before_part: number;
 }
 
-/** Locks the marks of tenants (UUIDs), making those that are missing, and reads what lies below them; its first statements are sent at once. */
-export async function readInbox(client: Client, tenants: string[]): Promise<Map<string, Mark>> {
+/** An event's place in the log of its tenant (UUID). */
+export interface PlaceOfTenant extends Place {
+  tenant: string;
+}
+
+/**
+ * Locks the marks of tenants (UUIDs), making those that are missing, and reads what lies below them as far as it concerns the places that are
+ * about to be taken; its first statements are sent at once.
+ */
+export async function readInbox(client: Client, tenants: string[], places: PlaceOfTenant[]): Promise<Map<string, Mark>> {
   const values = [tenants];
+  const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
+  const parts = plainArray(places.map(({ part }) => part));
   const read = () =>
     Promise.all([
       client.query<MarkRow>({ ...lock, values }),
       // In statements after the lock, which another replica may have held.
-      client.query<GapRow>({ ...gapsBelow, values }),
-      client.query<{ tenant_id: string; sequence: bigint; part: number }>({ ...lateBelow, values }),
+      client.query<GapRow>({ ...gapsBelow, values: sequences }),
+      client.query<{ tenant_id: string; sequence: bigint; part: number }>({ ...lateBelow, values: [...sequences, parts] }),
     ]);
   let [{ rows }, gaps, late] = await read();
   if (rows.length < tenants.length) {
@@ -202,3 +226,9 @@ export function foundGaps(marks: Mark[]): Record<string, string>[] {
     before: `${before.sequence}.${before.part}`,
   }));
 }
+
+/** As those of the claims, for the test of the plans. */
+export const statements = {
+  gaps: { ...gapsBelow, types: ['uuid[]', 'bigint[]'] },
+  late: { ...lateBelow, types: ['uuid[]', 'bigint[]', 'int[]'] },
+};

@@ -21,7 +21,7 @@ class Notes implements Handler {
   before: (sequences: bigint[]) => Promise<void> | void = () => undefined;
 
   async events(events: Parameters<Handler['events']>[0]): Promise<void> {
-    const sequences = events.map(({ event }) => event.sequence);
+    const sequences = events.map(({ sequence }) => sequence);
     await this.before(sequences);
     this.seen.push(...sequences);
   }

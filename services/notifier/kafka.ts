@@ -7,11 +7,6 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Logger } from '../platform/telemetry.ts';
 
-/** An event as it was read. */
-export interface Consumed {
-  event: Event;
-}
-
 /** A message that holds no event, as it stands on the topic. */
 export interface Unreadable {
   topic: string;
@@ -26,7 +21,7 @@ export interface Unreadable {
 /** What is done with messages. Both are called again with the same after they threw, and may see what they have seen before. */
 export interface Handler {
   /** Notes events durably, in this order; of one partition, so that each tenant's are in the tenant's order, but for what was redriven. */
-  events(events: Consumed[]): Promise<void>;
+  events(events: Event[]): Promise<void>;
   /** Keeps a message that can't be decoded, with its reason. */
   unreadable(message: Unreadable): Promise<void>;
 }
@@ -207,10 +202,10 @@ class Reader implements Subscription {
 
   /** Everything in its place: what comes before an unreadable message is noted before it. */
   private async hand(topic: string, partition: number, messages: KafkaMessage[]): Promise<void> {
-    let events: Consumed[] = [];
+    let events: Event[] = [];
     for (const message of messages) {
       const read = decode(message);
-      if ('event' in read) {
+      if (!('reason' in read)) {
         events.push(read);
         continue;
       }
@@ -264,7 +259,7 @@ class Reader implements Subscription {
   }
 }
 
-function decode(message: KafkaMessage): Consumed | { reason: string } {
+function decode(message: KafkaMessage): Event | { reason: string } {
   if (message.value === null) return { reason: 'the message has no value' };
   let event: Event;
   try {
@@ -273,7 +268,7 @@ function decode(message: KafkaMessage): Consumed | { reason: string } {
     return { reason: `the value is no ledger.v1.Event: ${(error as Error).message}` };
   }
   if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
-  return { event };
+  return event;
 }
 
 function headersOf({ headers = {} }: KafkaMessage): Record<string, string> {

@@ -63,12 +63,14 @@ await run(async (lifetime) => {
   lifetime.add('courier', () => notifier.courier.stop(graceMs));
 
   const ending = new AbortController();
-  let sweeping = Promise.resolve();
+  let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
-    sweeping = sweep(work, config.retentionDays, eventTypes, ending.signal).then(
-      (deliveries) => logger.info({ deliveries }, 'swept'),
-      (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
-    );
+    sweeping ??= sweep(work, config.retentionDays, eventTypes, ending.signal)
+      .then(
+        (deliveries) => logger.info({ deliveries }, 'swept'),
+        (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
+      )
+      .finally(() => (sweeping = undefined));
   }, sweepEveryMs);
   lifetime.add('sweep', () => {
     clearInterval(timer);

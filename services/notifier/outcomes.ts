@@ -1,5 +1,5 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
-import { plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
+import { inTransaction, plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
@@ -90,8 +90,23 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   });
 }
 
+const holdClaim = {
+  name: 'hold_claim',
+  text: `update claims set until = clock_timestamp() + $4::float8 * interval '1 ms' where tenant_id = $1 and delivery_id = $2 and claim_id = $3`,
+};
+
+/** Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. */
+export async function putOff(
+  pool: Pool,
+  { tenant, id, claim }: Pick<Outcome, 'tenant' | 'id' | 'claim'>,
+  milliseconds: number,
+): Promise<void> {
+  await inTransaction(pool, [tenant], (client) => client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }));
+}
+
 /** As those of the claims, for the test of the plans. */
 export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
   lower: { ...lower, types: ['uuid[]'] },
+  hold_claim: { ...holdClaim, types: ['uuid', 'uuid', 'uuid', 'float8'] },
 };

@@ -21,6 +21,7 @@ export class Recorder {
   private readonly recorded: () => void;
   private waiting: Waiting[] = [];
   private busy = false;
+  private givenUp = false;
   private enough: () => void = () => undefined;
 
   constructor(pool: Pool, logger: Logger, recorded: () => void) {
@@ -36,6 +37,11 @@ export class Recorder {
       if (!this.busy) void this.flush();
       else if (this.waiting.length >= many) this.enough();
     });
+  }
+
+  /** Leaves to its lease what can't be recorded at once, from now on. */
+  giveUp(): void {
+    this.givenUp = true;
   }
 
   private async flush(): Promise<void> {
@@ -71,7 +77,7 @@ export class Recorder {
         this.logger.warn({ err: error, deliveries: outcomes.length }, 'recording failed');
         if (!isAway(error) && outcomes.length > 1) return this.writeEach(outcomes);
         // One that PostgreSQL does not take is left to its lease.
-        if (!isAway(error)) return new Set();
+        if (!isAway(error) || this.givenUp) return new Set();
         await new Promise((done) => setTimeout(done, pause));
       }
     }

@@ -1,7 +1,10 @@
-// Deliveries as they are read.
+// Deliveries as they are read, and how a tenant’s next work is noted.
 
-/** Milliseconds since the Unix epoch of a column of times. */
-export const ms = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`;
+import { ms } from '../platform/postgres.ts';
+
+/** Of an insert into `due`: who has work already sooner than that, keeps it so. */
+export const unlessSooner =
+  'on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at';
 
 /** A delivery without its texts. */
 export interface DeliveryRow {

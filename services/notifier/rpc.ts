@@ -30,7 +30,6 @@ const codes: Record<Reason, Code> = {
   webhook_disabled: Code.FailedPrecondition,
   rate_limited: Code.ResourceExhausted,
   test_failed: Code.Aborted,
-  overloaded: Code.Unavailable,
   unavailable: Code.Unavailable,
 };
 
@@ -61,7 +60,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
   return (router) =>
     router.service(NotifierService, {
       ingest: answer(async ({ events }) => {
-        await consumer.ingest(events.map((event) => ({ event })));
+        await consumer.ingest(events);
         return {};
       }),
       pass: answer(async ({ stretches }) => {

@@ -1,7 +1,7 @@
 // The test delivery: a made-up event, sent while the caller waits, and recorded like any other.
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
-import { inTransaction } from '../platform/postgres.ts';
+import { inTransaction, ms } from '../platform/postgres.ts';
 import type { Claimed } from './claims.ts';
 import { readDelivery, type WholeDelivery } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
@@ -9,6 +9,7 @@ import { readDestinations } from './destinations.ts';
 import { testBody } from './envelope.ts';
 import { invalid, Refusal } from './refusal.ts';
 import { admit, type Standing } from './limits.ts';
+import { unlessSooner } from './rows.ts';
 import { eventTypes } from './webhook.ts';
 import { notConfigured, type WebhookParts } from './webhooks.ts';
 
@@ -31,7 +32,7 @@ export async function sendTest(
   const claimed = await inTransaction(pool, [tenant], async (client): Promise<Claimed> => {
     const destination = (await readDestinations(client, [tenant])).get(tenant);
     if (!destination) throw notConfigured();
-    const { rows } = await client.query<{ ms: number }>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
+    const { rows } = await client.query<{ ms: number }>(`select ${ms('clock_timestamp()')} as ms`);
     const startedMs = (rows[0] as { ms: number }).ms;
     const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
     const about = { id: toId('evt', eventId), type: eventType, createdMs: BigInt(startedMs), tenantId: toId('tenant', tenant) };
@@ -46,8 +47,7 @@ export async function sendTest(
          values ($1, $2, $7, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))
          returning until
        ), body as (insert into payloads (tenant_id, event_id, body) values ($1, $3, $8))
-       insert into due (tenant_id, next_at) select $1, until from claimed
-       on conflict (tenant_id) do update set next_at = excluded.next_at where due.next_at is null or due.next_at > excluded.next_at`,
+       insert into due (tenant_id, next_at) select $1, until from claimed ${unlessSooner}`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
     );
     return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, destination, body, traceparent: null };

@@ -1,10 +1,9 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
-import { inTransaction, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
+import { inTransaction, ms, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas, type Standing } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { ms } from './rows.ts';
 import { newSecret, type Vault } from './vault.ts';
 
 /** What the use cases work with. */

@@ -29,8 +29,6 @@ export interface Line extends Transport {
 export interface Caller extends Transport {
   /** To those of the replicas not known to be away, where all are, to all; in the order of their addresses. Never empty. */
   lines(): Line[];
-  /** Whether any replica is connected, or could be. */
-  reachable(): boolean;
   close(): void;
 }
 
@@ -118,7 +116,6 @@ export function openCaller(options: CallerOptions): Caller {
       // Without any address a call says so.
       return available.length > 0 ? available.map(lineTo) : [{ address: '', ...transport(() => replicas.next()) }];
     },
-    reachable: () => replicas.reachable,
     close: () => replicas.close(),
   };
 }
@@ -129,7 +126,11 @@ function asConnectError(error: ServiceError | null): ConnectError {
   const status = details instanceof Buffer ? fromBinary(StatusSchema, details) : undefined;
   // The message of the header is percent-encoded, and grpc-js leaves commas so ("100%2C not 7"); the status has it as it was written.
   // Both count as the gRPC specification does.
-  const code: unknown = error.code;
+  // A connection that breaks while it is written to (EPIPE) is told as a fault of this process; it is the other side's end.
+  const broken =
+    (error.code as unknown) === Code.Internal &&
+    /^Received RST_STREAM with code \d+ triggered by internal client error/.test(error.details);
+  const code: unknown = broken ? Code.Unavailable : error.code;
   const known = new ConnectError(status?.message || error.details || error.message, code as Code);
   if (status) {
     for (const any of status.details) {

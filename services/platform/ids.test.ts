@@ -11,12 +11,18 @@ test.each([
   ['too short', newId('txn').slice(0, -1)],
   ['with a letter that Crockford leaves out', newId('txn').replace(/.$/, 'u')],
   ['of more than 128 bits', `txn_8${newId('txn').slice(5)}`],
-  ['whose bits have no version of a UUID', 'txn_01jd1zq5v8006n9w2k4m7p3r5t'],
-  ['of version 0', 'txn_01jd1zq5v806n9w2k4m7p3r5t8'],
-  ['of version 15', 'txn_01jd1zq5v8z6n9w2k4m7p3r5t8'],
-  ['whose bits have no variant of a UUID', 'txn_01jd1zq5v8e6n0w2k4m7p3r5t8'],
 ])('a text %s is no identifier of a transaction', (_, id) => {
   expect(toUuid('txn', id)).toBeNull();
+});
+
+test.each([
+  ['of a UUID without a version', 'txn_01jd1zq5v806n9w2k4m7p3r5t8'],
+  ['of version 15', 'txn_01jd1zq5v8z6n9w2k4m7p3r5t8'],
+  ['of a UUID without a variant', 'txn_01jd1zq5v8e6n0w2k4m7p3r5t8'],
+  ['of the least bits', 'txn_00000000000000000000000000'],
+  ['of the most bits', 'txn_7zzzzzzzzzzzzzzzzzzzzzzzzz'],
+])('a text %s is an identifier that nobody has', (_, id) => {
+  expect(toId('txn', toUuid('txn', id) ?? '')).toBe(id);
 });
 
 test('no change of one character makes a text that is refused in any other way', () => {

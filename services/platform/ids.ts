@@ -1,7 +1,7 @@
 // Identifiers: TypeIDs (a prefix and 26 characters of Crockford base32 over a UUIDv7) on every wire, `uuid` in the database.
 // https://github.com/jetify-com/typeid/tree/main/spec
 import { randomFillSync } from 'node:crypto';
-import { fromUUID, toUUID, type TypeId } from 'typeid-js';
+import { fromUUIDBytes, toUUIDBytes, type TypeId } from 'typeid-js';
 import { v7 } from 'uuid';
 
 /** What an identifier names. */
@@ -30,22 +30,38 @@ export function newId(prefix: Prefix): string {
   return toId(prefix, newUuid());
 }
 
-/** The UUID of an identifier, or null where the text is not one of this prefix. */
+/**
+ * The UUID of an identifier, or null where the text is not one of this prefix. Any 128 bits will do: what nobody has made is unknown, and not
+ * malformed.
+ */
 export function toUuid(prefix: Prefix, id: string): string | null {
-  if (!id.startsWith(`${prefix}_`)) return null;
-  const rest = id.slice(prefix.length + 1);
-  if (!suffix.test(rest)) return null;
-  try {
-    return toUUID(id as TypeId<Prefix>);
-  } catch {
-    // Right letters, but the bits have no version or variant of a UUID: the library throws a TypeError.
-    return null;
-  }
+  if (!id.startsWith(`${prefix}_`) || !suffix.test(id.slice(prefix.length + 1))) return null;
+  const digits = Buffer.from(toUUIDBytes(id as TypeId<Prefix>)).toString('hex');
+  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
 }
+
+const bits = Buffer.alloc(16);
 
 /** The identifier of a UUID. */
 export function toId(prefix: Prefix, uuid: string): string {
-  return fromUUID(uuid, prefix);
+  writeUuid(bits, 0, uuid);
+  return fromUUIDBytes(prefix, bits);
+}
+
+/**
+ * Writes the 16 bytes of a UUID, whose digits are in lower case. Digit by digit: a copy without the dashes was a twentieth of all that a busy
+ * ledger allocated.
+ */
+export function writeUuid(bytes: Buffer, at: number, uuid: string): void {
+  for (let place = 0; place < 36; place += 2) {
+    if (uuid.charCodeAt(place) === 45) place++;
+    bytes[at++] = (digitOf(uuid.charCodeAt(place)) << 4) | digitOf(uuid.charCodeAt(place + 1));
+  }
+}
+
+// The codes of letters are above those of figures.
+function digitOf(code: number): number {
+  return code > 96 ? code - 87 : code - 48;
 }
 
 const tenantUuids = new Map<string, string>();

@@ -39,14 +39,14 @@ export function kafkaSettings(settings: Settings): KafkaSettings | null {
   if (settings.optional('KAFKA_BROKERS') === undefined) return null;
   const topic = settings.text('KAFKA_TOPIC', 'ledger.v1.Event');
   if (!/^[A-Za-z0-9._-]{1,249}$/.test(topic)) throw new BadSetting('KAFKA_TOPIC', 'must be a name of letters, digits, ".", "_" and "-"');
-  const replication = settings.optional('KAFKA_REPLICATION') === undefined ? {} : { fallback: 1 };
   return {
     brokers: settings.addresses('KAFKA_BROKERS'),
     ssl: settings.oneOf('KAFKA_SSL', ['true', 'false'], 'false') === 'true',
     sasl: saslSettings(settings),
     topic,
     partitions: settings.integer('KAFKA_PARTITIONS', { min: 1, max: 10_000, fallback: 12 }),
-    replication: 'fallback' in replication ? settings.integer('KAFKA_REPLICATION', { min: 1, max: 100 }) : undefined,
+    replication:
+      settings.optional('KAFKA_REPLICATION') === undefined ? undefined : settings.integer('KAFKA_REPLICATION', { min: 1, max: 100 }),
     // The largest legal posting (200 entries, 16 KiB of metadata) is some 100 KiB.
     maxMessageBytes: settings.integer('KAFKA_MAX_MESSAGE_BYTES', { min: 1024, max: 1 << 30, fallback: 1 << 20 }),
   };

@@ -24,12 +24,14 @@ export class Lifetime {
 }
 
 /**
- * Runs a process: `start` opens everything and returns. SIGTERM and SIGINT stop it and exit with 0; a failed start is one line on
- * standard error and exit status 1. A stop that takes longer than `graceSeconds` is cut, with status 1.
+ * Runs a process: `start` opens everything and returns, or is a command that then is done. SIGTERM and SIGINT stop it and exit with 0, with 1
+ * where `start` had not come to its end: a command that was cut off has not done its work. A failed start is one line on standard error and exit
+ * status 1. A stop that takes longer than `graceSeconds` is cut, with status 1.
  */
 export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSeconds = 25): Promise<void> {
   const lifetime = new Lifetime();
   let stopping = false;
+  let started = false;
   const stop = () => {
     if (stopping) return;
     stopping = true;
@@ -37,19 +39,39 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSec
       process.stderr.write(`did not stop within ${graceSeconds} s\n`);
       process.exit(1);
     }, graceSeconds * 1000).unref();
-    void lifetime.end().then(() => process.exit(0));
+    void lifetime.end().then(() => process.exit(started ? 0 : 1));
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   try {
     await start(lifetime);
+    started = true;
   } catch (error) {
     await lifetime.end();
-    const known = error instanceof BadSetting || error instanceof StartFailure || (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-    process.stderr.write(`${known ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+    const known = error instanceof BadSetting || error instanceof StartFailure;
+    process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(1);
   }
 }
 
 /** A start that fails for a reason the operator can mend; its message is the one line printed. */
 export class StartFailure extends Error {}
+
+/** Where a process wants to listen, and which variable names the port. */
+export interface ListeningPlace {
+  variable: 'PORT' | 'OPS_PORT';
+  host: string;
+  port: number;
+}
+
+/** Waits until a process listens. Throws {@link StartFailure}, which names the variable that asks for what can't be had. */
+export async function listening<Result>({ variable, host, port }: ListeningPlace, listen: Promise<Result>): Promise<Result> {
+  try {
+    return await listen;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE') throw new StartFailure(`${variable} can't be ${port}: another program listens on ${host}:${port}`);
+    if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
+    throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
+  }
+}

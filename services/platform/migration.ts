@@ -1,4 +1,5 @@
 // Migrations: run as the owner, one at a time, then the service's role is granted what it needs. Only `migrate` loads this file.
+import { setTimeout as pause } from 'node:timers/promises';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Migrator, type Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
@@ -11,9 +12,16 @@ export interface Schema {
   appendOnly: string[];
 }
 
+// Whoever changes a table waits until all who read it are done, a long dump for example, and everybody else waits behind him: so he waits
+// shortly, lets the others through, and tries again.
+const lockTimeout = '1s';
+const pauseMs = 2_000;
+const patienceMs = 5 * 60_000;
+
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
- * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other.
+ * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
+ * database is away, or where somebody has held a table for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   const client = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
@@ -29,6 +37,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     entities: [],
     extensions: [Migrator],
     migrations: { migrationsList: schema.migrations, snapshot: false, silent: true },
+    driverOptions: { options: `-c lock_timeout=${lockTimeout}` },
     allowGlobalContext: true,
     debug: false,
     logger: () => undefined,
@@ -44,7 +53,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }
-    await orm.migrator.up();
+    await whenFree(() => orm.migrator.up());
     const name = client.escapeIdentifier(role);
     await client.query(`grant usage on schema public to ${name}`);
     await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
@@ -57,4 +66,20 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     await orm.close(true);
     await client.end();
   }
+}
+
+async function whenFree(change: () => Promise<unknown>): Promise<void> {
+  for (const until = performance.now() + patienceMs; ; await pause(pauseMs)) {
+    try {
+      await change();
+      return;
+    } catch (error) {
+      if (!isLocked(error)) throw error;
+      if (performance.now() > until) throw new StartFailure(`MIGRATION_DATABASE_URL: a table stays locked: ${(error as Error).message}`);
+    }
+  }
+}
+
+function isLocked(error: unknown): boolean {
+  return error instanceof Error && ((error as { code?: unknown }).code === '55P03' || isLocked(error.cause));
 }

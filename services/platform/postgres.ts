@@ -1,6 +1,7 @@
 // What every service knows about PostgreSQL: pools, the tenants of a transaction, the role it may run as.
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import { writeUuid } from './ids.ts';
 import { StartFailure } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -87,13 +88,13 @@ function loseTogether(pool: Pool): void {
 
 /** Waits until the database answers. Throws {@link StartFailure} after `seconds`. */
 export async function waitForDatabase(pool: Pool, seconds = 30): Promise<void> {
-  const until = Date.now() + seconds * 1000;
+  const until = performance.now() + seconds * 1000;
   for (;;) {
     try {
       await pool.query('select 1');
       return;
     } catch (error) {
-      if (Date.now() > until) throw new StartFailure(`DATABASE_URL: no answer within ${seconds} s: ${(error as Error).message}`);
+      if (performance.now() > until) throw new StartFailure(`DATABASE_URL: no answer within ${seconds} s: ${(error as Error).message}`);
       await new Promise((done) => setTimeout(done, 250));
     }
   }
@@ -128,19 +129,6 @@ export function plainArray(values: readonly (string | number | bigint | null)[])
 /** An array parameter of UUIDs in PostgreSQL's binary form: parsing the text of arrays took it a fifth of a busy writer's time. */
 export function uuidArray(values: readonly (string | null)[]): Buffer {
   return binaryArray(2950, 16, values, writeUuid);
-}
-
-// Digit by digit: a copy without the dashes was a twentieth of all that a busy ledger allocated.
-function writeUuid(bytes: Buffer, at: number, uuid: string): void {
-  for (let place = 0; place < 36; place += 2) {
-    if (uuid.charCodeAt(place) === 45) place++;
-    bytes[at++] = (digitOf(uuid.charCodeAt(place)) << 4) | digitOf(uuid.charCodeAt(place + 1));
-  }
-}
-
-// The code of a hexadecimal digit in lower case; those of letters are above those of figures.
-function digitOf(code: number): number {
-  return code > 96 ? code - 87 : code - 48;
 }
 
 /** An array parameter of int8 in binary form. */
@@ -211,6 +199,9 @@ function arrayHead(bytes: Buffer, type: number, length: number, nulls: boolean):
   bytes.writeInt32BE(1, 16);
 }
 
+/** Milliseconds since the Unix epoch of an expression of times, in SQL, as float8. */
+export const ms = (time: string): string => `floor(extract(epoch from ${time}) * 1000)::float8`;
+
 /** One statement's answer among those of {@link readTenant}. */
 export interface Statement {
   /** Given, the statement is prepared once a connection. */
@@ -259,6 +250,8 @@ export async function inTransaction<Result>(pool: Pool, tenants: string[], work:
     await client.query('commit');
     return result;
   } catch (error) {
+    // A statement that was prepared before a migration changed what it answers stays so as long as its connection.
+    broken = (error as { code?: unknown }).code === '0A000';
     await client.query('rollback').catch(() => {
       broken = true;
     });
@@ -326,11 +319,20 @@ export async function checkRoleAndSchema(pool: Pool, migrations: readonly string
 export function isAway(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
     const code = (each as NodeJS.ErrnoException).code ?? '';
-    // 08: connection; 53: resources; 57P: shutdown; 57014: statement time-out; 55P03: lock time-out; 25P03: idle in transaction.
-    if (/^(08...|53...|57P..|57014|55P03|25P03|ECONN[A-Z]+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(code))
+    // 08: connection; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement time-out; 55P03: lock time-out; 25P03: idle in
+    // transaction; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and 40P01: it may be tried again.
+    if (
+      /^(08...|53...|57P..|58...|57014|55P03|25P03|25006|40001|40P01|ECONN[A-Z]+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
+        code,
+      )
+    )
       return true;
     // pg's own words carry no code.
-    if (/^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/i.test(each.message))
+    if (
+      /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error)/i.test(
+        each.message,
+      )
+    )
       return true;
     if (each instanceof AggregateError && each.errors.some(isAway)) return true;
   }

@@ -68,11 +68,6 @@ export class Replicas {
     return [prompt, connected].find((each) => each.length > 0) ?? all;
   }
 
-  /** Whether any is connected, or could be. */
-  get reachable(): boolean {
-    return [...this.known.values()].some(isConnected);
-  }
-
   /** Counts a call; what is returned is called with its end. `patienceMs`: how long it was waited for. */
   begin(replica: Replica, patienceMs: number): (error: ServiceError | null) => void {
     replica.calls++;

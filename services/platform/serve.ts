@@ -3,6 +3,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
@@ -14,6 +15,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { shortenDeadline } from './deadline.ts';
+import { listening } from './lifetime.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
@@ -56,7 +58,7 @@ const maxTimeoutMs = 24 * 3600_000;
 // empty objects.
 const mostBytesElsewhere = 1 << 20;
 
-/** Starts a gRPC server. Throws where the port is taken. */
+/** Starts a gRPC server. Throws {@link StartFailure} where it can't listen. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
@@ -127,7 +129,8 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
       );
     } else answer(404, 'application/json', '{"status":"not found"}');
   });
-  await new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
+  const place = { variable: 'OPS_PORT', host, port } as const;
+  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
   return {
     port: (server.address() as AddressInfo).port,
     close: async () => {
@@ -291,10 +294,7 @@ function health(router: ConnectRouter, services: DescService[], readiness: () =>
         const now = await status(request.service);
         if (now !== last) yield { status: now };
         last = now;
-        await new Promise<void>((done) => {
-          const timer = setTimeout(done, 1000);
-          context.signal.addEventListener('abort', () => (clearTimeout(timer), done()), { once: true });
-        });
+        await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
       }
     },
     ...('list' in Health.method

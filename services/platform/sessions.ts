@@ -10,6 +10,7 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { Gauge, type Registry } from 'prom-client';
+import { listening } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
 // grpc-js looks names up again only when a connection ends, so that new replicas get load only if connections are bounded in age.
@@ -48,7 +49,7 @@ export interface BoundedOptions {
   metrics: Registry;
 }
 
-/** Listens for HTTP/2; `close` waits up to 5 s for what is under way, then ends every connection. Throws where the port is taken. */
+/** Listens for HTTP/2; `close` waits up to 5 s for what is under way, then ends every connection. Throws {@link StartFailure} where it can't. */
 export async function listenBounded(
   handler: NodeHandler,
   { host, port, isKnown, logger, metrics }: BoundedOptions,
@@ -115,7 +116,8 @@ export async function listenBounded(
     stranger.since = now;
     if (stranger.left < 0) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
-  await new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
+  const place = { variable: 'PORT', host, port } as const;
+  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
   return {
     port: (server.address() as AddressInfo).port,
     close: async () => {

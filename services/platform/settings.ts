@@ -84,8 +84,10 @@ export class Settings {
       .split(',')
       .map((item) => item.trim());
     for (const item of items) {
-      if (!/^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$/.test(item)) {
-        throw new BadSetting(name, `must be host:port or several, comma-separated, not ${JSON.stringify(item)}`);
+      const port = /^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/.exec(item)?.[1];
+      if (port === undefined) throw new BadSetting(name, `must be host:port or several, comma-separated, not ${JSON.stringify(item)}`);
+      if (Number(port) < 1 || Number(port) > 65535) {
+        throw new BadSetting(name, `must name a port from 1 to 65535, not ${JSON.stringify(item)}`);
       }
     }
     return items;

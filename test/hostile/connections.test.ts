@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startHouse, type House } from '../house.ts';
+import { until } from '../notifier.ts';
 
 let house: House;
 let port: number;
@@ -60,6 +61,43 @@ test('headers and bodies that dribble are ended within their time, and keep nobo
   for (const each of [body, chunks]) expect(each.seconds).toBeLessThan(45);
   for (const { text } of [header, body, chunks]) expect(text).toMatch(/^HTTP\/1\.1 408 [^]*"code":"request_timeout"/);
 }, 90_000);
+
+test('who asks for much and takes none of it is refused more, and others still get theirs', async () => {
+  const tenant = await house.tenant();
+  const key = await house.apiKey(tenant);
+  const metadata = { note: 'x'.repeat(16_000) };
+  const path = `/v1/tenants/${tenant.slug}/accounts`;
+  const open = async (at: string, by: string, number: number) => {
+    const body = { account_code: `account-${number}`, name: 'large', type: 'asset', metadata };
+    expect((await house.rest('POST', at, { key: by, body })).status).toBe(201);
+  };
+  // A chart of 7.5 MB: no kernel takes so much for somebody who does not read.
+  let made = 0;
+  const make = async () => {
+    for (let number = made++; number < 460; number = made++) await open(path, key, number);
+  };
+  await Promise.all(Array.from({ length: 16 }, make));
+  // The one that asks is counted, too.
+  const inFlight = async () => Number(/^http_requests_in_flight\S* (\d+)/m.exec((await house.rest('GET', '/metrics')).body)?.[1]);
+  const sockets = Array.from({ length: 16 }, () => connect(port, '127.0.0.1'));
+  try {
+    for (const socket of sockets) {
+      socket.on('error', () => undefined);
+      socket.write(`GET ${path}/hierarchy HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+    }
+    const refused = async () => (await house.rest('GET', `${path}/hierarchy`, { key })).body.code === 'overloaded';
+    await until(refused);
+    const other = await house.tenant();
+    const theirs = `/v1/tenants/${other.slug}/accounts`;
+    const otherKey = await house.apiKey(other);
+    for (let number = 0; number < 6; number++) await open(theirs, otherKey, number);
+    expect((await house.rest('GET', `${theirs}/hierarchy`, { key: otherKey })).status).toBe(200);
+  } finally {
+    for (const socket of sockets) socket.destroy();
+  }
+  await until(async () => (await inFlight()) === 1);
+  expect((await house.rest('GET', `${path}/hierarchy`, { key })).status).toBe(200);
+}, 60_000);
 
 test('a header that is large and fits is read, one that does not is refused, whichever it is', async () => {
   for (const name of ['authorization', 'cookie', 'x-request-id', 'user-agent', 'idempotency-key', 'x-forwarded-for', 'traceparent']) {

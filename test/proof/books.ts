@@ -29,12 +29,12 @@ export class Books {
   }
 
   reverse(original: Transaction | undefined, { idempotency_key: key, description }: Partial<Request>, by: By): Expected {
-    const reverses = original?.transaction_id ?? null;
+    if (!original) return { refused: [{ code: 'transaction_not_found' }] };
+    const reverses = original.transaction_id;
     const about = { kind: 'reversal' as const, description: description ?? '', reference: null, metadata: {}, reverses };
-    const lines = (original?.entries ?? []).map((entry) => ({ ...entry, side: other(entry.side) }));
+    const lines = original.entries.map((entry) => ({ ...entry, side: other(entry.side) }));
     const known = this.repeated(key, about, lines);
     if (known) return known;
-    if (!original) return { refused: [{ code: 'transaction_not_found' }] };
     if (original.kind === 'reversal' || original.reversed_by) return { refused: [{ code: 'already_reversed' }] };
     const outcome = this.book(about, lines, { key }, by);
     if ('data' in outcome) original.reversed_by = this.transactions.at(-1)!.transaction_id;

@@ -33,7 +33,7 @@ async function holds(faults: string[], more: Partial<typeof means> = {}): Promis
 }
 
 test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
-  await holds(['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger']);
+  await holds(['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger', 'isolate identity to postgres']);
 }, 240_000);
 
 test('a fault that there is none of is told with the names of all, before anything is started', async () => {

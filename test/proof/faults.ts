@@ -16,6 +16,7 @@ import { Clients, type Customer } from './clients.ts';
 import { clockFaults, clockProblem, Clocks } from './clocks.ts';
 import { diskFaults } from './full-disk.ts';
 import type { Task } from './main.ts';
+import { Member } from './member.ts';
 import { Misuse } from './misuse.ts';
 import { faultsOf } from './nemesis.ts';
 import { databaseClock, reckon } from './reckoning.ts';
@@ -34,10 +35,13 @@ export interface Trial extends Task {
 
 const judged = ['kill ledger', 'stall ledger', 'kill postgres', 'hold a head'];
 const severalAtOnce = 'several at once';
-// After a fault all tenants post again within this time, or are stuck.
+// After a fault all tenants post again, and their owners log in and make keys, within this time, or are stuck.
 const recoverySeconds = 60;
 // Further from this machine's clock than any receiver that checks it would take, seconds: https://www.standardwebhooks.com
 const timestampTolerance = 300;
+
+// Of the members' choices: beyond those of the clients, before those of the faults.
+const ownStream = 500;
 
 /** Runs a proof. Odd seeds relay over Kafka, where there is one. Throws {@link Misuse} for a fault that there is none of. */
 export async function prove(task: Task): Promise<boolean> {
@@ -78,11 +82,14 @@ export async function tryFaults(trial: Trial): Promise<Verdict> {
   try {
     const { stage, received, since, odd } = await setUp(trial, undo);
     const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
+    const members = stage.customers.map(
+      ({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)),
+    );
     let episodes: Episode[];
     try {
-      episodes = await new Nemesis(trial, stage, clients).run();
+      episodes = await new Nemesis(trial, stage, clients, members).run();
     } finally {
-      await clients.end();
+      await Promise.all([clients, ...members].map((each) => each.end()));
     }
     const reckoning = await reckon(stage.house, clients, received, since);
     return { episodes, clients, ...reckoning, findings: [...reckoning.findings, ...odd.slice(0, 10)] };
@@ -156,16 +163,18 @@ class Nemesis {
   private readonly trial: Trial;
   private readonly stage: Stage;
   private readonly clients: Clients;
+  private readonly members: Member[];
   private readonly faults: Fault[];
   private readonly chance: Chance;
   private readonly lateness = monitorEventLoopDelay({ resolution: 10 });
   private deck: Fault[] = [];
   private struck = 1_000;
 
-  constructor(trial: Trial, stage: Stage, clients: Clients) {
+  constructor(trial: Trial, stage: Stage, clients: Clients, members: Member[]) {
     this.trial = trial;
     this.stage = stage;
     this.clients = clients;
+    this.members = members;
     this.faults = faultsOf(trial.means).filter(({ name }) => trial.faults?.includes(name) ?? true);
     this.chance = openChance(trial.seed);
   }
@@ -252,11 +261,15 @@ class Nemesis {
     return faults.length === 1 ? sufferings[0]! : { wrong: sufferings.flatMap(({ wrong = [] }) => wrong) };
   }
 
-  /** Resolves when every tenant has been answered since. */
+  /** Resolves when every tenant and its owner have been answered since. */
   private async answered(since: number): Promise<void> {
-    while (!this.clients.allAnsweredSince(since)) {
+    for (;;) {
+      const member = this.members.find((each) => !each.answeredSince(since));
+      const posting = this.clients.allAnsweredSince(since);
+      if (posting && !member) return;
       if (performance.now() - since > recoverySeconds * 1000) {
-        throw new Error(`a tenant has had no posting answered for ${recoverySeconds} s after everything was mended`);
+        const what = posting ? `login, tenants and new key (${member?.refused})` : 'posting';
+        throw new Error(`a tenant has had no ${what} answered for ${recoverySeconds} s after everything was mended`);
       }
       await pause(10);
     }

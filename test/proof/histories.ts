@@ -61,6 +61,9 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
           if (code !== undefined) outcome.refusals.set(code, (outcome.refusals.get(code) ?? 0) + 1);
         }
       }
+      // A house that serves nobody has a sound history, too.
+      const unserved = turnedAway.reduce((sum, code) => sum + (outcome.refusals.get(code) ?? 0), outcome.unanswered);
+      if (unserved * 2 > outcome.ops) outcome.faults.push(`${unserved} of ${outcome.ops} requests were not served`);
       return outcome;
     },
     async close() {
@@ -70,6 +73,9 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
     },
   };
 }
+
+// What is answered where nothing was looked at.
+const turnedAway = ['unavailable', 'overloaded', 'internal'];
 
 export interface Round {
   seed: number;

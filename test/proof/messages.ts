@@ -109,6 +109,7 @@ export async function furnish(house: House): Promise<Seed[]> {
       revokeApiKey: { ...owned, keyId: newId('key') },
       rotateApiKey: { ...owned, keyId, overlapSeconds: 3600 },
       verifyApiKey: { key },
+      verifyApiKeys: { keys: [key, key] },
       verifyTenantMember: owned,
     },
     ledger: {

@@ -1425,7 +1425,7 @@ export declare const LedgerService: GenService<{
     output: typeof SetUpChartResponseSchema;
   },
   /**
-   * GetHierarchy reads the whole chart as a tree.
+   * GetHierarchy reads the whole chart as a tree. Refused: `overloaded` where it is larger than 8 MiB.
    *
    * @generated from rpc ledger.v1.LedgerService.GetHierarchy
    */
@@ -1446,7 +1446,7 @@ export declare const LedgerService: GenService<{
   },
   /**
    * UpdateAccount changes the fields that are set. Refused: `account_not_found`, `account_is_system`, `version_conflict`,
-   * `account_not_empty`.
+   * `account_not_empty`, `parent_invalid` (opened again below a closed group), `insufficient_funds` (no longer allowed to be below zero, and it is).
    *
    * @generated from rpc ledger.v1.LedgerService.UpdateAccount
    */
@@ -1477,7 +1477,7 @@ export declare const LedgerService: GenService<{
   },
   /**
    * GetBalance reads one balance; zeros and version 0 where nothing was posted. Refused: `account_not_found`, `account_is_group`,
-   * `currency_not_allowed`.
+   * `validation_failed` (the account has no currency of its own, and none was named), `currency_not_allowed`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetBalance
    */

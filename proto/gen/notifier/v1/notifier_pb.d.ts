@@ -882,7 +882,7 @@ export declare const NotifierService: GenService<{
     output: typeof ListDeliveriesResponseSchema;
   },
   /**
-   * GetDelivery reads one with its payload and the receiver's last answer. Refused: `delivery_not_found`.
+   * GetDelivery reads one with its payload and the receiver's last answer. Refused: `delivery_not_found`, `invalid_delivery_id`.
    *
    * @generated from rpc notifier.v1.NotifierService.GetDelivery
    */
@@ -892,8 +892,8 @@ export declare const NotifierService: GenService<{
     output: typeof GetDeliveryResponseSchema;
   },
   /**
-   * RetryDelivery queues one more attempt of a failed delivery at once. Refused: `delivery_not_found`, `delivery_not_failed`,
-   * `webhook_disabled`, `rate_limited`.
+   * RetryDelivery queues one more attempt of a failed delivery at once. Refused: `delivery_not_found`, `invalid_delivery_id`,
+   * `delivery_not_failed`, `webhook_disabled`, `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.RetryDelivery
    */

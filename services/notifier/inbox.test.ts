@@ -1,0 +1,104 @@
+import { create } from '@bufbuild/protobuf';
+import { ChangedBalanceSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { withClient } from '../../deploy/local/databases.ts';
+import { newTenant, startNotifier, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { newId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import { readInbox } from './inbox.ts';
+
+let notifier: RunningNotifier;
+
+beforeAll(async () => {
+  notifier = await startNotifier({ claims: false });
+  // Known to be empty, a table looks cheap to walk, and a plan that was made then stays for a while.
+  await withClient(notifier.database.ownerUrl, (client) => client.query('vacuum analyze gaps, late'));
+});
+
+afterAll(() => notifier.end());
+
+async function subscribed(): Promise<TestTenant> {
+  const tenant = newTenant();
+  const events = ['transaction.posted', 'balance.updated'];
+  await notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: 'http://127.0.0.1:1/', events });
+  return tenant;
+}
+
+async function takeAll(events: Event[]): Promise<void> {
+  for (let at = 0; at < events.length; at += 7) await notifier.client.ingest({ events: events.slice(at, at + 7) });
+}
+
+const countReads = `select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as reads
+  from pg_stat_xact_user_tables where relname in ('gaps', 'late')`;
+
+/** Rows of gaps, and of what arrived in them, that are read for a batch of events of one tenant. */
+function rowsRead({ tenant }: TestTenant, ...sequences: bigint[]): Promise<number> {
+  return inTransaction(notifier.work, [tenant], async (client) => {
+    // Of the connection, not only of this transaction.
+    const reads = async () => (await client.query<{ reads: number }>(countReads)).rows[0]!.reads;
+    const before = await reads();
+    const places = sequences.map((sequence) => ({ tenant, sequence, part: 0 }));
+    const marks = await readInbox(client, [tenant], places);
+    expect(marks.get(tenant)?.place).toMatchObject({ sequence: 100n, part: 0 });
+    return (await reads()) - before;
+  });
+}
+
+test('for a batch no more is read of old gaps than its own events might lie in', async () => {
+  const tenant = await subscribed();
+  const events = Array.from({ length: 100 }, () => tenant.posting());
+  const ofParity = (parity: number) => events.filter((_, place) => place % 2 === parity);
+  await takeAll(ofParity(1));
+  await takeAll(ofParity(0));
+  expect(await rowsRead(tenant, 101n, 102n)).toBe(0);
+  // The gap and the event that has filled it.
+  expect(await rowsRead(tenant, 99n)).toBe(2);
+  // All 50 gaps lie between these two, and one of the events has come late.
+  expect(await rowsRead(tenant, 1n, 101n)).toBe(51);
+});
+
+test('however gaps are filled, each event is taken once, also when all of the log comes again', async () => {
+  const tenant = await subscribed();
+  const events = Array.from({ length: 12 }, () => parts(tenant)).flat();
+  // Every one of three comes in time, the others in another order, some of them twice.
+  const inTime = events.filter((_, place) => place % 3 === 0);
+  const late = events.filter((_, place) => place % 3 !== 0);
+  const shuffled = late.map((_, place) => late[(place * 7) % late.length]!);
+  expect(new Set(shuffled).size).toBe(late.length);
+  await takeAll(inTime);
+  await takeAll(shuffled.slice(0, 15));
+  await takeAll(shuffled.slice(10));
+  const all = async () => (await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 100 })).deliveries;
+  const ids = (await all()).map(({ eventId }) => eventId);
+  expect(ids.toSorted()).toEqual(events.map(({ id }) => id).toSorted());
+  await forgetEvents(tenant);
+  await takeAll(events);
+  expect((await all()).map(({ eventId }) => eventId)).toEqual([]);
+});
+
+/** A posting that changes two balances, as three events. */
+function parts(tenant: TestTenant): Event[] {
+  const posting = tenant.posting();
+  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const { tenantId, sequence, createdMs } = posting;
+  const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
+  const changed = [1, 2].map((part) =>
+    create(EventSchema, {
+      id: newId('evt'),
+      tenantId,
+      sequence,
+      part,
+      type: 'balance.updated',
+      createdMs,
+      data: { case: 'balanceUpdated', value: { balance, transactionId: newId('txn') } },
+    }),
+  );
+  return [posting, ...changed];
+}
+
+// As the sweep does after their time: then only their places say that they were taken.
+async function forgetEvents({ tenant }: TestTenant): Promise<void> {
+  await inTransaction(notifier.work, [tenant], async (client) => {
+    await client.query('delete from deliveries');
+    await client.query('delete from payloads');
+  });
+}

@@ -1,0 +1,31 @@
+import { createServer } from 'node:net';
+import { StartFailure, listening } from './lifetime.ts';
+
+const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
+  const server = createServer();
+  const listen = new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
+  return listening({ variable, host, port }, listen).then(
+    () => server.close(),
+    (error: unknown) => error,
+  );
+};
+
+test('a process that can’t listen says which variable asks for what can’t be had', async () => {
+  const holder = createServer();
+  await new Promise<void>((done) => holder.listen(0, '127.0.0.1', done));
+  const { port } = holder.address() as { port: number };
+  for (const variable of ['PORT', 'OPS_PORT'] as const) {
+    const taken = `${variable} can't be ${port}: another program listens on 127.0.0.1:${port}`;
+    expect(await tryTo(variable, '127.0.0.1', port)).toEqual(new StartFailure(taken));
+  }
+  holder.close();
+  // An address for documentation, which no machine has: https://www.rfc-editor.org/rfc/rfc5737
+  expect(await tryTo('PORT', '203.0.113.9', 0)).toEqual(
+    new StartFailure(`HOST can't be 203.0.113.9: this machine can't listen there (EADDRNOTAVAIL)`),
+  );
+  expect(await tryTo('PORT', 'nowhere.invalid', 0)).toMatchObject({ message: expect.stringMatching(/^HOST can't be nowhere\.invalid: /) });
+});
+
+test('what listens is handed through', async () => {
+  expect(await listening({ variable: 'PORT', host: 'x', port: 1 }, Promise.resolve('here'))).toBe('here');
+});
