@@ -92,7 +92,9 @@ describe('the sweep', () => {
     await admin.query('truncate deletions');
     // As two replicas do.
     await Promise.all([forgetSessions(pool), forgetSessions(pool)]);
-    const { rows } = await admin.query('select name, max(rows) <= 1000 as bounded, sum(rows)::int as all from deletions group by name order by name');
+    const { rows } = await admin.query(
+      'select name, max(rows) <= 1000 as bounded, sum(rows)::int as all from deletions group by name order by name',
+    );
     expect(rows).toEqual([
       { name: 'refresh_tokens', bounded: true, all: 2_500 },
       { name: 'sessions', bounded: true, all: 1_201 },
