@@ -7,7 +7,7 @@ import { gatherMs } from '../platform/pace.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claimDue, type Claimed } from './claims.ts';
-import { Destinations, type Destination } from './destinations.ts';
+import { Endpoints, type Endpoint } from './endpoints.ts';
 import type { Answer, Sender } from './http.ts';
 import { putOff } from './outcomes.ts';
 import { Recorder } from './recorder.ts';
@@ -47,18 +47,6 @@ export interface Delivered {
 const slowMs = 1_000;
 const slowFactor = 16;
 
-// An endpoint that answers quickly is kept supplied: so many times what it answers at a time are claimed for it, and wait here while earlier
-// ones are recorded and new ones claimed. (One tenant, 32 at a time, busy machine: 510 deliveries/s without, 1,100 with.)
-const supply = 8;
-
-const rememberedEndpoints = 10_000;
-
-/**
- * What was claimed or read longer ago, milliseconds, does not say where a delivery goes: it is read again. Each read serves all of its tenant's
- * deliveries for so long, and a delivery that had not to wait needs none.
- */
-const freshMs = 50;
-
 /**
  * Tenants in a claim, at least and at most. Where many have much, few of them with several deliveries each cost less than all with one or two:
  * as many as are expected to fill the claim with `perTenant` each, and twice as many again after a claim that they did not fill.
@@ -77,27 +65,13 @@ interface Flight {
   slow: boolean;
 }
 
-/** One tenant's endpoint as this process knows it. */
-interface Endpoint {
-  /** Claimed and not recorded. */
-  claimed: number;
-  open: number;
-  /** Told true when it is their turn, false when they had better go. */
-  waiting: ((turn: boolean) => void)[];
-  /** The last answer came soon. */
-  quick: boolean;
-  /** Where its deliveries went when that was last read. */
-  known: { at: number; destination: Promise<Destination | null> } | null;
-}
-
 /** Claims and sends deliveries until it is stopped. */
 export class Courier {
   readonly options: CourierOptions;
   private readonly flights = new Set<Flight>();
-  private readonly endpoints = new Map<string, Endpoint>();
   private readonly handBack = new AbortController();
   private readonly recorder: Recorder;
-  private readonly destinations: Destinations;
+  private readonly endpoints: Endpoints;
   private readonly seconds: Histogram<'result'>;
   private readonly delivered: Counter<'status'>;
   private running = true;
@@ -108,7 +82,7 @@ export class Courier {
   constructor(options: CourierOptions) {
     this.options = options;
     this.recorder = new Recorder(options.pool, options.logger, () => this.wake());
-    this.destinations = new Destinations(options.pool);
+    this.endpoints = new Endpoints(options);
     const registers = [options.metrics];
     this.seconds = new Histogram({
       name: 'notifier_attempt_seconds',
@@ -167,21 +141,22 @@ export class Courier {
    */
   async attempt(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
     const flight: Flight = { open: false, slow: false };
-    const endpoint = this.endpointOf(claimed.tenant);
+    const { endpoints } = this;
+    const endpoint = endpoints.of(claimed.tenant);
     endpoint.claimed++;
     this.flights.add(flight);
     try {
       let answer: Answer | null = null;
       if (awaited) answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint));
-      else if (await this.turnAt(endpoint)) {
-        answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint)).finally(() => this.leave(endpoint));
+      else if (await endpoints.turnAt(endpoint)) {
+        answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint)).finally(() => endpoints.leave(endpoint));
       }
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
     } finally {
       this.flights.delete(flight);
       endpoint.claimed--;
-      this.forgetIdle();
+      endpoints.forgetIdle();
       this.wake();
     }
   }
@@ -191,7 +166,7 @@ export class Courier {
     flight.open = true;
     const slow = setTimeout(() => {
       flight.slow = true;
-      this.slowDown(endpoint);
+      this.endpoints.slowDown(endpoint);
       this.wake();
     }, slowMs);
     try {
@@ -200,39 +175,6 @@ export class Courier {
       clearTimeout(slow);
       flight.open = false;
     }
-  }
-
-  private endpointOf(tenant: string): Endpoint {
-    let endpoint = this.endpoints.get(tenant);
-    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false, known: null }));
-    return endpoint;
-  }
-
-  // That an endpoint was quick is worth remembering, but not for ever.
-  private forgetIdle(): void {
-    if (this.endpoints.size < rememberedEndpoints) return;
-    for (const [tenant, { claimed }] of this.endpoints) if (claimed === 0) this.endpoints.delete(tenant);
-  }
-
-  private async turnAt(endpoint: Endpoint): Promise<boolean> {
-    if (endpoint.open < this.options.perTenant) {
-      endpoint.open++;
-      return true;
-    }
-    return new Promise((done) => endpoint.waiting.push(done));
-  }
-
-  private leave(endpoint: Endpoint): void {
-    // Who leaves hands over his place.
-    const next = endpoint.waiting.shift();
-    if (next) next(true);
-    else endpoint.open--;
-  }
-
-  // What was claimed in advance goes back, rather than wait for a receiver that may hang.
-  private slowDown(endpoint: Endpoint): void {
-    endpoint.quick = false;
-    for (const each of endpoint.waiting.splice(0)) each(false);
   }
 
   private async record(claimed: Claimed, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
@@ -260,7 +202,7 @@ export class Courier {
   private async request(claimed: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Answer | null> {
     const { sender, vault, marginMs } = this.options;
     const { tenant, id, attempt, eventType, body, traceparent } = claimed;
-    const destination = await this.destination(claimed, claimedAt, endpoint);
+    const destination = await this.endpoints.destination(claimed, claimedAt, endpoint);
     // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
     if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
     // Handed back, it fails with the next claim, like all that is pending there.
@@ -269,20 +211,6 @@ export class Courier {
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
     return sender.send({ url: destination.url, headers, body }, this.handBack.signal);
-  }
-
-  private async destination({ tenant, destination, id }: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Destination | null> {
-    const now = performance.now();
-    if (now - claimedAt <= freshMs) return destination;
-    if (!endpoint.known || now - endpoint.known.at > freshMs) {
-      endpoint.known = { at: now, destination: this.destinations.current(tenant) };
-    }
-    try {
-      return await endpoint.known.destination;
-    } catch (error) {
-      this.options.logger.warn({ err: error, delivery_id: toId('wh_delivery', id) }, 'destination could not be read');
-      return null;
-    }
   }
 
   private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
@@ -304,7 +232,7 @@ export class Courier {
   }
 
   private async run(): Promise<void> {
-    const { pool, logger, concurrency, perTenant, timeoutMs, marginMs, pollMs } = this.options;
+    const { pool, logger, concurrency, timeoutMs, marginMs, pollMs } = this.options;
     let tenants = width.most;
     while (this.running) {
       this.awake = false;
@@ -316,7 +244,7 @@ export class Courier {
       }
       try {
         const asked = performance.now();
-        const ofTenant = (tenant: string) => perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
+        const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
         const round = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
         const { claimed, failed, more, nextMs } = round;
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
