@@ -15,7 +15,7 @@ import {
   type Transaction,
 } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
-import { refuse } from '../services/platform/serve.ts';
+import { refuse } from '../services/platform/refusal.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
 /** One replica of the ledger. */

@@ -8,7 +8,7 @@ import { freePort } from '../deploy/local/ports.ts';
 import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
-import type { RefusalInfo } from '../services/platform/serve.ts';
+import type { RefusalInfo } from '../services/platform/refusal.ts';
 import { currentRun } from './run.ts';
 
 export type IdentityClient = Client<typeof IdentityService>;

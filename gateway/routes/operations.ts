@@ -1,6 +1,6 @@
 // What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
 import type { Registry } from 'prom-client';
-import { readinessBody, type Readiness } from '../../services/platform/serve.ts';
+import { readinessBody, type Readiness } from '../../services/platform/health.ts';
 import type { App } from '../app.ts';
 import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';

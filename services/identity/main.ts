@@ -1,8 +1,9 @@
 // The identity service: users, tenants, API keys. `main.ts migrate` brings its schema up to date and exits.
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { serveOps, type Readiness } from '../platform/health.ts';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
-import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { readConfig, readMigrationConfig } from './config.ts';

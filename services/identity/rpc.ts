@@ -12,7 +12,8 @@ import {
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
-import { logFields, refuse } from '../platform/serve.ts';
+import { refuse } from '../platform/refusal.ts';
+import { logFields } from '../platform/serve.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
 import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';

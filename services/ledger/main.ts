@@ -1,7 +1,8 @@
 // The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
+import { serveOps, type Readiness } from '../platform/health.ts';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
-import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';

@@ -9,7 +9,8 @@ import {
   type PostingResult,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { isAway, type Pool } from '../platform/postgres.ts';
-import { logFields, refuse } from '../platform/serve.ts';
+import { refuse } from '../platform/refusal.ts';
+import { logFields } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './books-rpc.ts';
 import type { Outcome } from './queue.ts';

@@ -1,10 +1,11 @@
 // The notifier as a process: `node services/notifier/main.ts`, or `… migrate` to bring its schema up to date.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { serveOps, type Readiness } from '../platform/health.ts';
 import { kafkaSettings, openKafka } from '../platform/kafka.ts';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
-import { serve, serveOps, type Readiness } from '../platform/serve.ts';
+import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';

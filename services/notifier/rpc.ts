@@ -10,7 +10,8 @@ import {
 } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { toId } from '../platform/ids.ts';
 import { isAway } from '../platform/postgres.ts';
-import { logFields, refuse } from '../platform/serve.ts';
+import { refuse } from '../platform/refusal.ts';
+import { logFields } from '../platform/serve.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
 import type { Courier } from './delivery.ts';

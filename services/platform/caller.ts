@@ -5,8 +5,8 @@ import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { Client, Metadata, credentials, type ServiceError } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.js';
+import type { RefusalInfo } from './refusal.ts';
 import { Replicas, type Replica } from './replicas.ts';
-import type { RefusalInfo } from './serve.ts';
 
 /** What a channel needs. */
 export interface CallerOptions {

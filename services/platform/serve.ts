@@ -1,32 +1,22 @@
 // A gRPC service as this house runs it: Connect over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health, reflection, one log
-// line a call, draining; and plain HTTP health and metrics for kubelet and Prometheus.
+// line a call, draining.
 import { hash, timingSafeEqual } from 'node:crypto';
-import { createServer as createHttpServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
-import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
-import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
 import { setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Histogram, type Registry } from 'prom-client';
-import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { shortenDeadline } from './deadline.ts';
-import { listening } from './lifetime.ts';
+import { serveHealth, together, type Readiness } from './health.ts';
+import { serveReflection } from './reflection.ts';
+import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 import { unaryCalls, type UnaryHandler, type UnaryOptions } from './unary.ts';
-
-/** Whether a process can do its work, and what each of its dependencies says. */
-export interface Readiness {
-  ready: boolean;
-  /** `ok`, `degraded`, or what is wrong, by dependency. */
-  dependencies: Record<string, string>;
-}
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -73,8 +63,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
       const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
-      health(calls.router, options.services, async () => ({ ...(await readiness()), ...(draining && { ready: false }) }));
-      reflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
+      serveHealth(calls.router, options.services, async () => ({ ...(await readiness()), ...(draining && { ready: false }) }));
+      serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
       readNoStrangers(router, isAccepted);
     },
@@ -103,84 +93,6 @@ export async function serve(options: ServeOptions): Promise<Served> {
       return close();
     },
   };
-}
-
-// Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
-const opsClosingMs = 1_000;
-
-/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
-export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
-  const server: Server = createHttpServer((request, response) => {
-    const answer = (status: number, type: string, body: string) => {
-      response.writeHead(status, { 'content-type': type });
-      response.end(request.method === 'HEAD' ? undefined : body);
-    };
-    const path = request.url?.split('?')[0];
-    if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
-    else if (path === '/readyz') {
-      readiness().then(
-        (state) => answer(state.ready ? 200 : 503, 'application/json', readinessBody(state)),
-        () => answer(503, 'application/json', '{"status":"unavailable"}'),
-      );
-    } else if (path === '/metrics') {
-      metrics.metrics().then(
-        (text) => answer(200, metrics.contentType, text),
-        () => answer(500, 'text/plain', 'no metrics'),
-      );
-    } else answer(404, 'application/json', '{"status":"not found"}');
-  });
-  const place = { variable: 'OPS_PORT', host, port } as const;
-  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: async () => {
-      const closed = new Promise<void>((done) => server.close(() => done()));
-      server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), opsClosingMs);
-      await closed;
-      clearTimeout(cut);
-    },
-  };
-}
-
-/** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */
-export function readinessBody(state: Readiness): string {
-  const well = Object.values(state.dependencies).every((each) => each === 'ok');
-  return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
-}
-
-/** What a refused call tells its caller beside the gRPC code. */
-export interface RefusalInfo {
-  /** The code that REST answers. */
-  reason: string;
-  message: string;
-  field?: string | undefined;
-  tag?: string | undefined;
-  value?: string | undefined;
-  /** When to try again, seconds. */
-  retryAfter?: number | undefined;
-  /** What else the caller may use; travels in the ErrorInfo. */
-  metadata?: Record<string, string> | undefined;
-}
-
-/** A refusal as a gRPC error: google.rpc.ErrorInfo always, BadRequest where a field is to blame, RetryInfo where a time is known. */
-export function refuse(code: Code, info: RefusalInfo): ConnectError {
-  // Half a character, of a text that was cut, can't be encoded.
-  const [message, value] = [info.message.toWellFormed(), (info.value ?? '').toWellFormed()];
-  const metadata: Record<string, string> = { ...info.metadata };
-  if (info.field !== undefined && info.field !== '') {
-    Object.assign(metadata, { field: info.field, tag: info.tag ?? '', value });
-  }
-  const error = new ConnectError(message, code);
-  error.details.push({ desc: ErrorInfoSchema, value: { reason: info.reason, domain: 'ledger', metadata } });
-  if (metadata['field'] !== undefined) {
-    const violation = { field: metadata['field'], description: message, reason: (info.tag ?? '').toUpperCase() };
-    error.details.push({ desc: BadRequestSchema, value: { fieldViolations: [violation] } });
-  }
-  if (info.retryAfter !== undefined) {
-    error.details.push({ desc: RetryInfoSchema, value: { retryDelay: { seconds: BigInt(info.retryAfter), nanos: 0 } } });
-  }
-  return error;
 }
 
 /** Fields that a handler adds to its call's log line. */
@@ -243,12 +155,6 @@ function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryO
   };
 }
 
-/** Whether a call failed for a reason that lies with its caller, whatever its code. */
-function isRefusal(error: unknown): boolean {
-  const [info] = error instanceof ConnectError ? error.findDetails(ErrorInfoSchema) : [];
-  return info !== undefined && info.reason !== 'internal';
-}
-
 function refused(message: string, code = Code.InvalidArgument): ConnectError {
   return refuse(code, { reason: 'validation_failed', message });
 }
@@ -264,95 +170,5 @@ function blameCallers(router: ConnectRouter): void {
       return response;
     };
     router.handlers[place] = Object.assign(answer, handler);
-  }
-}
-
-/** Asks once for all who ask meanwhile: anybody may ask for health, and the answer costs a round trip to the database. */
-function together<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
-  let asked: Promise<Answer> | undefined;
-  return () => (asked ??= ask().finally(() => (asked = undefined)));
-}
-
-// connect-es has no health service of its own. Beside the services it tells of each dependency under its name, `kafka` for example.
-function health(router: ConnectRouter, services: DescService[], readiness: () => Promise<Readiness>): void {
-  const names = new Set(['', ...services.map((service) => service.typeName)]);
-  const status = async (name: string) => {
-    const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
-    const known = new Map<string, boolean>(Object.entries(dependencies).map(([each, says]) => [each, says === 'ok']));
-    const well = names.has(name) ? ready : known.get(name);
-    return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
-  };
-  router.service(Health, {
-    async check(request) {
-      const found = await status(request.service);
-      if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
-      return { status: found };
-    },
-    async *watch(request, context) {
-      let last: Serving | undefined;
-      while (!context.signal.aborted) {
-        const now = await status(request.service);
-        if (now !== last) yield { status: now };
-        last = now;
-        await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
-      }
-    },
-    ...('list' in Health.method
-      ? {
-          async list() {
-            const now = await status('');
-            return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
-          },
-        }
-      : {}),
-  });
-}
-
-// connect-es has no reflection either; v1 and v1alpha differ only in their package.
-function reflection(router: ConnectRouter, services: DescService[]): void {
-  const files = new Map<string, DescFile>();
-  const collect = (file: DescFile) => {
-    if (files.has(file.proto.name)) return;
-    files.set(file.proto.name, file);
-    file.dependencies.forEach(collect);
-  };
-  services.forEach((service) => collect(service.file));
-  // No service names them, and without them grpcurl shows the details of a refusal as base64.
-  collect(ErrorInfoSchema.file);
-  const registry = createRegistry(...files.values());
-  const withDependencies = (file: DescFile, seen = new Set<DescFile>()): Uint8Array[] => {
-    if (seen.has(file)) return [];
-    seen.add(file);
-    return [toBinary(FileDescriptorProtoSchema, file.proto), ...file.dependencies.flatMap((each) => withDependencies(each, seen))];
-  };
-  const ofSymbol = (symbol: string): DescFile | undefined => {
-    const found = registry.get(symbol);
-    if (found) return found.file;
-    // A method is named after its service, a field or enum value after its message.
-    const parent = symbol.slice(0, symbol.lastIndexOf('.'));
-    return parent !== '' ? registry.get(parent)?.file : undefined;
-  };
-  for (const service of [ServerReflection, ServerReflectionAlpha]) {
-    router.service(service as typeof ServerReflection, {
-      async *serverReflectionInfo(requests) {
-        for await (const originalRequest of requests) {
-          const asked = originalRequest.messageRequest;
-          const base = { validHost: originalRequest.host, originalRequest };
-          const answerFile = (file: DescFile | undefined) =>
-            file
-              ? { case: 'fileDescriptorResponse' as const, value: { fileDescriptorProto: withDependencies(file) } }
-              : { case: 'errorResponse' as const, value: { errorCode: Code.NotFound as number, errorMessage: 'not found' } };
-          if (asked.case === 'listServices') {
-            const named = services.map((each) => ({ name: each.typeName }));
-            yield { ...base, messageResponse: { case: 'listServicesResponse', value: { service: named } } };
-          } else if (asked.case === 'fileByFilename') yield { ...base, messageResponse: answerFile(files.get(asked.value)) };
-          else if (asked.case === 'fileContainingSymbol') yield { ...base, messageResponse: answerFile(ofSymbol(asked.value)) };
-          else if (asked.case === 'allExtensionNumbersOfType') {
-            const value = { baseTypeName: asked.value, extensionNumber: [] };
-            yield { ...base, messageResponse: { case: 'allExtensionNumbersResponse', value } };
-          } else yield { ...base, messageResponse: answerFile(undefined) };
-        }
-      },
-    });
   }
 }

@@ -1,0 +1,105 @@
+// Whether a process can do its work, for whoever asks: `grpc.health.v1` beside its services, plain HTTP for kubelet, and Prometheus' figures.
+import { createServer as createHttpServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { DescService } from '@bufbuild/protobuf';
+import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { listening } from './lifetime.ts';
+import type { Served } from './serve.ts';
+
+/** Whether a process can do its work, and what each of its dependencies says. */
+export interface Readiness {
+  ready: boolean;
+  /** `ok`, `degraded`, or what is wrong, by dependency. */
+  dependencies: Record<string, string>;
+}
+
+// Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
+const opsClosingMs = 1_000;
+
+/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
+export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
+  const server: Server = createHttpServer((request, response) => {
+    const answer = (status: number, type: string, body: string) => {
+      response.writeHead(status, { 'content-type': type });
+      response.end(request.method === 'HEAD' ? undefined : body);
+    };
+    const path = request.url?.split('?')[0];
+    if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
+    else if (path === '/readyz') {
+      readiness().then(
+        (state) => answer(state.ready ? 200 : 503, 'application/json', readinessBody(state)),
+        () => answer(503, 'application/json', '{"status":"unavailable"}'),
+      );
+    } else if (path === '/metrics') {
+      metrics.metrics().then(
+        (text) => answer(200, metrics.contentType, text),
+        () => answer(500, 'text/plain', 'no metrics'),
+      );
+    } else answer(404, 'application/json', '{"status":"not found"}');
+  });
+  const place = { variable: 'OPS_PORT', host, port } as const;
+  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      server.closeIdleConnections();
+      const cut = setTimeout(() => server.closeAllConnections(), opsClosingMs);
+      await closed;
+      clearTimeout(cut);
+    },
+  };
+}
+
+/** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */
+export function readinessBody(state: Readiness): string {
+  const well = Object.values(state.dependencies).every((each) => each === 'ok');
+  return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
+}
+
+/** Asks once for all who ask meanwhile: anybody may ask for health, and the answer costs a round trip to the database. */
+export function together<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+  let asked: Promise<Answer> | undefined;
+  return () => (asked ??= ask().finally(() => (asked = undefined)));
+}
+
+/**
+ * Answers `grpc.health.v1`, of which connect-es has no service of its own. Beside the services it tells of each dependency under its name,
+ * `kafka` for example.
+ */
+export function serveHealth(router: ConnectRouter, services: DescService[], readiness: () => Promise<Readiness>): void {
+  const names = new Set(['', ...services.map((service) => service.typeName)]);
+  const status = async (name: string) => {
+    const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
+    const known = new Map<string, boolean>(Object.entries(dependencies).map(([each, says]) => [each, says === 'ok']));
+    const well = names.has(name) ? ready : known.get(name);
+    return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
+  };
+  router.service(Health, {
+    async check(request) {
+      const found = await status(request.service);
+      if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
+      return { status: found };
+    },
+    async *watch(request, context) {
+      let last: Serving | undefined;
+      while (!context.signal.aborted) {
+        const now = await status(request.service);
+        if (now !== last) yield { status: now };
+        last = now;
+        await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
+      }
+    },
+    ...('list' in Health.method
+      ? {
+          async list() {
+            const now = await status('');
+            return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
+          },
+        }
+      : {}),
+  });
+}
