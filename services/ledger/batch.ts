@@ -1,20 +1,17 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
-import { toBinary } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { toUuid } from '../platform/ids.ts';
-import type { Currency } from '../platform/money.ts';
 import type { Client } from '../platform/postgres.ts';
-import { Refusal, nothing, opposite, post, type Books, type Side } from './accounting.ts';
-import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
-import { createdEvent, insertAccounts, newSuspenseAccount, nextPlace } from './chart.ts';
-import { append, clock, type Head, type LogRow, type NewEvent } from './log.ts';
+import { Refusal } from './accounting.ts';
+import type { TenantBooks } from './books.ts';
+import { Changes } from './changes.ts';
+import { insertAccounts } from './chart.ts';
+import { clock, type Head } from './log.ts';
 import { openUntil, type OpenMarks } from './marks.ts';
 import type { Item, Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { postedEvent, type Order } from './wire.ts';
 
 /** An idempotency key as a batch knows it: used before, or decided in it. */
 export interface UsedKey {
@@ -53,10 +50,7 @@ export class Batch {
   private readonly originals = new Map<string, store.Original>();
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
-  private readonly log: LogRow[] = [];
-  readonly made: { tenant: string; account: AccountRecord }[] = [];
-  private readonly posted: store.PostedOrder[] = [];
-  private readonly changed = new Map<string, store.ChangedBalance>();
+  private readonly changes = new Changes();
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
   nowMs = 0;
 
@@ -85,6 +79,11 @@ export class Batch {
   /** Tenants (UUIDs) whose logs have grown. */
   get moved(): string[] {
     return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from.sequence).map(([tenant]) => tenant);
+  }
+
+  /** Accounts that come into being with the batch. */
+  get made(): Changes['made'] {
+    return this.changes.made;
   }
 
   /** Whether everything that the rules need is at hand, but for the keys that were used. */
@@ -172,14 +171,15 @@ export class Batch {
     this.written = moved.map(({ head }) => head.tenant);
     this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
     const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
-    const { tenants, log, posted } = this;
+    const { tenants, made } = this;
+    const { log, posted, balances } = this.changes;
     const places = { tenants, standing: standing.map(({ from }) => from), moved };
-    const change = { opened, log, posted, balances: [...this.changed.values()] };
-    if (this.made.length === 0) return [store.write(client, { ...places, ...change })];
+    const change = { opened, log, posted, balances: [...balances.values()] };
+    if (made.length === 0) return [store.write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
       store.write(client, { ...places, ...nothingElse }),
-      insertAccounts(client, this.made).then(() => 0),
+      insertAccounts(client, made).then(() => 0),
       store.write(client, { tenants, standing: [], moved: [], ...change }),
     ];
   }
@@ -195,14 +195,15 @@ export class Batch {
     const known = this.keys.get(place) ?? this.before.find((keys) => keys.has(place))?.get(place);
     try {
       // What does not exist is said before what its key was used for; whatever was reversed exists.
-      if (order.reverses) this.originalOf(order);
+      const original = order.reverses ? this.originalOf(order) : null;
       if (known) return this.replayOf(item, known);
       // It was picked up once and may have been posted; it was not, and nobody waits for it any more. Not that it never will be: a call that
       // was sent on a connection given up since may still reach the database, and finds the heads where it was decided.
       if (item.uncertain && item.expires < performance.now()) {
         throw new Refusal('unavailable', 'the database was away; a retry with the same key finds out');
       }
-      const transaction = this.post(order);
+      const { books } = this.states.get(order.tenant) as TenantState;
+      const transaction = this.changes.post(books, order, original, this.nowMs);
       this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });
       return resultOf(transaction, false);
     } catch (error) {
@@ -243,76 +244,10 @@ export class Batch {
     return resultOf(transaction, !own);
   }
 
-  private post(order: Order): Transaction {
-    const state = this.states.get(order.tenant) as TenantState;
-    let made: { record: AccountRecord; open: OpenAccount } | undefined;
-    const books: Books = {
-      account: (code) => state.books.accounts.get(code)?.account,
-      balance: (account, currency) => state.books.accounts.get(account.code)?.balances.get(currency) ?? nothing,
-      suspense: (currency) => {
-        const open = state.books.accounts.get(suspenseCode(currency));
-        if (open) return open.account;
-        const record = newSuspenseAccount(currency as Currency, nextPlace(state.books.head, this.nowMs));
-        made = { record, open: { account: accountOf(record), balances: new Map() } };
-        return made.open.account;
-      },
-    };
-    const result = post(order.reverses ? { kind: order.kind, entries: this.mirrored(order) } : order, books);
-    // The first single entry in a currency of a tenant without a chart: its suspense account comes into being, as an event of its own.
-    if (made) {
-      this.append(state, createdEvent(made.record, null, order));
-      this.made.push({ tenant: order.tenant, account: made.record });
-      state.books.accounts.set(made.open.account.code, made.open);
-    }
-    const event = eventOf(order, result);
-    const payload = toBinary(TransactionPostedSchema, event);
-    const { actor, requestId, traceparent } = order;
-    const row = this.append(state, { type: 'transaction.posted', actor, requestId, traceparent, payload });
-    for (const change of result.changes) {
-      const open = state.books.accounts.get(change.account.code) as OpenAccount;
-      open.balances.set(change.currency, change.after);
-      const place = `${change.account.id} ${change.currency}`;
-      const first = this.changed.get(place);
-      const from = first?.from ?? change.before.version;
-      this.changed.set(place, {
-        tenant: order.tenant,
-        account: open.account,
-        currency: change.currency,
-        from,
-        after: change.after,
-        atMs: row.createdMs,
-      });
-    }
-    this.posted.push({ order, row, result });
-    return transactionOf(event, { tenantId: order.tenantId, sequence: row.sequence, createdMs: row.createdMs });
-  }
-
-  private append(state: TenantState, event: NewEvent): LogRow {
-    const row = append(state.books.head, event, this.nowMs);
-    this.log.push(row);
-    return row;
-  }
-
   private originalOf({ tenant, reverses }: Order): store.Original {
     const original = this.originals.get(`${tenant} ${reverses?.uuid}`);
     if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
     return original;
-  }
-
-  private mirrored(order: Order): Order['entries'] {
-    const reverses = order.reverses as { id: string; uuid: string };
-    const original = this.originalOf(order);
-    const event = postedEvent(original.payload);
-    if (event.kind === 'reversal') throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
-    const taken = this.posted.some((each) => each.order.tenant === order.tenant && each.order.reverses?.uuid === reverses.uuid);
-    if (original.reversed_by !== null || taken) throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already`);
-    return event.entries.map((entry) => ({
-      code: entry.accountCode,
-      amount: BigInt(entry.amount.replace('.', '')),
-      side: opposite(entry.side as Side),
-      currency: entry.currency,
-      counter: entry.counter,
-    }));
   }
 }
 
@@ -331,18 +266,4 @@ export function withoutBooks(order: Order): Refusal {
   const code = order.entries[0]?.code ?? '';
   const field = order.kind === 'single' ? 'account_code' : 'entries[0].account_code';
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });
-}
-
-function accountOf(record: AccountRecord): BookedAccount {
-  return {
-    id: record.id,
-    uuid: toUuid('acc', record.id) as string,
-    code: record.accountCode,
-    normalBalance: record.normalBalance as Side,
-    currency: record.currency ?? null,
-    isGroup: record.isGroup,
-    allowNegative: record.allowNegative,
-    closed: record.status === 'closed',
-    system: record.system,
-  };
 }
