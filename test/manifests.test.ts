@@ -1,8 +1,7 @@
-// What a cluster is told about the house, against what the house is: the rendered manifests, the image and the compose file.
+// What a cluster is told about the house, against what the house is: the rendered manifests.
 import { spawnSync } from 'node:child_process';
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { validate as configMap } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ConfigMap';
 import { validate as deployment } from 'kubernetes-models/_schemas/IoK8sApiAppsV1Deployment';
 import { validate as job } from 'kubernetes-models/_schemas/IoK8sApiBatchV1Job';
@@ -10,76 +9,13 @@ import { validate as namespace } from 'kubernetes-models/_schemas/IoK8sApiCoreV1
 import { validate as budget } from 'kubernetes-models/_schemas/IoK8sApiPolicyV1PodDisruptionBudget';
 import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Service';
 import { validate as serviceAccount } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ServiceAccount';
-import { parse, parseAllDocuments } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import { root, services } from '../deploy/local/plan.ts';
-import { readConfig as gatewayConfig } from '../gateway/config.ts';
-import { readConfig as identityConfig } from '../services/identity/config.ts';
-import { ledgerConfig } from '../services/ledger/config.ts';
-import { notifierConfig } from '../services/notifier/config.ts';
-import { kafkaSettings } from '../services/platform/kafka.ts';
-import { Settings } from '../services/platform/settings.ts';
-import { currentRun } from './run.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, text, unread, variablesOf } from './needs.ts';
 
 type Manifest = Record<string, any>;
 
-const processes = ['gateway', ...services] as const;
-type Process = (typeof processes)[number];
-
-/** What a process does with its environment first; throws where it would not start. */
-const start: Record<Process, (settings: Settings) => unknown> = {
-  gateway: gatewayConfig,
-  identity: identityConfig,
-  ledger: ledgerConfig,
-  notifier: (settings) => [notifierConfig(settings), kafkaSettings(settings)],
-};
-
-const text = (path: string) => readFileSync(join(root, path), 'utf8');
-const directory = mkdtempSync(join(currentRun().directory, 'manifests-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
-
-/** What an operator puts into the secrets, by file name. */
-const secrets: Record<string, string> = {
-  'internal-token': 'internal',
-  'database-url': 'postgres://service:password@postgresql:5432/database',
-  'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
-  'jwt-private-key': generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-  'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
-  'kafka-sasl-password': 'password',
-};
-for (const [name, value] of Object.entries(secrets)) writeFileSync(join(directory, name), value);
-
-/** The settings of an environment whose secrets lie in this test's directory. */
-function settingsOf(environment: Record<string, string>): Settings {
-  const moved = Object.entries(environment).map(([name, value]) => [name, value.replace(/^\/run\/secrets(?=\/)/, directory)]);
-  return new Settings(Object.fromEntries(moved));
-}
-
-/** The variables that a process reads: named in its main, its config, and what these import of the platform. */
-function variablesOf(process: Process): string[] {
-  const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
-  const own = ['main.ts', 'config.ts'].map((file) => join(folder, file));
-  const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
-  const calls = [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap((file) => [
-    ...text(file).matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g),
-  ]);
-  return calls.map((match) => match[1] ?? '');
-}
-
-/** The files of this tree that a file imports, from the root. */
-function imports(file: string): string[] {
-  const found = text(file).matchAll(/(?:^(?:import|export)\s[^;'"`]*?from\s+|\bimport\(|\bnew URL\()'(\.[^']+)'/gm);
-  return [...found].map((match) => join(dirname(file), match[1] ?? ''));
-}
-
-/** Whose process a container runs, by its first argument. */
-function processOf(args: string[]): Process {
-  const process = processes.find((each) => args[0] === `services/${each}/main.ts` || args[0] === `${each}/main.ts`);
-  if (!process || !existsSync(join(root, args[0] ?? ''))) throw new Error(`there is no process ${args.join(' ')}`);
-  return process;
-}
-
-const unread = (process: Process, environment: Record<string, string>) =>
-  Object.keys(environment).filter((name) => !variablesOf(process).includes(name.replace(/_FILE$/, '')));
+afterAll(forgetSecrets);
 
 const schemas: Record<string, typeof deployment> = {
   'v1/ConfigMap': configMap,
@@ -306,80 +242,5 @@ describe('the files of the processes', () => {
       parseAllDocuments(text(`deploy/kubernetes/base/${process}.yaml`)).map((document) => keys(document.toJS())),
     );
     for (const other of others) expect(other).toEqual(first);
-  });
-});
-
-describe('the image', () => {
-  const dockerfile = text('deploy/Dockerfile');
-  const final = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '));
-  const copied = [...final.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] ?? '').split(' '));
-
-  test('holds every file that the processes need, and the build may see it', () => {
-    const needed = new Set(processes.map((process) => (process === 'gateway' ? 'gateway/main.ts' : `services/${process}/main.ts`)));
-    // A set is walked with what is added on the way.
-    for (const file of needed) {
-      if (file.endsWith('.ts')) imports(file).forEach((name) => needed.add(name));
-    }
-    const within = (places: string[]) => (file: string) => places.some((place) => file === place || file.startsWith(`${place}/`));
-    expect([...needed].filter((file) => !within(copied)(file))).toEqual([]);
-    const visible = text('.dockerignore').split('\n');
-    expect(visible[0]).toBe('*');
-    for (const place of [...copied, 'package-lock.json', '.npmrc']) expect(visible).toContain(`!${place}`);
-  });
-
-  test('starts Node as npm start does, and not as root', () => {
-    const flag = /'(--max-semi-space-size=[0-9]+)'/.exec(text('deploy/local/plan.ts'))?.[1];
-    expect(final).toContain(`\nENTRYPOINT ["node", "${String(flag)}"]\n`);
-    const arenas = /^const arenas = '([0-9]+)';$/m.exec(text('deploy/local/plan.ts'))?.[1];
-    expect(final).toContain(`\nENV MALLOC_ARENA_MAX=${String(arenas)}\n`);
-    expect(final).toMatch(/^USER [1-9][0-9]*:[1-9][0-9]*$/m);
-    expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map((match) => match[1])).toEqual(['node:24-slim', 'node:24-slim']);
-  });
-
-  test('keeps the optional packages without which a process does not start', () => {
-    expect(dockerfile).toMatch(/^RUN npm ci --omit=dev --ignore-scripts/m);
-    const { optionalDependencies } = JSON.parse(text('package.json')) as { optionalDependencies: Record<string, string> };
-    for (const name of Object.keys(optionalDependencies)) expect(dockerfile).toContain(`node_modules/${name}`);
-  });
-});
-
-describe('the compose file', () => {
-  const compose = parse(text('deploy/compose.yaml'), { merge: true }) as Manifest;
-  const ours = Object.entries<Manifest>(compose['services']).filter(([, each]) => each['image'] === 'ledger' && each['environment']);
-
-  test('runs every process and every migration', () => {
-    const commands = [...processes.map((name) => (name === 'gateway' ? 'gateway/main.ts' : `services/${name}/main.ts`))];
-    const migrations = services.map((name) => `services/${name}/main.ts migrate`);
-    expect(ours.map(([, each]) => each['command'].join(' '))).toEqual([...commands, ...migrations]);
-  });
-
-  test('gives each what it reads, nothing else, and all that it needs to start', () => {
-    for (const [, each] of ours) {
-      const process = processOf(each['command']);
-      expect(unread(process, each['environment'])).toEqual([]);
-      const settings = settingsOf(each['environment']);
-      if (each['command'][1] === 'migrate') expect(settings.databaseUrl('MIGRATION_DATABASE_URL')).toMatch(/^postgres:/);
-      else expect(start[process](settings)).toBeDefined();
-    }
-  });
-
-  test('tells the gateway where the services listen', () => {
-    const environment = (name: string) => compose['services'][name].environment as Record<string, string>;
-    const addresses = services.map((name) => [`${name.toUpperCase()}_ADDR`, `${name}:${String(environment(name)['PORT'])}`]);
-    expect(environment('gateway')).toMatchObject(Object.fromEntries(addresses));
-  });
-
-  test('names services, volumes and files that there are', () => {
-    for (const each of Object.values<Manifest>(compose['services'])) {
-      for (const name of Object.keys(each['depends_on'] ?? {})) expect(compose['services']).toHaveProperty(name);
-      for (const volume of each['volumes'] ?? []) expect(compose['volumes']).toHaveProperty(String(volume).split(':')[0] ?? '');
-      for (const config of each['configs'] ?? []) expect(compose['configs']).toHaveProperty(config.source);
-      if (each['build']) expect(existsSync(join(root, 'deploy', each['build'].context, each['build'].dockerfile))).toBe(true);
-    }
-    const script = compose['services'].secrets.command[1] as string;
-    for (const [, each] of ours) {
-      const files = Object.entries<string>(each['environment']).filter(([name]) => name.endsWith('_FILE'));
-      for (const [, file] of files) expect(script).toContain(`'${file.replace('/run/secrets/', '')}'`);
-    }
   });
 });

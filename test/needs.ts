@@ -1,0 +1,77 @@
+// What the processes need of those who deploy them: the files that they import, the variables that they read and the secrets.
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { root, services } from '../deploy/local/plan.ts';
+import { readConfig as gatewayConfig } from '../gateway/config.ts';
+import { readConfig as identityConfig } from '../services/identity/config.ts';
+import { ledgerConfig } from '../services/ledger/config.ts';
+import { notifierConfig } from '../services/notifier/config.ts';
+import { kafkaSettings } from '../services/platform/kafka.ts';
+import { Settings } from '../services/platform/settings.ts';
+import { currentRun } from './run.ts';
+
+/** The processes of the house. */
+export const processes = ['gateway', ...services] as const;
+export type Process = (typeof processes)[number];
+
+/** What a process does with its environment first; throws where it would not start. */
+export const start: Record<Process, (settings: Settings) => unknown> = {
+  gateway: gatewayConfig,
+  identity: identityConfig,
+  ledger: ledgerConfig,
+  notifier: (settings) => [notifierConfig(settings), kafkaSettings(settings)],
+};
+
+/** A file of the tree. */
+export const text = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const directory = mkdtempSync(join(currentRun().directory, 'manifests-'));
+
+/** What an operator puts into the secrets, by file name. */
+const secrets: Record<string, string> = {
+  'internal-token': 'internal',
+  'database-url': 'postgres://service:password@postgresql:5432/database',
+  'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
+  'jwt-private-key': generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
+  'kafka-sasl-password': 'password',
+};
+for (const [name, value] of Object.entries(secrets)) writeFileSync(join(directory, name), value);
+
+/** Removes the secrets: for `afterAll`. */
+export const forgetSecrets = (): void => rmSync(directory, { recursive: true, force: true });
+
+/** The settings of an environment whose secrets lie in this test's directory. */
+export function settingsOf(environment: Record<string, string>): Settings {
+  const moved = Object.entries(environment).map(([name, value]) => [name, value.replace(/^\/run\/secrets(?=\/)/, directory)]);
+  return new Settings(Object.fromEntries(moved));
+}
+
+/** The variables that a process reads: named in its main, its config, and what these import of the platform. */
+export function variablesOf(process: Process): string[] {
+  const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
+  const own = ['main.ts', 'config.ts'].map((file) => join(folder, file));
+  const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
+  const calls = [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap((file) => [
+    ...text(file).matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g),
+  ]);
+  return calls.map((match) => match[1] ?? '');
+}
+
+/** The files of this tree that a file imports, from the root. */
+export function imports(file: string): string[] {
+  const found = text(file).matchAll(/(?:^(?:import|export)\s[^;'"`]*?from\s+|\bimport\(|\bnew URL\()'(\.[^']+)'/gm);
+  return [...found].map((match) => join(dirname(file), match[1] ?? ''));
+}
+
+/** Whose process a container runs, by its first argument. */
+export function processOf(args: string[]): Process {
+  const process = processes.find((each) => args[0] === `services/${each}/main.ts` || args[0] === `${each}/main.ts`);
+  if (!process || !existsSync(join(root, args[0] ?? ''))) throw new Error(`there is no process ${args.join(' ')}`);
+  return process;
+}
+
+/** The variables of an environment that a process does not read. */
+export const unread = (process: Process, environment: Record<string, string>): string[] =>
+  Object.keys(environment).filter((name) => !variablesOf(process).includes(name.replace(/_FILE$/, '')));
