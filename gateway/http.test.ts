@@ -1,4 +1,3 @@
-import { connect } from 'node:net';
 import { newId } from '../services/platform/ids.ts';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
@@ -144,102 +143,6 @@ describe('a header that counts once and is there twice', () => {
   });
 });
 
-describe('a client that asks before it sends its body', () => {
-  const asks = (path: string, more = '') =>
-    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}`;
-
-  test.each([
-    ['/v1/tenants', 'Content-Length: 2', 401],
-    ['/v1/tenants/acme/transactions', 'Content-Length: 2', 401],
-    ['/v1/nothing', 'Content-Length: 2', 404],
-    ['/v1/user', 'Content-Length: 2', 405],
-    ['/v1/auth/login', 'Content-Length: 1048577', 413],
-  ])('hears of no 100 where %s, %s is refused for anything else, and the connection ends', async (path, length, status) => {
-    const received = await alone.raw(`${asks(path)}${length}\r\n\r\n`);
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`]);
-    expect(lastAnswer(received).head).toContain('connection: close');
-  });
-
-  test('sends it when it is wanted, and goes on with the connection', async () => {
-    const received = await new Promise<string>((resolve, reject) => {
-      let text = '';
-      const socket = connect(alone.port, '127.0.0.1', () => socket.write(`${asks('/v1/auth/login')}Content-Length: 2\r\n\r\n`));
-      socket.on('data', (chunk) => {
-        text += chunk.toString('latin1');
-        if (text.endsWith('100 Continue\r\n\r\n')) socket.write('{}');
-        else if (text.endsWith('}')) socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
-      });
-      socket.on('close', () => resolve(text));
-      socket.on('error', reject);
-    });
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 400', 'HTTP/1.1 200']);
-  });
-
-  test('has the connection closed behind his answer where he asked for that, too', async () => {
-    const received = await alone.raw(`${asks('/v1/auth/login')}Connection: close\r\nContent-Length: 2\r\n\r\n{}`);
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 400']);
-    expect(lastAnswer(received).head).toContain('connection: close');
-  });
-});
-
-test('what is broken behind a whole request is not its answer, which might have been posted', async () => {
-  const whole = 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}';
-  for (const more of ['\0', '}', 'GARBAGE\r\n\r\n']) expect([more, await alone.raw(whole + more)]).toEqual([more, '']);
-});
-
-test('a connection that begins more requests than it takes answers is cut', async () => {
-  const socket = connect(alone.port, '127.0.0.1', () => socket.write('GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(500)));
-  socket.on('error', () => undefined).resume();
-  await new Promise((done) => socket.once('close', done));
-  expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
-});
-
-describe('what is not HTTP', () => {
-  test.each([
-    ['no request line', 'GARBAGE\r\n\r\n', 400, 'malformed_request'],
-    ['a header without a colon', 'GET / HTTP/1.1\r\nHost x\r\n\r\n', 400, 'malformed_request'],
-    ['two lengths', 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{', 400, 'malformed_request'],
-    [
-      'length and chunks',
-      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-      400,
-      'malformed_request',
-    ],
-    ['headers without end', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
-    ['a path without end', `GET /${'a'.repeat(20_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431, 'headers_too_large'],
-  ])('%s is answered in the envelope, and the connection ends', async (_name, text, status, code) => {
-    const answer = lastAnswer(await alone.raw(text));
-    expect(answer).toMatchObject({ status, body: { success: false, code, request_id: expect.any(String) } });
-    expect(answer.head).toContain('content-type: application/json');
-    expect(answer.head).toContain('x-request-id: ');
-  });
-
-  test.each([
-    ['GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n', 200],
-    ['POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', 400],
-    ['POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}', 401],
-  ])('also after sound requests on the same connection: %s', async (sound, status) => {
-    const received = await new Promise<string>((resolve, reject) => {
-      let text = '';
-      const socket = connect(alone.port, '127.0.0.1', () => socket.write(sound));
-      socket.on('data', (chunk) => {
-        text += chunk.toString('latin1');
-        if (text.endsWith('}') && text.split('HTTP/1.1 ').length === 2) socket.write('GARBAGE\r\n\r\n');
-      });
-      socket.on('close', () => resolve(text));
-      socket.on('error', reject);
-    });
-    expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`, 'HTTP/1.1 400']);
-    expect(lastAnswer(received).body.code).toBe('malformed_request');
-  });
-
-  test('a request without Host, and one that expects something, are answered like any other', async () => {
-    expect(lastAnswer(await alone.raw('GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
-    const expects = 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: a-miracle\r\nConnection: close\r\n\r\n';
-    expect(lastAnswer(await alone.raw(expects)).status).toBe(200);
-  });
-});
-
 describe('without its services', () => {
   test('the gateway lives, is not ready, and says what is missing', async () => {
     expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
@@ -318,28 +221,5 @@ describe('browsers of other origins', () => {
     } finally {
       await open.stop();
     }
-  });
-});
-
-describe('being told to stop', () => {
-  test('is not kept up by clients that never finish what they began', async () => {
-    const other = await startAlone();
-    const ends: Promise<void>[] = [];
-    for (const text of [
-      'GET /healthz HT',
-      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Le',
-      'POST /v1/user HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{',
-      'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 2000000\r\n\r\n{',
-      'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
-    ]) {
-      const socket = connect(other.port, '127.0.0.1').resume();
-      socket.on('error', () => undefined);
-      ends.push(new Promise((ended) => socket.on('close', () => ended())));
-      await new Promise<void>((sent) => socket.write(text, () => sent()));
-    }
-    const began = performance.now();
-    expect(await other.stop()).toEqual([]);
-    await Promise.all(ends);
-    expect(performance.now() - began).toBeLessThan(10_000);
   });
 });
