@@ -7,7 +7,7 @@ import { ms, readTenant, type Pool, type Statement } from '../platform/postgres.
 import { Refusal, type Reason } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
-import { Query, stretchOf, type Span } from './span.ts';
+import { Query, rangeOf, type Span } from './span.ts';
 
 interface HolderRow {
   id: string;
@@ -104,7 +104,7 @@ export async function listBalanceHistory(
   const query = new Query(tenant);
   const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
   const asked = query.value(currency);
-  const stretch = stretchOf(query, span);
+  const range = rangeOf(query, span);
   const conditions = [
     'e.tenant_id = $1',
     `e.account_id = (select a.id from ${account})`,
@@ -112,7 +112,7 @@ export async function listBalanceHistory(
     // the currency nor gives the order, so that all entries of the account were read and sorted (240,000 of them: 0.8 s).
     `e.currency = (select coalesce(nullif(${asked}, ''), (select a.currency from ${account})))`,
     ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
-    ...stretch.keep('e.sequence'),
+    ...range.keep('e.sequence'),
   ];
   const holder: Statement = {
     name: 'account_holder',
@@ -120,7 +120,7 @@ export async function listBalanceHistory(
     values: [tenant, code],
   };
   const [holders, rows] = await readTenant<[HolderRow[], HistoryRow[]]>(pool, tenant, holder, {
-    text: `${stretch.with}, page as materialized (
+    text: `${range.with}, page as materialized (
         select e.sequence, e.position, e.side, e.amount, e.balance_after::text from entries e
         where ${conditions.join(' and ')} order by e.sequence desc, e.position desc limit ${query.value(limit + 1)})
       select page.*, t.* from page cross join lateral (

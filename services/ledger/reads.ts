@@ -4,7 +4,7 @@ import { toId } from '../platform/ids.ts';
 import { ms, readTenant, type Client, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { cut, fitting, placeOf, type Page } from './page.ts';
-import { Query, stretchOf, type Span, type Stretch } from './span.ts';
+import { Query, rangeOf, type LogRange, type Span } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
 interface TransactionRow {
@@ -69,11 +69,11 @@ export async function listTransactions(
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
   const query = new Query(tenant);
-  const stretch = stretchOf(query, filter, placeOf('transactions', cursor, 1)?.[0]);
+  const range = rangeOf(query, filter, placeOf('transactions', cursor, 1)?.[0]);
   const most = query.value(limit + 1);
   const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
     // The page is found first and its records are looked up one by one: joined at once, a misjudged count makes a plan that reads the log.
-    text: `${stretch.with}, page as materialized (${pageOf(query, filter, stretch, most)})
+    text: `${range.with}, page as materialized (${pageOf(query, filter, range, most)})
       select record.* from page cross join lateral (
         select ${transactionColumns} from transactions t ${joinRecord} where t.tenant_id = $1 and t.sequence = page.sequence limit 1) as record
       order by record.sequence desc`,
@@ -84,13 +84,13 @@ export async function listTransactions(
 }
 
 /** The places of one page. */
-function pageOf(query: Query, filter: TransactionFilter, stretch: Stretch, most: string): string {
+function pageOf(query: Query, filter: TransactionFilter, range: LogRange, most: string): string {
   const { reference, idempotencyKey, accountCode, currency } = filter;
   const byAccount = accountCode !== undefined || currency !== undefined;
-  if (byAccount && reference === undefined && idempotencyKey === undefined) return newest(query, filter, stretch, most);
+  if (byAccount && reference === undefined && idempotencyKey === undefined) return newest(query, filter, range, most);
   const conditions = [
     't.tenant_id = $1',
-    ...stretch.keep('t.sequence'),
+    ...range.keep('t.sequence'),
     ...(reference === undefined ? [] : [`t.reference = ${query.value(reference)}`]),
     ...(idempotencyKey === undefined ? [] : [`t.idempotency_key = ${query.value(idempotencyKey)}`]),
     ...(byAccount ? [touches(query, filter)] : []),
@@ -119,8 +119,8 @@ function touches(query: Query, filter: TransactionFilter): string {
  * balance has its newest place at one end of its range. Only balances whose newest place is among the newest of all can hold a place on
  * this page: only they are read further, so that a filter by currency alone looks once at each balance and reads one page.
  */
-function newest(query: Query, filter: TransactionFilter, stretch: Stretch, most: string): string {
-  const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...stretch.keep('e.sequence')];
+function newest(query: Query, filter: TransactionFilter, range: LogRange, most: string): string {
+  const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...range.keep('e.sequence')];
   const entries = `from entries e where ${conditions.join(' and ')}`;
   return `select distinct e.sequence
     from (select account_id, currency from (

@@ -1,4 +1,4 @@
-// A stretch of a tenant's log between two times, as conditions of a statement.
+// The range of a tenant's log between two times, as conditions of a statement.
 
 /** A span of time, milliseconds since the Unix epoch. */
 export interface Span {
@@ -38,25 +38,25 @@ function firstAt(query: Query, timeMs: bigint): string {
     select low from search where low = high)`;
 }
 
-/** A stretch of the log: where it begins and ends, and how a statement says so. */
-export interface Stretch {
+/** A range of the log: where it begins and ends, and how a statement says so. */
+export interface LogRange {
   /** The first lines of the statement, `with …`; both places are looked for once. */
   with: string;
   /** Conditions that keep a column of places within. */
   keep: (sequence: string) => string[];
 }
 
-/** The stretch of the log that a span covers, before a place where one is given. */
-export function stretchOf(query: Query, { startMs, endMs }: Span, before?: bigint): Stretch {
+/** The range of the log that a span covers, before a place where one is given. */
+export function rangeOf(query: Query, { startMs, endMs }: Span, before?: bigint): LogRange {
   const low = startMs === undefined ? '1' : firstAt(query, startMs);
   const high = endMs === undefined ? '1' : firstAt(query, endMs);
   const most = before === undefined ? '' : query.value(before);
   return {
-    with: `with stretch as materialized (select ${low} as low, ${high} as high)`,
+    with: `with bounds as materialized (select ${low} as low, ${high} as high)`,
     keep: (sequence) => [
       ...(most === '' ? [] : [`${sequence} < ${most}`]),
-      ...(startMs === undefined ? [] : [`${sequence} >= (select low from stretch)`]),
-      ...(endMs === undefined ? [] : [`${sequence} < (select high from stretch)`]),
+      ...(startMs === undefined ? [] : [`${sequence} >= (select low from bounds)`]),
+      ...(endMs === undefined ? [] : [`${sequence} < (select high from bounds)`]),
     ],
   };
 }

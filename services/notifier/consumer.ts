@@ -62,7 +62,7 @@ const noteWork = {
 };
 
 const selectWebhooks = {
-  name: 'subscriptions',
+  name: 'enabled_webhooks',
   text: `select tenant_id, events, floor(extract(epoch from created_at) * 1000)::int8 as since_ms from webhooks
     where tenant_id = any ($1::uuid[]) and enabled`,
 };
@@ -120,7 +120,7 @@ export class Consumer {
         client.query('begin'),
         client.query(seeing(tenants)),
         readInbox(client, tenants, []),
-        subscriptions(client, tenants),
+        enabledWebhooks(client, tenants),
       ]);
       const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
       for (const { tenant, after, through } of passed) inbox.get(tenant)?.pass(after, through);
@@ -175,7 +175,7 @@ export class Consumer {
         client.query('begin'),
         client.query(seeing(tenants)),
         readInbox(client, tenants, events.map(placeOf)),
-        subscriptions(client, tenants),
+        enabledWebhooks(client, tenants),
       ]);
       const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
@@ -215,7 +215,7 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
   const known = { event, tenant, eventId };
   const marks = await readInbox(client, [tenant], [placeOf(known)]);
   (marks.get(tenant) as Mark).take(event);
-  const found = deliveriesOf([known], await subscriptions(client, [tenant]), (_, error) => {
+  const found = deliveriesOf([known], await enabledWebhooks(client, [tenant]), (_, error) => {
     throw error;
   });
   await Promise.all([insert(client, found), writeInbox(client, [...marks.values()])]);
@@ -225,14 +225,15 @@ function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
   return { tenant, sequence, part };
 }
 
-interface Subscription {
+/** A tenant's webhook as far as it decides which events are delivered. */
+interface EnabledWebhook {
   tenant_id: string;
   events: string[];
   since_ms: bigint;
 }
 
-async function subscriptions(client: Client, tenants: string[]): Promise<Map<string, Subscription>> {
-  const { rows } = await client.query<Subscription>({ ...selectWebhooks, values: [tenants] });
+async function enabledWebhooks(client: Client, tenants: string[]): Promise<Map<string, EnabledWebhook>> {
+  const { rows } = await client.query<EnabledWebhook>({ ...selectWebhooks, values: [tenants] });
   return new Map(rows.map((row) => [row.tenant_id, row]));
 }
 
@@ -246,7 +247,7 @@ interface NewDelivery {
   traceparent: string | null;
 }
 
-function deliveriesOf(events: Known[], webhooks: Map<string, Subscription>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
+function deliveriesOf(events: Known[], webhooks: Map<string, EnabledWebhook>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
   return events.flatMap(({ event, tenant, eventId }): NewDelivery[] => {
     const webhook = webhooks.get(tenant);
     // What happened before the webhook was made is not news to it.

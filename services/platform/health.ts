@@ -61,7 +61,7 @@ export function readinessBody(state: Readiness): string {
 }
 
 /** Asks once for all who ask meanwhile: anybody may ask for health, and the answer costs a round trip to the database. */
-export function together<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+export function singleFlight<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
   let asked: Promise<Answer> | undefined;
   return () => (asked ??= ask().finally(() => (asked = undefined)));
 }

@@ -10,7 +10,7 @@ import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { shortenDeadline } from './deadline.ts';
-import { serveHealth, together, type Readiness } from './health.ts';
+import { serveHealth, singleFlight, type Readiness } from './health.ts';
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
@@ -53,7 +53,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
-  const readiness = together(options.readiness);
+  const readiness = singleFlight(options.readiness);
   const logged = callLog(logger, options.metrics);
   const admit = refuseStrangers(isAccepted);
   const { maxMessageBytes } = options;
