@@ -7,6 +7,7 @@ import { dayStart, pathDelivery } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
 import { attemptRecord, deliveryRecord, limitFields, timeOf, webhookRecord } from '../wire.ts';
+import { exampleEvent } from './events.ts';
 import { exampleWebhook } from './webhooks.ts';
 
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
@@ -38,37 +39,14 @@ const exampleDelivery = {
   delivered_at: '2030-01-31T12:00:00.120Z',
   created_at: '2030-01-31T12:00:00.000Z',
 };
+const { data } = exampleEvent;
 const examplePayload = {
   id: exampleDelivery.event_id,
   type: 'transaction.posted',
-  created: 1_896_091_200,
+  created: exampleEvent.created,
   data: {
-    transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
-    kind: 'double',
-    idempotency_key: 'deposit-42',
-    description: 'Deposit by card',
-    reference: 'INV-1001',
-    currency: 'USD',
-    amount: '100.00',
-    lines: [
-      {
-        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
-        account_code: 'SETTLEMENT-USD',
-        amount: '100.00',
-        side: 'debit',
-        currency: 'USD',
-      },
-      {
-        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t9',
-        account_code: 'CUSTOMER-WALLETS-USD',
-        amount: '100.00',
-        side: 'credit',
-        currency: 'USD',
-      },
-    ],
-    reverses: null,
-    metadata: { order: 42 },
-    sequence: 31,
+    ...data,
+    lines: data.lines.map(({ account_id, account_code, amount, side, currency }) => ({ account_id, account_code, amount, side, currency })),
   },
   tenant_id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
   livemode: true,

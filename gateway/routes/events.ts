@@ -5,48 +5,22 @@ import { paging, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
 import { eventJson } from '../wire.ts';
+import { exampleTransaction } from './postings.ts';
 
-const exampleEvent = {
+const { transaction_id, kind, idempotency_key, description, reference, currency, amount, entries, reverses, metadata, sequence } =
+  exampleTransaction;
+
+/** The event of a posting as an example. */
+export const exampleEvent = {
   id: 'evt_01jd1zq5v8e6n9w2k4m7p3r5t8',
   type: 'transaction.posted',
-  sequence: 31,
+  sequence,
   created: 1_896_091_200,
   actor: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8',
   request_id: 'req-7f3a',
   hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
   previous_hash: '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
-  data: {
-    transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
-    kind: 'double',
-    idempotency_key: 'deposit-42',
-    description: 'Deposit by card',
-    reference: 'INV-1001',
-    currency: 'USD',
-    amount: '100.00',
-    lines: [
-      {
-        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
-        account_code: 'SETTLEMENT-USD',
-        amount: '100.00',
-        side: 'debit',
-        currency: 'USD',
-        balance_after: '100.00',
-        counter: false,
-      },
-      {
-        account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t9',
-        account_code: 'CUSTOMER-WALLETS-USD',
-        amount: '100.00',
-        side: 'credit',
-        currency: 'USD',
-        balance_after: '100.00',
-        counter: false,
-      },
-    ],
-    reverses: null,
-    metadata: { order: 42 },
-    sequence: 31,
-  },
+  data: { transaction_id, kind, idempotency_key, description, reference, currency, amount, lines: entries, reverses, metadata, sequence },
 };
 
 const query = Type.Object({
