@@ -1,4 +1,5 @@
-// What identity's database holds: its migrations by name, its tables as entities. Rules of the data are constraints of the migrations.
+// What identity's database holds: its migrations by name, its tables as entities. Rules of the data are constraints of the migrations. Ids are
+// UUIDs without their prefixes. Times are `timestamptz` by the database's clock, `Date`s (milliseconds) in code.
 import { defineEntity, type InferEntity } from '@mikro-orm/core';
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. Only `migrate` loads them. */
@@ -7,6 +8,10 @@ export const migrationNames = ['0001-users-tenants-keys', '0002-verify-many-keys
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = ['slugs'];
 
+/**
+ * Somebody who may log in, of no tenant by himself; never deleted. `email` as it was registered, one user's in any case of its letters;
+ * `passwordHash` as Argon2id encodes it, with its parameters.
+ */
 export const User = defineEntity({
   name: 'User',
   tableName: 'users',
@@ -21,7 +26,10 @@ export const User = defineEntity({
   }),
 });
 
-/** The family of refresh tokens that began with one login. */
+/**
+ * The family of refresh tokens that began with one login: it lives until `expiresAt`, when its newest token expires, or until `revokedAt`; null:
+ * not revoked. Forgotten some time after it has expired.
+ */
 export const Session = defineEntity({
   name: 'Session',
   tableName: 'sessions',
@@ -34,6 +42,10 @@ export const Session = defineEntity({
   }),
 });
 
+/**
+ * A refresh token of a session, by the SHA-256 (hex) of its text, which is kept nowhere. Good once, before `expiresAt`; `spentAt`: when it was
+ * used, null: not yet. Forgotten some time after it has expired.
+ */
 export const RefreshToken = defineEntity({
   name: 'RefreshToken',
   tableName: 'refresh_tokens',
@@ -46,7 +58,7 @@ export const RefreshToken = defineEntity({
   }),
 });
 
-/** Which slugs are taken, over all tenants. */
+/** A slug that is taken, over all tenants, and for good; `takenBy`: the tenant's UUID. */
 export const Slug = defineEntity({
   name: 'Slug',
   tableName: 'slugs',
@@ -56,6 +68,7 @@ export const Slug = defineEntity({
   }),
 });
 
+/** An organization with a ledger of its own. `slug` is what paths name it by. */
 export const Tenant = defineEntity({
   name: 'Tenant',
   tableName: 'tenants',
@@ -70,6 +83,7 @@ export const Tenant = defineEntity({
   }),
 });
 
+/** A user's place in a tenant; `role`: `owner` or `member`. */
 export const Membership = defineEntity({
   name: 'Membership',
   tableName: 'memberships',
@@ -81,6 +95,11 @@ export const Membership = defineEntity({
   }),
 });
 
+/**
+ * A tenant's API key, ended ones too. `hash`: the SHA-256 (hex) of its text, which is kept nowhere, `last4`: the end of that text; `createdBy`:
+ * a user's UUID. It ends at the first of `expiresAt` (as its maker asked), `retiresAt` (of a key that was rotated) and `revokedAt`; null: not by
+ * that.
+ */
 export const ApiKey = defineEntity({
   name: 'ApiKey',
   tableName: 'api_keys',
@@ -100,8 +119,12 @@ export const ApiKey = defineEntity({
   }),
 });
 
+/** A row of `users`. */
 export type UserRow = InferEntity<typeof User>;
+/** A row of `tenants`. */
 export type TenantRow = InferEntity<typeof Tenant>;
+/** A row of `api_keys`. */
 export type ApiKeyRow = InferEntity<typeof ApiKey>;
 
+/** All of them, for MikroORM. */
 export const entities = [User, Session, RefreshToken, Slug, Tenant, Membership, ApiKey];
