@@ -3,31 +3,17 @@
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createClient, type Client } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { Agent, request } from 'undici';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { kafkaExit } from '../../services/ledger/kafka.ts';
 import { totalStatement } from '../../services/notifier/deliveries.ts';
-import { eventBody } from '../../services/notifier/envelope.ts';
-import { deliveryHeaders } from '../../services/notifier/webhook.ts';
-import type { Caller } from '../../services/platform/caller.ts';
-import { newId, toUuid } from '../../services/platform/ids.ts';
+import { toUuid } from '../../services/platform/ids.ts';
 import { pinnedPlans } from '../../services/platform/plans.ts';
 import { inTransaction, openPool } from '../../services/platform/postgres.ts';
-import { settingsOf } from '../kafka.ts';
-import { newTenant, postingEvent } from '../notifier.ts';
-import { callerOf } from './books.ts';
-import { median, percentile } from './figures.ts';
+import { median } from './figures.ts';
 import type { House } from './house.ts';
-import { postingOf, wallet } from './posting.ts';
-import { atRate } from './pace.ts';
-import { Door, now, secret } from './receiver.ts';
+import { now } from './receiver.ts';
 import { Usage, between } from './usage.ts';
+import { WebhookLoad, type Postings } from './webhook-load.ts';
 
-const accounts = 10;
 const listed = 1_000_000;
 
 /** One line of the result: what, its figure, and, where something was promised, whether it was reached. */
@@ -35,13 +21,6 @@ interface Line {
   what: string;
   figure: string;
   reached?: boolean;
-}
-
-interface Postings {
-  /** Of their answers, by transaction. */
-  answered: Map<string, number>;
-  p50: number;
-  p99: number;
 }
 
 /** Measures a house whose processes run. `brokers`: those of its Kafka; null: events go over gRPC. Resolves to a Markdown table. */
@@ -65,57 +44,43 @@ export async function measureWebhooks(
 
 class Webhooks {
   private readonly lines: Line[] = [];
-  private readonly callers: Caller[];
-  private readonly ledger: Client<typeof LedgerService>;
-  private readonly notifier: Client<typeof NotifierService>;
-  private readonly publish: (events: Event[]) => Promise<unknown>;
-  private readonly closeExit: () => Promise<unknown>;
-  private series = 0;
   private readonly house: House;
-  private readonly door: Door;
+  private readonly load: WebhookLoad;
   private readonly seconds: number;
   private readonly say: (line: string) => void;
   private readonly usage: Usage;
 
-  private constructor(house: House, brokers: string | null, door: Door, seconds: number, say: (line: string) => void) {
+  private constructor(house: House, load: WebhookLoad, seconds: number, say: (line: string) => void) {
     this.house = house;
-    this.door = door;
+    this.load = load;
     this.seconds = seconds;
     this.say = say;
     this.usage = new Usage(house.processes, house.postmaster);
-    this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
-    this.ledger = createClient(LedgerService, this.callers[0]!);
-    this.notifier = createClient(NotifierService, this.callers[1]!);
-    const exit = brokers === null ? null : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
-    this.publish = exit ? (events) => exit.publish(events) : (events) => this.notifier.ingest({ events });
-    this.closeExit = async () => exit?.close();
   }
 
   static async open(house: House, brokers: string | null, seconds: number, say: (line: string) => void): Promise<Webhooks> {
-    const bench = new Webhooks(house, brokers, await Door.open(), seconds, say);
+    const bench = new Webhooks(house, await WebhookLoad.open(house, brokers), seconds, say);
     // Compiles the hot paths.
-    const tenants = await bench.tenants(4, '/hook');
-    await bench.arrive(await bench.post(tenants, 200, 4));
+    const tenants = await bench.load.tenants(4, '/hook');
+    await bench.load.arrive(await bench.load.post(tenants, 200, 4));
     return bench;
   }
 
   async close(): Promise<void> {
     this.usage.end();
-    await this.closeExit();
-    for (const caller of this.callers) caller.close();
-    await this.door.close();
+    await this.load.close();
   }
 
   table(): string {
-    if (this.door.refused > 0) throw new Error(`${this.door.refused} deliveries had a wrong signature`);
+    if (this.load.door.refused > 0) throw new Error(`${this.load.door.refused} deliveries had a wrong signature`);
     const mark = ({ reached }: Line) => (reached === undefined ? '' : reached ? '✓' : '✗');
     return ['| | | |', '|---|---|---|', ...this.lines.map((line) => `| ${mark(line)} | ${line.what} | ${line.figure} |`)].join('\n');
   }
 
   /** 20 postings/s of one tenant. */
   async toTheDoor(): Promise<void> {
-    const postings = await this.post(await this.tenants(1, '/hook'), 20, Math.max(10, this.seconds));
-    const { p50, p99 } = await this.arrive(postings);
+    const postings = await this.load.post(await this.load.tenants(1, '/hook'), 20, Math.max(10, this.seconds));
+    const { p50, p99 } = await this.load.arrive(postings);
     this.add('20 postings/s: the posting itself, p50 / p99', `${ms(postings.p50)} / ${ms(postings.p99)} ms`);
     this.add('20 postings/s: from its answer to the receiver, p50 / p99', `${ms(p50)} / ${ms(p99)} ms`);
     this.add('its p50 of the posting’s own ≤ 10 ×', `${ms(p50 / postings.p50)} ×`, p50 <= 10 * postings.p50);
@@ -124,7 +89,7 @@ class Webhooks {
   /** 500 postings/s of ten tenants, without and with webhooks, in turns. */
   async steady(rounds: number): Promise<void> {
     const rate = 500;
-    const [without, subscribed] = [await this.tenants(10, null), await this.tenants(10, '/hook')];
+    const [without, subscribed] = [await this.load.tenants(10, null), await this.load.tenants(10, '/hook')];
     const taken: Record<'alone' | 'both' | 'ratio' | 'p50' | 'largest', number[]> = {
       alone: [],
       both: [],
@@ -135,7 +100,7 @@ class Webhooks {
     for (let round = 0; round < rounds; round++) {
       // There and back: the machine may get slower meanwhile.
       const before = round % 2 === 1 ? await this.measured(subscribed, rate) : undefined;
-      const alone = await this.post(without, rate, this.seconds);
+      const alone = await this.load.post(without, rate, this.seconds);
       const { both, p50, largest } = before ?? (await this.measured(subscribed, rate));
       taken.alone.push(alone.p99);
       taken.both.push(both.p99);
@@ -154,17 +119,17 @@ class Webhooks {
   async sustained(count: number): Promise<void> {
     const name = count === 1 ? '1 tenant' : `${count} tenants`;
     const concurrency = count === 1 ? 32 : 256;
-    const bareBefore = await this.bare(concurrency);
-    const feeding = await this.feed(count);
+    const bareBefore = await this.load.bare(concurrency, this.seconds);
+    const feeding = await this.load.feed(count);
     await pause(2000);
-    const [before, cpu, started] = [this.door.verified, this.usage.cpu(), now()];
+    const [before, cpu, started] = [this.load.door.verified, this.usage.cpu(), now()];
     await pause(this.seconds * 1000);
-    const delivered = this.door.verified - before;
+    const delivered = this.load.door.verified - before;
     const rate = (1000 * delivered) / (now() - started);
     const used = between(cpu, this.usage.cpu());
     await feeding.end();
     // Before and after: the machine may get slower, or faster, meanwhile.
-    const bare = (bareBefore + (await this.bare(concurrency))) / 2;
+    const bare = (bareBefore + (await this.load.bare(concurrency, this.seconds))) / 2;
     this.add(`Sustained, ${name}: deliveries/s / bare undici`, `${Math.round(rate)} / ${Math.round(bare)}`);
     this.add(`${name}, of the bare loop ≥ 20 %`, `${((100 * rate) / bare).toFixed(1)} %`, rate >= 0.2 * bare);
     const each = (process: string) => `${process} ${((used[process] ?? 0) / delivered).toFixed(0)} µs`;
@@ -188,25 +153,25 @@ class Webhooks {
     await set('select pg_reload_conf()');
     await pause(500);
     const log = join(this.house.directory, 'logs', 'postgres.log');
-    const [from, before] = [statSync(log).size, this.door.verified];
-    const feeding = await this.feed(1);
+    const [from, before] = [statSync(log).size, this.load.door.verified];
+    const feeding = await this.load.feed(1);
     await pause(2000);
     await feeding.end();
     const text = readFileSync(log).subarray(from).toString();
     await set('alter system reset all');
     await set('select pg_reload_conf()');
     const counted = text.match(/^notifier LOG: {2}(execute|statement)/gm)?.length ?? 0;
-    this.add('1 tenant: SQL statements per delivery', (counted / (this.door.verified - before)).toFixed(3));
+    this.add('1 tenant: SQL statements per delivery', (counted / (this.load.door.verified - before)).toFixed(3));
   }
 
   /** 200 postings/s of 20 tenants, without and with one more whose receiver never answers. */
   async oneHangs(): Promise<void> {
-    const [others, hanging] = [await this.tenants(20, '/hook'), await this.tenants(1, '/hang')];
-    const alone = await this.arrive(await this.post(others, 200, this.seconds));
+    const [others, hanging] = [await this.load.tenants(20, '/hook'), await this.load.tenants(1, '/hang')];
+    const alone = await this.load.arrive(await this.load.post(others, 200, this.seconds));
     // The first seconds bring it to its bound.
-    const more = this.post(hanging, 50, this.seconds + 2);
+    const more = this.load.post(hanging, 50, this.seconds + 2);
     await pause(2000);
-    const beside = await this.arrive(await this.post(others, 200, this.seconds));
+    const beside = await this.load.arrive(await this.load.post(others, 200, this.seconds));
     await more;
     this.add('200 postings/s of 20 tenants: to the receiver, p99 / while another’s hangs', `${ms(alone.p99)} / ${ms(beside.p99)} ms`);
     this.add('while another’s hangs ≤ 1.5 ×', `${ms(beside.p99 / alone.p99)} ×`, beside.p99 <= 1.5 * alone.p99);
@@ -214,7 +179,7 @@ class Webhooks {
 
   /** The list of a tenant with a million deliveries. */
   async list(): Promise<void> {
-    const [tenantId = ''] = await this.tenants(1, '/hook');
+    const [tenantId = ''] = await this.load.tenants(1, '/hook');
     const tenant = toUuid('tenant', tenantId)!;
     this.say(`  making ${listed.toLocaleString('en')} deliveries`);
     await this.house.query(
@@ -229,7 +194,7 @@ class Webhooks {
       const taken: number[] = [];
       for (let turn = 0; turn < 7; turn++) {
         const begun = performance.now();
-        await this.notifier.listDeliveries({ ...filter, ...more });
+        await this.load.notifier.listDeliveries({ ...filter, ...more });
         taken.push(performance.now() - begun);
       }
       return median(taken);
@@ -253,119 +218,9 @@ class Webhooks {
     this.say(plan.map((row) => `    ${row['QUERY PLAN']}`).join('\n'));
   }
 
-  /** New tenants with accounts; `path`: where their postings are delivered. */
-  private async tenants(count: number, path: string | null): Promise<string[]> {
-    const made = Array.from({ length: count }, () => newId('tenant'));
-    await Promise.all(
-      made.map(async (tenantId) => {
-        if (path !== null) await this.subscribe(tenantId, path);
-        for (let customer = 0; customer <= accounts; customer++) {
-          const code = wallet(customer);
-          await this.ledger.createAccount({ tenantId, accountCode: code, name: code, type: 'asset', allowNegative: true });
-        }
-      }),
-    );
-    return made;
-  }
-
-  private subscribe(tenantId: string, path: string): Promise<unknown> {
-    return this.notifier.configureWebhook({ tenantId, url: this.door.url + path, secret, events: ['transaction.posted'] });
-  }
-
-  /** Posts at a steady rate, whatever the answers do. */
-  private async post(tenants: string[], rate: number, seconds: number): Promise<Postings> {
-    const series = `h${String(++this.series).padStart(5, '0')}`;
-    const answered = new Map<string, number>();
-    const latencies: number[] = [];
-    const one = async (number: number) => {
-      const begun = now();
-      const posting = postingOf(tenants[number % tenants.length]!, series, number, accounts);
-      const { transaction } = await this.ledger.postTransaction({ posting });
-      const ended = now();
-      answered.set(transaction!.transactionId, ended);
-      latencies.push(ended - begun);
-    };
-    await atRate(rate, seconds, one);
-    return { answered, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
-  }
-
   private async measured(tenants: string[], rate: number): Promise<{ both: Postings; p50: number; largest: number }> {
-    const both = await this.post(tenants, rate, this.seconds);
-    return { both, ...(await this.arrive(both)) };
-  }
-
-  /** Waits until every posting has been delivered. Milliseconds from the answers; a delivery may be faster than the answer. */
-  private async arrive({ answered }: Postings): Promise<{ p50: number; p99: number; largest: number }> {
-    const missing = () => [...answered.keys()].filter((id) => !this.door.times.has(id)).length;
-    await until(
-      () => missing() === 0,
-      () => `${missing()} of ${answered.size} deliveries are missing`,
-    );
-    const delays = [...answered].map(([id, at]) => Math.max(0, this.door.times.get(id)! - at));
-    return { p50: percentile(delays, 50), p99: percentile(delays, 99), largest: percentile(delays, 100) };
-  }
-
-  /** Keeps some thousand events of so many tenants before the notifier; `end` waits until all are delivered. */
-  private async feed(count: number): Promise<{ end: () => Promise<void> }> {
-    const tenants = Array.from({ length: count }, newTenant);
-    await Promise.all(tenants.map(({ tenantId }) => this.subscribe(tenantId, '/hook')));
-    const ending = new AbortController();
-    const before = this.door.verified;
-    let fed = 0;
-    const loop = async () => {
-      while (!ending.signal.aborted) {
-        if (fed - (this.door.verified - before) > 4000) await pause(5);
-        else {
-          await this.publish(Array.from({ length: 400 }, (_, place) => tenants[(fed + place) % count]!.posting()));
-          fed += 400;
-        }
-      }
-    };
-    const looping = loop();
-    // Told by end.
-    looping.catch(() => undefined);
-    const end = async () => {
-      ending.abort();
-      await looping;
-      await until(
-        () => this.door.verified - before >= fed,
-        () => `${this.door.verified - before} of ${fed} were delivered`,
-      );
-    };
-    return { end };
-  }
-
-  /** Requests a second that undici makes with the same headers and bodies, so many at a time. */
-  private async bare(concurrency: number): Promise<number> {
-    const agent = new Agent();
-    const event = postingEvent(newId('tenant'), 1n);
-    const body = eventBody(event);
-    const signed = { id: event.id, timestamp: Math.floor(Date.now() / 1000), body };
-    const headers = deliveryHeaders([secret], signed, { id: newId('wh_delivery'), eventType: event.type, attempt: 1, traceparent: null });
-    const before = this.door.verified;
-    let sent = 0;
-    const perSecond = async (milliseconds: number) => {
-      const [started, already] = [now(), sent];
-      const loop = async () => {
-        while (now() < started + milliseconds) {
-          const answer = await request(`${this.door.url}/hook`, { dispatcher: agent, method: 'POST', headers, body });
-          await answer.body.dump();
-          sent++;
-        }
-      };
-      await Promise.all(Array.from({ length: concurrency }, loop));
-      return (1000 * (sent - already)) / (now() - started);
-    };
-    // Compiles it and opens the connections.
-    await perSecond(1000);
-    const rate = await perSecond(this.seconds * 1000);
-    await agent.close();
-    // What the thread has not told yet would count for the next window.
-    await until(
-      () => this.door.verified - before >= sent,
-      () => 'the bare loop has lost requests',
-    );
-    return rate;
+    const both = await this.load.post(tenants, rate, this.seconds);
+    return { both, ...(await this.load.arrive(both)) };
   }
 
   private add(what: string, figure: string, reached?: boolean): void {
@@ -375,7 +230,3 @@ class Webhooks {
 }
 
 const ms = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
-
-async function until(found: () => boolean, problem: () => string): Promise<void> {
-  for (const end = now() + 60_000; !found(); await pause(10)) if (now() > end) throw new Error(problem());
-}

@@ -1,0 +1,178 @@
+// The load of the benchmark of webhooks: tenants that subscribe with a receiver, postings at a steady rate, events without end, and the bare loop
+// that all of it is compared with.
+import { setTimeout as pause } from 'node:timers/promises';
+import { createClient, type Client } from '@connectrpc/connect';
+import { pino } from 'pino';
+import { Agent, request } from 'undici';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { kafkaExit } from '../../services/ledger/kafka.ts';
+import { eventBody } from '../../services/notifier/envelope.ts';
+import { deliveryHeaders } from '../../services/notifier/webhook.ts';
+import type { Caller } from '../../services/platform/caller.ts';
+import { newId } from '../../services/platform/ids.ts';
+import { settingsOf } from '../kafka.ts';
+import { newTenant, postingEvent } from '../notifier.ts';
+import { callerOf } from './books.ts';
+import { percentile } from './figures.ts';
+import type { House } from './house.ts';
+import { postingOf, wallet } from './posting.ts';
+import { atRate } from './pace.ts';
+import { Door, now, secret } from './receiver.ts';
+
+const accounts = 10;
+
+/** Postings that were answered; milliseconds. */
+export interface Postings {
+  /** Of their answers, by transaction. */
+  answered: Map<string, number>;
+  p50: number;
+  p99: number;
+}
+
+/** What is sent to a house, and the door where its deliveries arrive. */
+export class WebhookLoad {
+  readonly door: Door;
+  readonly notifier: Client<typeof NotifierService>;
+  private readonly ledger: Client<typeof LedgerService>;
+  private readonly callers: Caller[];
+  private readonly publish: (events: Event[]) => Promise<unknown>;
+  private readonly closeExit: () => Promise<unknown>;
+  private series = 0;
+
+  private constructor(house: House, brokers: string | null, door: Door) {
+    this.door = door;
+    this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
+    this.ledger = createClient(LedgerService, this.callers[0]!);
+    this.notifier = createClient(NotifierService, this.callers[1]!);
+    const exit = brokers === null ? null : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
+    this.publish = exit ? (events) => exit.publish(events) : (events) => this.notifier.ingest({ events });
+    this.closeExit = async () => exit?.close();
+  }
+
+  /** `brokers`: those of the house's Kafka; null: events go over gRPC. */
+  static async open(house: House, brokers: string | null): Promise<WebhookLoad> {
+    return new WebhookLoad(house, brokers, await Door.open());
+  }
+
+  async close(): Promise<void> {
+    await this.closeExit();
+    for (const caller of this.callers) caller.close();
+    await this.door.close();
+  }
+
+  /** New tenants with accounts; `path`: where their postings are delivered. */
+  async tenants(count: number, path: string | null): Promise<string[]> {
+    const made = Array.from({ length: count }, () => newId('tenant'));
+    await Promise.all(
+      made.map(async (tenantId) => {
+        if (path !== null) await this.subscribe(tenantId, path);
+        for (let customer = 0; customer <= accounts; customer++) {
+          const code = wallet(customer);
+          await this.ledger.createAccount({ tenantId, accountCode: code, name: code, type: 'asset', allowNegative: true });
+        }
+      }),
+    );
+    return made;
+  }
+
+  private subscribe(tenantId: string, path: string): Promise<unknown> {
+    return this.notifier.configureWebhook({ tenantId, url: this.door.url + path, secret, events: ['transaction.posted'] });
+  }
+
+  /** Posts at a steady rate, whatever the answers do. */
+  async post(tenants: string[], rate: number, seconds: number): Promise<Postings> {
+    const series = `h${String(++this.series).padStart(5, '0')}`;
+    const answered = new Map<string, number>();
+    const latencies: number[] = [];
+    const one = async (number: number) => {
+      const begun = now();
+      const posting = postingOf(tenants[number % tenants.length]!, series, number, accounts);
+      const { transaction } = await this.ledger.postTransaction({ posting });
+      const ended = now();
+      answered.set(transaction!.transactionId, ended);
+      latencies.push(ended - begun);
+    };
+    await atRate(rate, seconds, one);
+    return { answered, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
+  }
+
+  /** Waits until every posting has been delivered. Milliseconds from the answers; a delivery may be faster than the answer. */
+  async arrive({ answered }: Postings): Promise<{ p50: number; p99: number; largest: number }> {
+    const missing = () => [...answered.keys()].filter((id) => !this.door.times.has(id)).length;
+    await until(
+      () => missing() === 0,
+      () => `${missing()} of ${answered.size} deliveries are missing`,
+    );
+    const delays = [...answered].map(([id, at]) => Math.max(0, this.door.times.get(id)! - at));
+    return { p50: percentile(delays, 50), p99: percentile(delays, 99), largest: percentile(delays, 100) };
+  }
+
+  /** Keeps some thousand events of so many tenants before the notifier; `end` waits until all are delivered. */
+  async feed(count: number): Promise<{ end: () => Promise<void> }> {
+    const tenants = Array.from({ length: count }, newTenant);
+    await Promise.all(tenants.map(({ tenantId }) => this.subscribe(tenantId, '/hook')));
+    const ending = new AbortController();
+    const before = this.door.verified;
+    let fed = 0;
+    const loop = async () => {
+      while (!ending.signal.aborted) {
+        if (fed - (this.door.verified - before) > 4000) await pause(5);
+        else {
+          await this.publish(Array.from({ length: 400 }, (_, place) => tenants[(fed + place) % count]!.posting()));
+          fed += 400;
+        }
+      }
+    };
+    const looping = loop();
+    // Told by end.
+    looping.catch(() => undefined);
+    const end = async () => {
+      ending.abort();
+      await looping;
+      await until(
+        () => this.door.verified - before >= fed,
+        () => `${this.door.verified - before} of ${fed} were delivered`,
+      );
+    };
+    return { end };
+  }
+
+  /** Requests a second that undici makes with the same headers and bodies, so many at a time. */
+  async bare(concurrency: number, seconds: number): Promise<number> {
+    const agent = new Agent();
+    const event = postingEvent(newId('tenant'), 1n);
+    const body = eventBody(event);
+    const signed = { id: event.id, timestamp: Math.floor(Date.now() / 1000), body };
+    const headers = deliveryHeaders([secret], signed, { id: newId('wh_delivery'), eventType: event.type, attempt: 1, traceparent: null });
+    const before = this.door.verified;
+    let sent = 0;
+    const perSecond = async (milliseconds: number) => {
+      const [started, already] = [now(), sent];
+      const loop = async () => {
+        while (now() < started + milliseconds) {
+          const answer = await request(`${this.door.url}/hook`, { dispatcher: agent, method: 'POST', headers, body });
+          await answer.body.dump();
+          sent++;
+        }
+      };
+      await Promise.all(Array.from({ length: concurrency }, loop));
+      return (1000 * (sent - already)) / (now() - started);
+    };
+    // Compiles it and opens the connections.
+    await perSecond(1000);
+    const rate = await perSecond(seconds * 1000);
+    await agent.close();
+    // What the thread has not told yet would count for the next window.
+    await until(
+      () => this.door.verified - before >= sent,
+      () => 'the bare loop has lost requests',
+    );
+    return rate;
+  }
+}
+
+async function until(found: () => boolean, problem: () => string): Promise<void> {
+  for (const end = now() + 60_000; !found(); await pause(10)) if (now() > end) throw new Error(problem());
+}
