@@ -61,7 +61,7 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
     return;
   }
   // One step along each primary key at a time, all of which begin with the tenant.
-  const next = [...tables.map((table) => table.name), ...underived].map(
+  const next = [...tables.map((table) => table.name), ...underived, ...besides].map(
     (name) => `(select tenant_id from ${name} where tenant_id > $1 order by tenant_id limit 1)`,
   );
   const zero = '00000000-0000-0000-0000-000000000000';
@@ -86,6 +86,23 @@ export async function* piecesOf(client: pg.Client, tenant: string): AsyncIterabl
     if (rows.length === 0) return;
     yield rows.map((row) => ({ ...row, sequence: BigInt(row.sequence), createdMs: Number(row.createdMs) }));
     last = BigInt(rows.at(-1)?.sequence ?? 0);
+  }
+}
+
+/**
+ * Holds the tenant's mark against its head: one is made with the other, the relay looks for events through the marks alone, and publishes
+ * nothing at or below one.
+ */
+export async function markMustFitHead(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
+  const { rows } = await client.query<{ mark: string | null; head: string | null }>(
+    `select (select sequence from relay_marks where tenant_id = $1)::text as mark, (select sequence from heads where tenant_id = $1)::text as head`,
+    [tenant],
+  );
+  const { mark = null, head = null } = rows[0] ?? {};
+  if (mark === null && head !== null) findings.add('relay_marks is missing: nothing looks for events that are not published');
+  if (mark !== null && head === null) findings.add(`relay_marks is at ${mark}, and there is no head`);
+  if (mark !== null && head !== null && BigInt(mark) > BigInt(head)) {
+    findings.add(`relay_marks is at ${mark}, beyond the head at ${head}: what comes between would not be published`);
   }
 }
 

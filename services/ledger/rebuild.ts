@@ -8,6 +8,7 @@ import {
   bothSides,
   describe,
   inTenant,
+  markMustFitHead,
   piecesOf,
   projections,
   snapshot,
@@ -51,8 +52,11 @@ export async function rebuild(
       const events = await derive(client, tenant, findings);
       seen.events += events;
       if (!options.check) await mustBeWhole(client, tenant, events, findings);
-      if (options.check) await compare(client, tenant, tables, findings);
-      else if (findings.count === 0) await replace(client, tenant, tables);
+      if (options.check) {
+        await compare(client, tenant, tables, findings);
+        await markMustFitHead(client, tenant, findings);
+      }
+      if (!options.check && findings.count === 0) await replace(client, tenant, tables);
     });
     seen.tenants += 1;
     seen.findings += findings.count;

@@ -12,6 +12,7 @@ let owner: pg.Client;
 let operator: pg.Client;
 const { tenantId, tenant } = newTenant();
 const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances'];
+const kept = [...tables, 'relay_marks'];
 
 beforeAll(async () => {
   ledger = await startLedger();
@@ -28,7 +29,7 @@ beforeAll(async () => {
   );
   for (const { sql } of constraints.rows) await owner.query(sql);
   await owner.query('drop trigger entries_must_balance on entries; create schema kept');
-  for (const table of tables) await owner.query(`create table kept.${table} as table ${table}`);
+  for (const table of kept) await owner.query(`create table kept.${table} as table ${table}`);
 });
 
 afterAll(async () => {
@@ -65,7 +66,7 @@ async function live(tenantId: string): Promise<void> {
 }
 
 async function putBack(): Promise<void> {
-  await damage([`truncate ${tables.join(', ')}`], ...tables.map((table): [string] => [`insert into ${table} select * from kept.${table}`]));
+  await damage([`truncate ${kept.join(', ')}`], ...kept.map((table): [string] => [`insert into ${table} select * from kept.${table}`]));
 }
 
 async function verified(only?: string): Promise<string[]> {

@@ -11,6 +11,7 @@ import {
   counted,
   describe,
   inTenant,
+  markMustFitHead,
   piecesOf,
   projections,
   snapshot,
@@ -30,7 +31,8 @@ export interface Verified {
 
 /**
  * Verifies all tenants, or one (UUID): the chain of hashes without a gap and with times that never go back; each event by the rules; and
- * every row of every projection against what the log says. Each finding is one line given to `say`.
+ * every row of every projection against what the log says; and how far the log was published against its head. Each finding is one line
+ * given to `say`.
  */
 export async function verify(client: pg.Client, only: string | undefined, say: (line: string) => void): Promise<Verified> {
   const tables = await projections(client);
@@ -83,6 +85,7 @@ async function verifyTenant(client: pg.Client, tenant: string, tables: Projectio
     if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event`);
   }
   await booksMustAddUp(client, tenant, findings);
+  await markMustFitHead(client, tenant, findings);
 }
 
 // Rows that should be there, each looked up by its key: a whole row of the table is compared with a whole row that was derived, so that no
