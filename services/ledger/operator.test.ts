@@ -1,4 +1,5 @@
 // What both `verify` and `rebuild --check` do beside comparing the projections.
+import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { openOperator } from './operator.ts';
@@ -77,5 +78,36 @@ describe('how far the log was published', () => {
     const rebuilt: string[] = [];
     await rebuild(operator, { tenant: undefined, check: false }, (line) => rebuilt.push(line));
     expect(rebuilt).toContain(`${tenantId}: has no log`);
+  });
+});
+
+describe('a role that row-level security binds', () => {
+  const run = (url: string, ...args: string[]) =>
+    spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
+      env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
+      encoding: 'utf8',
+    });
+
+  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']]])(
+    'is told so by %j, rather than that nothing differs',
+    (args) => {
+      const role = new URL(ledger.database.serviceUrl).username;
+      const tables = 'accounts, balances, entries, heads, log, relay_dead_letters, relay_marks, transactions';
+      expect(run(ledger.database.serviceUrl, ...args)).toMatchObject({
+        status: 1,
+        stdout: '',
+        stderr:
+          `MIGRATION_DATABASE_URL is of the role ${role}, which does not see every tenant's ${tables}: ` +
+          'give the role that ran migrate, or one with BYPASSRLS\n',
+      });
+    },
+  );
+
+  test('is an owner whose policy is lost, too, and not the administrator', async () => {
+    await (await openOperator(ledger.database.adminUrl)).end();
+    await owner.query('alter policy operator on log rename to other');
+    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow("does not see every tenant's log: give");
+    await owner.query('alter policy other on log rename to operator');
+    await (await openOperator(ledger.database.ownerUrl)).end();
   });
 });

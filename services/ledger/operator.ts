@@ -1,19 +1,44 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
+import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import type { Row } from './derive.ts';
 
 /** Events read at a time; each holds at most some 100 KiB. */
 const piece = 500;
 
-/** Opens a connection without time-outs; to be ended by the caller. */
+/**
+ * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the role would not see the rows of every
+ * tenant, and so find nothing wrong with those that it does not see.
+ */
 export async function openOperator(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
   await client.connect();
+  try {
+    await mustSeeAllTenants(client);
+  } catch (error) {
+    await client.end();
+    throw error;
+  }
   // Of a command that is interrupted PostgreSQL would otherwise finish the statement, and hold the head that it has locked, before it notices.
   await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off;
     set client_connection_check_interval = '1s'`);
   return client;
+}
+
+// Row-level security is forced on the owner, too: he sees all by the policies `operator`, which the migrations make for the role they run as.
+async function mustSeeAllTenants(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ role: string; tables: string }>(
+    `select current_user as role, string_agg(c.relname, ', ' order by c.relname) as tables from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and row_security_active(c.oid)
+        and not exists (select from pg_policy p, unnest(p.polroles) as granted (role)
+          where p.polrelid = c.oid and p.polname = 'operator' and pg_has_role(granted.role, 'usage'))
+      having count(*) > 0`,
+  );
+  if (!rows[0]) return;
+  const { role, tables } = rows[0];
+  const advice = 'give the role that ran migrate, or one with BYPASSRLS';
+  throw new BadSetting('MIGRATION_DATABASE_URL', `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
 
 /** A table that is derived from the log. */
