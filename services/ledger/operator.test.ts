@@ -1,8 +1,11 @@
 // What both `verify` and `rebuild --check` do beside comparing the projections.
 import { spawnSync } from 'node:child_process';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
+import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { openOperator } from './operator.ts';
+import { chainHash, type LogRow } from './log.ts';
+import { openOperator, piecesOf } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -46,6 +49,13 @@ async function said(only?: string): Promise<{ verified: string[]; checked: strin
   return { verified, checked };
 }
 
+function run(url: string, ...args: string[]) {
+  return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
+    env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
+    encoding: 'utf8',
+  });
+}
+
 const everything = ['log', 'balances', 'entries', 'transactions', 'accounts', 'heads'].map(
   (name) => `delete from ${name} where tenant_id = $1`,
 );
@@ -81,13 +91,69 @@ describe('how far the log was published', () => {
   });
 });
 
-describe('a role that row-level security binds', () => {
-  const run = (url: string, ...args: string[]) =>
-    spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
-      env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
-      encoding: 'utf8',
-    });
+describe('a log that says what no table can hold', () => {
+  /** Puts another posting in the place of the third event, with a chain that is whole. */
+  async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
+    const rows: LogRow[] = [];
+    for await (const piece of piecesOf(operator, tenant)) rows.push(...piece);
+    const posted = rows[2]!;
+    const message = fromBinary(TransactionPostedSchema, posted.payload);
+    forged(message);
+    const payload = toBinary(TransactionPostedSchema, message);
+    const hash = chainHash(rows[1]!.hash, { ...posted, payload });
+    await change(tenant, `select $1::uuid`);
+    await owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = 3', [tenant, payload, hash]);
+  }
 
+  test.each<[string, (message: TransactionPosted) => void, RegExp[]]>([
+    [
+      'a currency that there is not',
+      ({ entries, balances }) => [...entries, ...balances].forEach((each) => (each.currency = 'XAU')),
+      [
+        /entries \(account_id \S+, currency XAU, sequence 3, position 0\) is missing/,
+        /balances \(account_id \S+, currency XAU\) is missing/,
+      ],
+    ],
+    [
+      'a negative amount',
+      ({ entries }) => (entries[0]!.amount = '-1.00'),
+      [/event 3 has an entry that is not greater than zero/, /entries \(.* position 0\): amount is "100", by the log "-100"/],
+    ],
+    [
+      'an amount beyond a bigint',
+      ({ entries }) => (entries[0]!.amount = `${'9'.repeat(20)}.00`),
+      [/can't hold .*out of range for type bigint/],
+    ],
+    ['a NUL in a text', (message) => (message.reference = 'a\0'), [/can't hold .*unsupported Unicode escape/]],
+  ])('%s: its tenant is told of, and then the others are looked at', async (_what, forged, expected) => {
+    const [one, other] = [await live(), await live()];
+    await forge(one, forged);
+    await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
+    const { verified, checked } = await said();
+    for (const lines of [verified, checked]) {
+      const own = lines.filter((line) => line.startsWith(one.tenantId)).join('\n');
+      for (const line of expected) expect(own).toMatch(line);
+      expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
+    }
+    const rebuilt: string[] = [];
+    await rebuild(operator, { tenant: one.tenant, check: false }, (line) => rebuilt.push(line));
+    expect(rebuilt.join()).toMatch(/^tenant_.*(can't hold|has an entry|event 3)/);
+    expect(run(ledger.database.ownerUrl, 'verify').status).toBe(1);
+    for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+  });
+});
+
+test('an event at no time of the calendar is told of, and then the others are looked at', async () => {
+  const [one, other] = [await live(), await live()];
+  await change(one.tenant, `update log set created_at = 'infinity' where tenant_id = $1 and sequence = 3`);
+  await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
+  for (const lines of Object.values(await said())) {
+    expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Invalid time value`);
+    expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
+  }
+});
+
+describe('a role that row-level security binds', () => {
   test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']]])(
     'is told so by %j, rather than that nothing differs',
     (args) => {

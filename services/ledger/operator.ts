@@ -79,6 +79,16 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
   return known.flatMap((name) => rows.filter((table) => table.name === name));
 }
 
+/**
+ * Makes a temporary table `derived_…` beside each projection: a copy of all columns, whatever they are, and of no constraint, so that it can
+ * hold what a log says and its projection can't. A second call finds them made.
+ */
+export async function makeScratch(client: pg.Client, tables: Projection[]): Promise<void> {
+  for (const { name, plain } of tables) {
+    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
+  }
+}
+
 /** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */
 export async function* tenantsOf(client: pg.Client, tables: Projection[], only: string | undefined): AsyncIterable<string> {
   if (only !== undefined) {
@@ -134,8 +144,17 @@ export async function markMustFitHead(client: pg.Client, tenant: string, finding
 /** Begins a transaction that reads one moment and writes nothing but temporary tables. */
 export const snapshot = 'begin isolation level repeatable read read only';
 
-/** Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. */
-export async function inTenant(client: pg.Client, tenant: string, begin: string, work: () => Promise<void>): Promise<void> {
+/**
+ * Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. What PostgreSQL or JavaScript
+ * refuses for its value, a date of no calendar for example, ends the work, changes nothing and is a finding; any other error is thrown.
+ */
+export async function inTenant(
+  client: pg.Client,
+  tenant: string,
+  begin: string,
+  findings: Findings,
+  work: () => Promise<void>,
+): Promise<void> {
   await client.query(begin);
   try {
     await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant}}`]);
@@ -143,7 +162,10 @@ export async function inTenant(client: pg.Client, tenant: string, begin: string,
     await client.query('commit');
   } catch (error) {
     await client.query('rollback');
-    throw error;
+    // Classes 22 and 23: data exceptions and constraints.
+    const ofValue = error instanceof RangeError || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
+    if (!ofValue) throw error;
+    findings.add(`the tables can't hold what the log says: ${error.message}`);
   }
 }
 

@@ -8,6 +8,7 @@ import {
   bothSides,
   describe,
   inTenant,
+  makeScratch,
   markMustFitHead,
   piecesOf,
   projections,
@@ -39,15 +40,12 @@ export async function rebuild(
   say: (line: string) => void,
 ): Promise<Rebuilt> {
   const tables = await projections(client);
-  for (const { name, plain } of tables) {
-    // A copy of all columns, whatever they are, and of no constraint.
-    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
-  }
+  await makeScratch(client, tables);
   const seen: Rebuilt = { tenants: 0, events: 0, findings: 0 };
   for await (const tenant of tenantsOf(client, tables, options.tenant)) {
     const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
     await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
-    await inTenant(client, tenant, options.check ? snapshot : 'begin', async () => {
+    await inTenant(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
       if (!options.check) await lockHead(client, tenant);
       const events = await derive(client, tenant, findings);
       seen.events += events;
