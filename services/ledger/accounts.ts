@@ -175,13 +175,16 @@ export async function listAccounts(
   { limit, cursor }: Page,
 ): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
   const before = placeOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
+  const { type, status, parentCode } = filter;
+  const values = [tenant, before.toString(16).padStart(32, '0'), type, status, limit + 1];
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
-    name: 'list_accounts',
+    name: parentCode === null ? 'list_accounts' : 'list_accounts_below',
+    // A parent that may be null (`$6 is null or …`) would leave no index to find its accounts by.
     text: `select ${accountColumns} from accounts a
       where a.tenant_id = $1 and a.id < $2 and ($3::text is null or a.type = $3) and ($4::text is null or a.status = $4)
-        and ($5::text is null or a.parent_code = $5)
-      order by a.id desc limit $6`,
-    values: [tenant, before.toString(16).padStart(32, '0'), filter.type, filter.status, filter.parentCode, limit + 1],
+        ${parentCode === null ? '' : 'and a.parent_code = $6'}
+      order by a.id desc limit $5`,
+    values: parentCode === null ? values : [...values, parentCode],
   });
   const { page, nextCursor } = cut(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
   return { accounts: page.map(recordOf), nextCursor };
@@ -238,10 +241,12 @@ async function parentMustFit(
   if (parent.status === 'closed') throw refuse('parent_invalid', `group ${code} is closed`);
   const { rows } = await client.query<{ depth: number }>({
     name: 'depth_of_account',
+    // `offset 0`: each group by its whole key, whatever the planner thinks of a young table, and not by the index of those that have a parent.
     text: `with recursive above (code, depth) as (
         select $2::text collate "C", 1
         union all
-        select a.parent_code, above.depth + 1 from above join accounts a on a.tenant_id = $1 and a.code = above.code
+        select a.parent_code, above.depth + 1 from above, lateral (
+            select parent_code from accounts where tenant_id = $1 and code = above.code offset 0) a
           where a.parent_code is not null and above.depth < $3)
       select max(depth)::int as depth from above`,
     values: [tenant, code, deepest],

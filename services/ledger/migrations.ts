@@ -4,6 +4,7 @@ import { Relay } from './migrations/0002-relay.ts';
 import { WriteBatch } from './migrations/0003-write-batch.ts';
 import { TraceContext } from './migrations/0004-trace-context.ts';
 import { Domains } from './migrations/0005-domains.ts';
+import { AccountsBelow } from './migrations/0006-accounts-below.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -12,4 +13,5 @@ export const migrations = [
   { name: '0003-write-batch', class: WriteBatch },
   { name: '0004-trace-context', class: TraceContext },
   { name: '0005-domains', class: Domains },
+  { name: '0006-accounts-below', class: AccountsBelow },
 ];

@@ -1,0 +1,99 @@
+// By which index accounts are found, asked of the statements as they were prepared, on a connection with the ledger's own settings.
+import pg from 'pg';
+import { newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { createAccount, listAccounts, updateAccount } from './accounts.ts';
+import { ledgerPlans } from './plans.ts';
+import { openAccounts } from './store.ts';
+
+let ledger: RunningLedger;
+let owner: pg.Client;
+/** One connection, which keeps what was prepared on it. */
+let one: Pool;
+const { tenant } = newTenant();
+const children = 3000;
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+  one = openPool(ledger.database.serviceUrl, { name: 'one', max: 1, logger: openLog('test', 'silent'), settings: ledgerPlans });
+  const account = { name: 'n', type: 'asset', normalBalance: null, currency: null, description: undefined, metadata: '{}' } as const;
+  const by = { actor: 'k', requestId: 'r' };
+  for (const [code, isGroup, parentCode] of [
+    ['group', true, null],
+    ['empty', true, null],
+    ['child', false, 'group'],
+  ] as const) {
+    await createAccount(one, tenant, { ...account, code, isGroup, parentCode, allowNegative: true }, by);
+  }
+  const page = { limit: 50, cursor: '' };
+  for (const parentCode of [null, 'group']) await listAccounts(one, tenant, { type: null, status: null, parentCode }, page);
+  await updateAccount(one, tenant, 'empty', { status: 'closed' }, by);
+  await inTransaction(one, [tenant], (client) => openAccounts(client, [[tenant, 'child']]));
+  await owner.query(
+    `insert into accounts select tenant_id, gen_random_uuid(), 'c' || n, name, type, normal_balance, currency, parent_code, is_group, description,
+        allow_negative, status, system, metadata, version, created_at, updated_at
+      from accounts, generate_series(1, ${children - 1}) n where tenant_id = $1 and code = 'child'`,
+    [tenant],
+  );
+});
+
+afterAll(async () => {
+  await one.end();
+  await owner.end();
+  await ledger.end();
+});
+
+interface PlanNode {
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Index Cond'?: string;
+  Plans?: PlanNode[];
+}
+
+const scansOf = (node: PlanNode): PlanNode[] => [
+  ...(node['Relation Name'] === 'accounts' ? [node] : []),
+  ...(node.Plans ?? []).flatMap(scansOf),
+];
+
+/** The index by which a prepared statement finds accounts, and how many of its columns it compares. */
+async function indexOf(name: string): Promise<[index: string | undefined, columns: number][]> {
+  return inTransaction(one, [tenant], async (client) => {
+    const { rows: prepared } = await client.query<{ types: string[] }>(
+      'select parameter_types::text[] as types from pg_prepared_statements where name = $1',
+      [name],
+    );
+    const nulls = prepared[0]!.types.map((type) => `null::${type}`).join(', ');
+    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`explain (format json) execute ${name} (${nulls})`);
+    const scans = scansOf(rows[0]!['QUERY PLAN'][0].Plan);
+    return scans.map((scan) => [scan['Index Name'], (scan['Index Cond'] ?? '').split(' AND ').length]);
+  });
+}
+
+describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
+  beforeAll(async () => {
+    if (when === 'after it was analysed') await owner.query('analyze accounts');
+  });
+
+  test.each([
+    ['why_not_close', 'accounts_parent', 2],
+    ['list_accounts_below', 'accounts_parent', 3],
+    ['list_accounts', 'accounts_pkey', 2],
+    ['depth_of_account', 'accounts_tenant_id_code_key', 2],
+    ['accounts_by_code', 'accounts_tenant_id_code_key', 2],
+    ['open_accounts', 'accounts_tenant_id_code_key', 2],
+  ])('%s finds accounts by %s', async (name, index, columns) => {
+    expect(await indexOf(name)).toEqual([[index, columns]]);
+  });
+});
+
+test('what a rebuild deletes looks for the children of each account by index', async () => {
+  await owner.query('begin');
+  await owner.query('delete from accounts where tenant_id = $1', [tenant]);
+  const { rows } = await owner.query<{ scans: number }>(`select pg_stat_get_xact_numscans('accounts_parent'::regclass)::int as scans`);
+  await owner.query('rollback');
+  expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
+});
