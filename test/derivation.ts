@@ -34,7 +34,9 @@ export const accounts = [
   account('group', { isGroup: true }),
   account('pounds', { currency: 'GBP' }),
 ];
-export const byCode = new Map(accounts.map((each) => [each.accountCode, each]));
+/** What balances single postings in NGN; made where one is to be. */
+export const suspense = account('SUSPENSE-NGN', { type: 'liability', normalBalance: 'credit', currency: 'NGN', system: true });
+export const byCode = new Map([...accounts, suspense].map((each) => [each.accountCode, each]));
 
 /** A posting as an honest writer tells it, from its lines (`a debit 1.00 NGN 1.00`, the last the balance after) and balances. */
 export function posting(

@@ -1,6 +1,6 @@
 // Logs whose chain is whole and whose bookkeeping is not: what a faulty writer would leave behind.
 import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
-import { a, account, b, by, event, findings, first, nowMs, posting, second } from '../../test/derivation.ts';
+import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../test/derivation.ts';
 import { newId } from '../platform/ids.ts';
 import { createdEvent, updatedEvent } from './chart.ts';
 import type { LogRow, NewEvent } from './log.ts';
@@ -37,6 +37,9 @@ const faults: [what: string, change: (message: TransactionPosted) => void, findi
   ['tells balances in another order', ({ balances }) => balances.reverse(), /promises the balance/],
   ['is single without a counter-entry', (message) => (message.kind = 'single'), /is single with 2 entries, 0 of them counter-entries/],
   ['is double with a counter-entry', ({ entries }) => (entries[1]!.counter = true), /is double with 2 entries, 1 of them/],
+  ['is of no kind', (message) => (message.kind = 'triple'), /^event 6 is of the kind triple, which there is not$/],
+  ['is double and reverses', (message) => (message.reverses = 'txn_1'), /^event 6 is double and reverses txn_1$/],
+  ['is a reversal of nothing', (message) => (message.kind = 'reversal'), /^event 6 is reversal and reverses nothing$/],
   ['posts to an account that is none', ({ entries }) => (entries[0]!.accountId = newId('acc')), /no account a/],
   ['posts to one account under the code of another', ({ entries }) => (entries[0]!.accountCode = 'b'), /no account b/],
 ];
@@ -108,19 +111,38 @@ test('a chain with a gap, a swap, a step back in time or a changed byte is found
   }
 });
 
-test('a single posting has two entries, one of them the counter-entry', () => {
-  const single = (change: (message: TransactionPosted) => void) =>
-    changedFirst((message) => {
-      message.kind = 'single';
-      message.entries[1]!.counter = true;
-      change(message);
-    });
-  expect(single(() => undefined)).toEqual([]);
-  expect(single(({ entries }) => (entries[0]!.counter = true))).toEqual(['event 6 is single with 2 entries, 2 of them counter-entries']);
-  const three = second();
-  three.kind = 'single';
-  three.entries[0]!.counter = true;
-  expect(findings([event(first()), event(three)])).toEqual(['event 7 is single with 3 entries, 1 of them counter-entries']);
+describe('a single posting', () => {
+  const single = (change: (message: TransactionPosted) => void, more: Partial<AccountRecord> = {}) => {
+    const message = posting(
+      ['a debit 5.00 NGN 5.00', 'SUSPENSE-NGN credit 5.00 NGN 5.00'],
+      ['a NGN 0.00 5.00 5.00 0.00 1', 'SUSPENSE-NGN NGN 0.00 5.00 0.00 5.00 1'],
+      { kind: 'single' },
+    );
+    message.entries[1]!.counter = true;
+    change(message);
+    return findings([createdEvent({ ...suspense, ...more }, null, by), event(message)]);
+  };
+
+  test('has two entries, one of them the counter-entry', () => {
+    expect(single(() => undefined)).toEqual([]);
+    expect(single(({ entries }) => (entries[0]!.counter = true))).toContain('event 7 is single with 2 entries, 2 of them counter-entries');
+    const three = second();
+    three.kind = 'single';
+    three.entries[0]!.counter = true;
+    expect(findings([event(first()), event(three)])).toContain('event 7 is single with 3 entries, 1 of them counter-entries');
+  });
+
+  test('has its counter-entry on the ledger’s suspense account of its currency, and its own on no account of the ledger', () => {
+    const swapped = ({ entries }: TransactionPosted) => entries.forEach((entry) => (entry.counter = !entry.counter));
+    expect(single(swapped)).toEqual(['event 7 is single with its counter-entry on a', 'event 7 is single with an entry on SUSPENSE-NGN']);
+    expect(single(() => undefined, { system: false })).toEqual(['event 7 is single with its counter-entry on SUSPENSE-NGN']);
+    const onOther = first();
+    onOther.kind = 'single';
+    onOther.entries[1]!.counter = true;
+    expect(findings([event(onOther)])).toEqual(['event 6 is single with its counter-entry on b']);
+    const inDollars = (message: TransactionPosted) => [...message.entries, ...message.balances].forEach((each) => (each.currency = 'USD'));
+    expect(single(inDollars, { currency: undefined })).toEqual(['event 7 is single with its counter-entry on SUSPENSE-NGN']);
+  });
 });
 
 test('an account that may not go below zero may be there already, and come nearer to it', () => {
@@ -200,7 +222,7 @@ test('a reversal of a single posting has its counter-entry', () => {
   const back = posting(
     ['a credit 5.00 NGN 0.00', 'b debit 5.00 NGN 0.00'],
     ['a NGN 5.00 0.00 5.00 5.00 2', 'b NGN 5.00 0.00 5.00 5.00 2'],
-    { kind: 'reversal' },
+    { kind: 'reversal', reverses: newId('txn') },
   );
   back.entries[1]!.counter = true;
   expect(findings([event(first()), event(back)])).toEqual([]);

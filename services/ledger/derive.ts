@@ -138,10 +138,7 @@ export class Derivation {
     if (this.byId.has(record.id) || this.byCode.has(record.accountCode)) problem(`makes account ${record.accountCode} again`);
     const now = BigInt(row.createdMs);
     if (record.version !== 1n || record.createdMs !== now || record.updatedMs !== now) problem('makes an account that is not new');
-    if (record.parentCode !== undefined) {
-      const parent = this.byCode.get(record.parentCode)?.record;
-      if (!parent?.isGroup || parent.type !== record.type) problem('puts an account where no group is');
-    }
+    this.mustHaveGroupAbove(record, problem);
     if (template !== undefined) {
       if (this.chart !== null && this.chart !== template) problem(`is of the chart ${template}, not ${this.chart}`);
       this.chart = template;
@@ -158,19 +155,35 @@ export class Derivation {
     const [before, after] = [fieldsOf(account.record), fieldsOf(record)];
     const changed = Object.keys(after).filter((field) => after[field] !== before[field]);
     const lasting = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
+    // A chart that is set up places the ledger's own accounts that first use has made, and changes nothing else of them.
+    lasting.push(...(record.system ? ['name', 'description', 'allowNegative', 'status', 'metadata'] : ['parentCode']));
     if (changed.some((field) => lasting.includes(field))) problem('changes what can’t change of an account');
     if (record.version !== account.record.version + 1n || record.updatedMs !== BigInt(row.createdMs)) {
       problem('has another version or time than its change');
     }
     const named = changed.filter((field) => field !== 'version' && field !== 'updatedMs').map(snakeCase);
     if (named.sort().join() !== [...changes].sort().join()) problem(`changes ${named.join()} and says ${changes.join()}`);
-    if (record.status === 'closed' && [...this.balancesOf(account)].some((balance) => balance.debits !== balance.credits)) {
-      problem('closes an account that has a balance');
+    if (changed.includes('parentCode') || (changed.includes('status') && record.status === 'active'))
+      this.mustHaveGroupAbove(record, problem);
+    if (record.status === 'closed' && [...this.balancesOf(account)].some(holdsSomething)) problem('closes an account that has a balance');
+    if (changed.includes('status') && record.status === 'closed' && record.isGroup && this.hasActiveBelow(record)) {
+      problem('closes a group that has active accounts below it');
     }
     if (!record.allowNegative && [...this.balancesOf(account)].some((balance) => net(balance) < 0n)) {
       problem('forbids an account below zero to be there');
     }
     account.record = record;
+  }
+
+  private mustHaveGroupAbove({ parentCode, type }: AccountRecord, problem: (what: string) => void): void {
+    if (parentCode === undefined) return;
+    const parent = this.byCode.get(parentCode)?.record;
+    if (!parent?.isGroup || parent.type !== type) problem('puts an account where no group is');
+    else if (parent.status === 'closed') problem('has an active account below a closed group');
+  }
+
+  private hasActiveBelow(group: AccountRecord): boolean {
+    return [...this.byId.values()].some(({ record }) => record.parentCode === group.accountCode && record.status === 'active');
   }
 
   private *balancesOf(account: DerivedAccount): Iterable<DerivedBalance> {
@@ -193,6 +206,9 @@ export class Derivation {
       reverses: event.reverses === undefined ? null : toUuid('txn', event.reverses),
       created_at: time(row.createdMs),
     });
+    if (!['single', 'double', 'reversal'].includes(event.kind)) problem(`is of the kind ${event.kind}, which there is not`);
+    if ((event.kind === 'reversal') !== (event.reverses !== undefined))
+      problem(`is ${event.kind} and reverses ${event.reverses ?? 'nothing'}`);
     const sums = new Map<string, bigint>();
     const touched = new Map<DerivedBalance, bigint>();
     event.entries.forEach((entry, position) => {
@@ -201,6 +217,9 @@ export class Derivation {
       const { record } = account;
       if (record.isGroup || record.status === 'closed') problem(`posts to ${entry.accountCode}, a group or closed account`);
       if (record.currency !== undefined && record.currency !== entry.currency) problem(`posts ${entry.currency} to ${entry.accountCode}`);
+      const fits = entry.counter ? record.system && entry.accountCode === `SUSPENSE-${entry.currency}` : !record.system;
+      if (event.kind === 'single' && !fits)
+        problem(`is single with ${entry.counter ? 'its counter-entry' : 'an entry'} on ${entry.accountCode}`);
       const amount = minor(entry.amount);
       if (amount <= 0n) problem('has an entry that is not greater than zero');
       const balance = this.balanceOf(account, entry.currency);
@@ -272,6 +291,10 @@ export class Derivation {
 
 function net({ account, debits, credits }: DerivedBalance): bigint {
   return account.record.normalBalance === 'debit' ? debits - credits : credits - debits;
+}
+
+function holdsSomething({ debits, credits, pendingDebits, pendingCredits }: DerivedBalance): boolean {
+  return debits !== credits || pendingDebits !== 0n || pendingCredits !== 0n;
 }
 
 function minor(text: string): bigint {

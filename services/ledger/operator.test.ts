@@ -49,6 +49,19 @@ async function said(only?: string): Promise<{ verified: string[]; checked: strin
   return { verified, checked };
 }
 
+/** Puts another posting in the place of a tenant's last event, with a chain that is whole. */
+async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
+  const rows: LogRow[] = [];
+  for await (const piece of piecesOf(operator, tenant)) rows.push(...piece);
+  const posted = rows.at(-1)!;
+  const message = fromBinary(TransactionPostedSchema, posted.payload);
+  forged(message);
+  const payload = toBinary(TransactionPostedSchema, message);
+  const hash = chainHash(rows.at(-2)!.hash, { ...posted, payload });
+  await change(tenant, `select $1::uuid`);
+  await owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = $4', [tenant, payload, hash, rows.length]);
+}
+
 function run(url: string, ...args: string[]) {
   return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
     env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
@@ -92,19 +105,6 @@ describe('how far the log was published', () => {
 });
 
 describe('a log that says what no table can hold', () => {
-  /** Puts another posting in the place of the third event, with a chain that is whole. */
-  async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
-    const rows: LogRow[] = [];
-    for await (const piece of piecesOf(operator, tenant)) rows.push(...piece);
-    const posted = rows[2]!;
-    const message = fromBinary(TransactionPostedSchema, posted.payload);
-    forged(message);
-    const payload = toBinary(TransactionPostedSchema, message);
-    const hash = chainHash(rows[1]!.hash, { ...posted, payload });
-    await change(tenant, `select $1::uuid`);
-    await owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = 3', [tenant, payload, hash]);
-  }
-
   test.each<[string, (message: TransactionPosted) => void, RegExp[]]>([
     [
       'a currency that there is not',
@@ -151,6 +151,17 @@ test('an event at no time of the calendar is told of, and then the others are lo
     expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Invalid time value`);
     expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
   }
+});
+
+test('a reversal has its counter-entry where the posting that it reverses has its own', async () => {
+  const one = await live();
+  const { tenantId } = one;
+  const { transaction } = await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN') } });
+  await ledger.client.reverseTransaction({ tenantId, transactionId: transaction!.transactionId });
+  expect(await said(one.tenant)).toEqual({ verified: [], checked: [] });
+  await forge(one, (reversal) => reversal.entries.forEach((entry) => (entry.counter = !entry.counter)));
+  const { verified } = await said(one.tenant);
+  expect(verified).toContainEqual(expect.stringMatching(/transaction txn_\w+ is not the mirror of txn_\w+/));
 });
 
 describe('a role that row-level security binds', () => {

@@ -114,8 +114,8 @@ async function reversalsMustMirror(client: pg.Client, tenant: string, reversals:
   );
   const originals = new Map(rows.map((row) => [toId('txn', row.id), readable(row.payload)]));
   const lines = (event: TransactionPosted, mirrored: boolean) =>
-    event.entries.map(({ accountId, amount, side, currency }) =>
-      [accountId, amount, currency, (side === 'debit') !== mirrored ? 'debit' : 'credit'].join(' '),
+    event.entries.map(({ accountId, amount, side, currency, counter }) =>
+      [accountId, amount, currency, (side === 'debit') !== mirrored ? 'debit' : 'credit', counter].join(' '),
     );
   for (const reversal of reversals) {
     const original = originals.get(reversal.reverses ?? '');
