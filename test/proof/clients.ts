@@ -35,6 +35,8 @@ const leastSilenceMs = 50;
 /** Longer than the gateway itself takes for anything. */
 const patienceMs = 12_000;
 const readsAtOnce = 8;
+/** In the place of a status: a reset or a time-out. */
+const noAnswer = 599;
 
 /** The account and currency that postings of a kind add up on; nothing else moves them. */
 export const sums = {
@@ -144,15 +146,15 @@ export class Clients {
     const url = `/v1/tenants/${tenant.slug}${path}`;
     const answer = await this.house
       .rest(method, url, { key, signal, ...(body !== undefined && { body }) })
-      .catch(() => ({ status: 599, body: undefined }));
-    const name = answer.status === 599 ? 'none' : String(answer.status);
+      .catch(() => ({ status: noAnswer, body: undefined }));
+    const name = answer.status === noAnswer ? 'none' : String(answer.status);
     this.statuses.set(name, (this.statuses.get(name) ?? 0) + 1);
     return answer;
   }
 
   /** Whether to ask no more; whatever no fault excuses is noted. 408: a gateway that was stalled found that the request took long. */
   private isFinal({ status, body }: { status: number; body: any }, what: string): boolean {
-    if (status === 408 || status > 500) return false;
+    if (status === 408 || status === 503 || status === noAnswer) return false;
     if (this.wrong.length < 100) this.wrong.push(`${what} was answered ${status} ${JSON.stringify(body)}`);
     return status < 500;
   }

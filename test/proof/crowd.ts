@@ -1,6 +1,6 @@
 // One tenant's clients: what each asks next is drawn from a seed, and everything that is asked and answered is recorded.
 import type { Tenant } from '../house.ts';
-import type { Call, Doors } from './doors.ts';
+import { Failed, type Call, type Doors } from './doors.ts';
 import type { Seen } from './expectation.ts';
 import type { History, LogEvent, Op } from './history.ts';
 
@@ -76,6 +76,25 @@ export class Recorder {
     return this.doors.call(call, [], signal);
   }
 
+  /**
+   * Asks, and notes what has come of it. Null where that is open: the client has hung up, or the house has said that it is overloaded or that
+   * something is away. Whatever else is no answer is a fault of the house.
+   */
+  private async ask(op: Op, call: Call, signal?: AbortSignal): Promise<Seen | null> {
+    this.ops.push(op);
+    try {
+      const seen = await this.call(call, signal);
+      op.code = seen.code;
+      if (seen.code === 'unavailable') return null;
+      op.end = performance.now();
+      return seen;
+    } catch (error) {
+      if (error instanceof Failed && (error.code === 'unavailable' || error.code === 'overloaded')) op.code = error.code;
+      else if (error instanceof Failed || !signal?.aborted) op.failed = String(error);
+      return null;
+    }
+  }
+
   private fresh(draw: Draw): Request {
     const name = `d${this.turn++}`;
     const currency = currencies[draw(2)]!;
@@ -132,12 +151,9 @@ export class Recorder {
     const op: Op = { client, kind: reverses === undefined ? 'post' : 'reverse', start: performance.now(), end: null, name };
     if (key !== undefined) op.key = key;
     if (reverses !== undefined) op.about = { transaction: reverses };
-    this.ops.push(op);
     const signal = draw(20) === 0 ? AbortSignal.timeout(1 + draw(12)) : undefined;
-    const seen = await this.call(this.callOf(path, body, reverses, draw), signal).catch(() => null);
+    const seen = await this.ask(op, this.callOf(path, body, reverses, draw), signal);
     if (!seen) return;
-    op.end = performance.now();
-    op.code = seen.code;
     op.replayed = seen.replayed;
     op.blamed = String(seen.value);
     op.data = seen.code === undefined ? seen.data.transaction : { lowered: lowers[op.blamed] };
@@ -190,12 +206,8 @@ export class Recorder {
     };
     const [path, method, request, about] = calls[kind];
     const op: Op = { client, kind, start: performance.now(), end: null, about: about! };
-    this.ops.push(op);
-    const call: Call = draw(2) === 0 ? this.rest('GET', path) : { via: 'grpc', method, request };
-    const seen = await this.call(call).catch(() => null);
+    const seen = await this.ask(op, draw(2) === 0 ? this.rest('GET', path) : { via: 'grpc', method, request });
     if (!seen) return;
-    op.end = performance.now();
-    op.code = seen.code;
     const small = (event: any) => ({ sequence: event.sequence, hash: event.hash });
     const told: Record<typeof kind, () => unknown> = {
       balance: () => seen.data.balance,

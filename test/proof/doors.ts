@@ -34,6 +34,17 @@ export interface Made {
   data: unknown;
 }
 
+/** What came instead of an answer: a 5xx that no call of a proof asks for. */
+export class Failed extends Error {
+  /** The code that its body names, `internal` for example. */
+  readonly code: string;
+
+  constructor(message: string, code: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** A way into one house; many sequences share it. */
 export class Doors {
   private readonly pool: Pool;
@@ -50,7 +61,10 @@ export class Doors {
     this.ledger = createClient(LedgerService, this.caller);
   }
 
-  /** Calls, keeps the call in `made`, and answers what was seen. Throws where the house gives no answer at all. */
+  /**
+   * Calls, keeps the call in `made`, and answers what was seen. Throws {@link Failed} where REST answers 5xx, and whatever else keeps an answer
+   * from coming.
+   */
   async call(call: Call, made: Made[], signal?: AbortSignal): Promise<Seen> {
     const place: Made = { call, answer: 'no answer', data: undefined };
     made.push(place);
@@ -76,7 +90,7 @@ export class Doors {
     place.answer = `${answer.statusCode} ${text}`;
     const told = text === '' ? {} : JSON.parse(text);
     const { details = {} } = told;
-    if (answer.statusCode >= 500 && told.code !== 'test_failed') throw new Error(`${method} ${path}: ${place.answer}`);
+    if (answer.statusCode >= 500 && told.code !== 'test_failed') throw new Failed(`${method} ${path}: ${place.answer}`, told.code);
     return {
       status: answer.statusCode,
       code: told.success === true ? undefined : told.code,

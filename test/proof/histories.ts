@@ -49,6 +49,7 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
       );
       await Promise.all(work);
       const outcome: Outcome = { histories: [], faults: [], ops: 0, unanswered: 0, events: 0, replays: 0, refusals: new Map() };
+      let unserved = 0;
       for (const { tenant, recorder } of recorders) {
         const history = await recorder.history();
         outcome.histories.push(history);
@@ -57,12 +58,12 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
         outcome.events += history.log.length;
         for (const { end, replayed, code } of history.ops) {
           if (end === null) outcome.unanswered++;
+          if (end === null || code === 'overloaded') unserved++;
           if (replayed) outcome.replays++;
           if (code !== undefined) outcome.refusals.set(code, (outcome.refusals.get(code) ?? 0) + 1);
         }
       }
       // A house that serves nobody has a sound history, too.
-      const unserved = turnedAway.reduce((sum, code) => sum + (outcome.refusals.get(code) ?? 0), outcome.unanswered);
       if (unserved * 2 > outcome.ops) outcome.faults.push(`${unserved} of ${outcome.ops} requests were not served`);
       return outcome;
     },
@@ -73,9 +74,6 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
     },
   };
 }
-
-// What is answered where nothing was looked at.
-const turnedAway = ['unavailable', 'overloaded', 'internal'];
 
 export interface Round {
   seed: number;

@@ -6,8 +6,10 @@ export interface Op {
   client: number;
   kind: 'post' | 'reverse' | 'balance' | 'transaction' | 'events' | 'transactions';
   start: number;
-  /** Null: it was never answered. */
+  /** Null: it was never answered, or by a code that leaves open what has become of it. */
   end: number | null;
+  /** What came instead of an answer, where the client did not hang up by itself. */
+  failed?: string;
   /** Of a posting or reversal: the text that tells it from all others; the same of what is sent again. */
   name?: string;
   key?: string;
@@ -98,7 +100,10 @@ export function faultsOf({ ops, log, balances }: History): string[] {
     return [all.findLastIndex((effect) => effect.answered < op.start) + 1, most < 0 ? all.length : most];
   };
   for (const op of ops) {
-    if (op.end === null) continue;
+    if (op.failed !== undefined) fault(`${op.failed} instead of an answer`, op);
+    if (op.code === 'internal') fault('the house has failed', op);
+    // Nothing was looked at.
+    if (op.end === null || op.code === 'internal' || op.code === 'overloaded') continue;
     if (op.kind === 'balance') {
       const place = `${op.about!.account} ${op.about!.currency}`;
       const { version, debits, credits } = op.data;
