@@ -21,7 +21,7 @@ import { Misuse } from './misuse.ts';
 import { faultsOf } from './nemesis.ts';
 import { databaseClock, reckon } from './reckoning.ts';
 import { replicas, type Fault, type Means, type Stage, type Suffering } from './stage.ts';
-import { complaints, described, report, type Episode, type Verdict } from './verdict.ts';
+import { described, held, report, type Episode, type Verdict } from './verdict.ts';
 import { toKafka, Wires } from './wires.ts';
 
 /** How a proof is run. */
@@ -56,7 +56,7 @@ export async function prove(task: Task): Promise<boolean> {
   }
   const verdict = await tryFaults({ ...task, means });
   for (const line of report(verdict)) task.say(line);
-  return complaints(verdict).length === 0;
+  return held(verdict);
 }
 
 /** The faults that can't be had on this machine, each with the reason. */

@@ -40,10 +40,24 @@ function silences({ silence, limit, silenceOfOthers, limitOfOthers }: Episode): 
   return `${silence.toFixed(2)}${limited(limit)}${others}`;
 }
 
-/** Everything that makes a proof fail. */
+/** Whether nothing is wrong and, where there were limits, at least one could be judged. */
+export function held(verdict: Verdict): boolean {
+  const limited = verdict.episodes.filter(hasLimit);
+  return complaints(verdict).length === 0 && (limited.length === 0 || limited.some(isJudged));
+}
+
+/** Everything that is wrong. */
 export function complaints({ findings, clients, episodes }: Verdict): string[] {
-  const slow = episodes.filter(({ late }) => late <= lateAtMost).filter(isOverLimit);
+  const slow = episodes.filter(isJudged).filter(isOverLimit);
   return [...findings, ...clients.wrong, ...slow.map((each) => `${each.name}: without an answer for ${silences(each)}`)];
+}
+
+function isJudged({ late }: Episode): boolean {
+  return late <= lateAtMost;
+}
+
+function hasLimit({ limit, limitOfOthers }: Episode): boolean {
+  return limit !== undefined || limitOfOthers !== undefined;
 }
 
 function isOverLimit({ silence, limit = Infinity, silenceOfOthers = 0, limitOfOthers = Infinity, late }: Episode): boolean {
@@ -65,9 +79,10 @@ export function report(verdict: Verdict): string[] {
     return [name, all.length, silences(worst), mine.length, answered.length, ...reckoned];
   });
   const heads = ['fault', 'times', 'longest without an answer, s', 'postings tried', 'answered', 'lost', 'doubled', 'events lost'];
-  const busy = episodes.filter(({ late }) => late > lateAtMost).length;
+  const busy = episodes.filter((each) => !isJudged(each)).length;
   const answers = [...clients.statuses].sort().map(([status, count]) => `${count} × ${status}`);
   const wrong = complaints(verdict);
+  const well = episodes.filter(hasLimit).some(isJudged) ? 'everything held' : 'nothing is wrong, but no limit was judged';
   return [
     '',
     ...[heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`),
@@ -76,6 +91,6 @@ export function report(verdict: Verdict): string[] {
     `${events} events, ${eventsLost.length} lost; all were delivered ${quietAfter.toFixed(1)} s after the last posting`,
     `answers: ${answers.join(', ')}`,
     ...(busy > 0 ? [`the machine was too busy to judge limits in ${busy} of ${episodes.length} cases`] : []),
-    ...(wrong.length === 0 ? ['everything held'] : wrong.map((line) => `WRONG: ${line}`)),
+    ...(wrong.length === 0 ? [well] : wrong.map((line) => `WRONG: ${line}`)),
   ];
 }
