@@ -32,7 +32,7 @@ await run(async (lifetime) => {
     retried: [
       {
         service: IdentityService.typeName,
-        methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyTenantMember'],
+        methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'],
       },
     ],
   });

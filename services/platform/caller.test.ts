@@ -1,8 +1,10 @@
-// A caller whose replicas stall.
-import { createClient } from '@connectrpc/connect';
+// A caller whose replicas stall or are away.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { openProxy } from '../../test/proxy.ts';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from './caller.ts';
 import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
@@ -41,5 +43,71 @@ test('a replica that lets a call time out gets no other one while there is anoth
       await proxy.close();
       await served.close();
     }
+  }
+});
+
+/** A ledger whose calls all come to `handle`. */
+function ledger(handle: (context: HandlerContext) => Promise<object>) {
+  const logger = openLog('test', 'silent');
+  const methods = ['getAccount', 'postTransaction'].map((name) => [name, (_: object, context: HandlerContext) => handle(context)]);
+  return serve({
+    host: '127.0.0.1',
+    port: 0,
+    tokens: ['token'],
+    maxMessageBytes: 1 << 20,
+    services: [LedgerService],
+    routes: (router) => router.service(LedgerService, Object.fromEntries(methods) as object),
+    logger,
+    metrics: new Registry(),
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+}
+
+const retried = [{ service: LedgerService.typeName, methods: ['GetAccount'] }];
+
+test('a read that a replica can’t answer is asked of another one, within its deadline, and what writes is not', async () => {
+  let asked = 0;
+  let left = 0;
+  const away = await ledger(async () => {
+    asked++;
+    await pause(100);
+    throw new ConnectError('away', Code.Unavailable);
+  });
+  const well = await ledger(({ timeoutMs }) => ((left = timeoutMs() ?? Infinity), Promise.resolve({})));
+  const addresses = [away, well].map(({ port }) => `127.0.0.1:${port}`);
+  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried });
+  const client = createClient(LedgerService, caller);
+  try {
+    while (asked === 0) await client.getAccount({}, { timeoutMs: 5_000 });
+    expect(left).toBeLessThan(5_000 - 90);
+    const posted = () => client.postTransaction({}).then(String, (error: ConnectError) => error.code);
+    expect(await Promise.all([posted(), posted()])).toContain(Code.Unavailable);
+    // One line is one replica.
+    const lines = caller.lines().map((line) => createClient(LedgerService, line).getAccount({}));
+    expect((await Promise.allSettled(lines)).map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  } finally {
+    caller.close();
+    await Promise.all([away.close(), well.close()]);
+  }
+});
+
+test('a read that two replicas can’t answer is refused, as is one where there is no other', async () => {
+  const asked = [0, 0, 0];
+  const ledgers = await Promise.all(
+    asked.map((_, place) => ledger(() => (asked[place]!++, Promise.reject(new ConnectError('away', Code.Unavailable))))),
+  );
+  const addresses = ledgers.map(({ port }) => `127.0.0.1:${port}`);
+  const callers = [addresses, addresses.slice(0, 1)].map((each) =>
+    openCaller({ addresses: each, token: 'token', maxMessageBytes: 1 << 20, retried }),
+  );
+  try {
+    for (const [place, replicas] of [2, 1].entries()) {
+      asked.fill(0);
+      await expect(createClient(LedgerService, callers[place]!).getAccount({})).rejects.toThrow('away');
+      expect(asked.filter((times) => times > 0)).toHaveLength(replicas);
+    }
+  } finally {
+    for (const caller of callers) caller.close();
+    await Promise.all(ledgers.map((each) => each.close()));
   }
 });

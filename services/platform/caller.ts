@@ -15,7 +15,10 @@ export interface CallerOptions {
   token: string;
   /** Largest message in either direction, bytes; grpc-js receives 4 MiB by default and fails after the other side has committed. */
   maxMessageBytes: number;
-  /** Full names of services (`ledger.v1.LedgerService`) with their methods that only read: repeated by gRPC itself when a replica is away. */
+  /**
+   * Full names of services (`ledger.v1.LedgerService`) with their methods that only read. One that fails as `UNAVAILABLE` is repeated: by gRPC at
+   * the same replica where that has not answered at all, then once at another one where there is one; all within the call's deadline.
+   */
   retried: { service: string; methods: string[] }[];
 }
 
@@ -67,7 +70,9 @@ export function openCaller(options: CallerOptions): Caller {
     });
   const replicas = new Replicas(options.addresses, open);
   const authorization = `Bearer ${options.token}`;
-  const transport = (choose: () => Replica | undefined): Transport => ({
+  const reads = new Set(options.retried.flatMap(({ service, methods }) => methods.map((method) => `${service}/${method}`)));
+  // `besides`: what was asked before, in vain.
+  const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
     async unary(method, signal, timeoutMs, header, input) {
       await replicas.lookedUp;
       const replica = choose();
@@ -76,45 +81,56 @@ export function openCaller(options: CallerOptions): Caller {
       metadata.set('authorization', authorization);
       if (header) new Headers(header as ConstructorParameters<typeof Headers>[0]).forEach((value, key) => metadata.set(key, value));
       const request = isMessage(input, method.input) ? input : create(method.input, input);
+      const name = `${method.parent.typeName}/${method.name}`;
+      const ask = async (asked: Replica, patience: number) => {
+        const ended = replicas.begin(asked, patience);
+        const message = await new Promise<MessageShape<typeof method.output>>((resolve, reject) => {
+          const call = asked.client.makeUnaryRequest(
+            `/${name}`,
+            (message: MessageShape<DescMessage>) => Buffer.from(toBinary(method.input as DescMessage, message)),
+            (bytes: Buffer) => fromBinary(method.output, bytes),
+            request,
+            metadata,
+            { deadline: Date.now() + patience },
+            (error, message) => {
+              ended(error);
+              if (error || !message) reject(asConnectError(error));
+              else resolve(message);
+            },
+          );
+          if (signal?.aborted) call.cancel();
+          else signal?.addEventListener('abort', () => call.cancel(), { once: true });
+        });
+        const empty = new Headers();
+        return { stream: false as const, service: method.parent, method, header: empty, trailer: empty, message };
+      };
       const patience = timeoutMs ?? 10_000;
-      const ended = replicas.begin(replica, patience);
-      return new Promise((resolve, reject) => {
-        const call = replica.client.makeUnaryRequest(
-          `/${method.parent.typeName}/${method.name}`,
-          (message: MessageShape<DescMessage>) => Buffer.from(toBinary(method.input as DescMessage, message)),
-          (bytes: Buffer) => fromBinary(method.output, bytes),
-          request,
-          metadata,
-          { deadline: Date.now() + patience },
-          (error, message) => {
-            ended(error);
-            if (error || !message) reject(asConnectError(error));
-            else {
-              const empty = new Headers();
-              resolve({ stream: false, service: method.parent, method, header: empty, trailer: empty, message });
-            }
-          },
-        );
-        if (signal?.aborted) call.cancel();
-        else signal?.addEventListener('abort', () => call.cancel(), { once: true });
-      });
+      const until = performance.now() + patience;
+      try {
+        return await ask(replica, patience);
+      } catch (error) {
+        const other = reads.has(name) && error instanceof ConnectError && error.code === Code.Unavailable ? choose(replica) : undefined;
+        if (!other) throw error;
+        return await ask(other, until - performance.now());
+      }
     },
     stream() {
       throw new ConnectError('this house calls no streaming methods', Code.Unimplemented);
     },
   });
+  const anywhere = transport((besides) => replicas.next(besides));
   const lines = new WeakMap<Replica, Line>();
   const lineTo = (replica: Replica): Line => {
-    const line = lines.get(replica) ?? { address: replica.address, ...transport(() => replica) };
+    const line = lines.get(replica) ?? { address: replica.address, ...transport((besides) => (besides ? undefined : replica)) };
     lines.set(replica, line);
     return line;
   };
   return {
-    ...transport(() => replicas.next()),
+    ...anywhere,
     lines: () => {
       const available = replicas.available();
       // Without any address a call says so.
-      return available.length > 0 ? available.map(lineTo) : [{ address: '', ...transport(() => replicas.next()) }];
+      return available.length > 0 ? available.map(lineTo) : [{ address: '', ...anywhere }];
     },
     close: () => replicas.close(),
   };

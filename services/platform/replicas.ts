@@ -46,10 +46,10 @@ export class Replicas {
    * Of those not known to be away, the one with the fewest calls in flight, in turn where several have as few: so a stalled replica gets no
    * more than the few calls that it does not answer. One that has let a call time out comes after all others for a while: it has no call in
    * flight then, and would get the same call again (a posting was answered after three time-outs). Where all are away, the next in turn, so
-   * that the caller learns why. Undefined where no name has an address.
+   * that the caller learns why. Never the one that was asked before, `besides`. Undefined where no name has an address, or no other one.
    */
-  next(): Replica | undefined {
-    const all = [...this.known.values()];
+  next(besides?: Replica): Replica | undefined {
+    const all = [...this.known.values()].filter((each) => each !== besides);
     this.turn = (this.turn + 1) % Math.max(1, all.length);
     const inTurn = [...all.slice(this.turn), ...all.slice(0, this.turn)];
     const [first] = inTurn;
