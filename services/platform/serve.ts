@@ -16,7 +16,7 @@ import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { readNoStrangers } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
-import { unaryCalls, type UnaryHandler, type UnaryOptions } from './unary.ts';
+import { unaryCalls, type UnaryHandler, type UnaryOptions, type UnfinishedBounds } from './unary.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -28,6 +28,8 @@ export interface ServeOptions {
   tokens: string[];
   /** Largest message in either direction, bytes; what comes otherwise than by a plain unary call of gRPC is at most 1 MiB. */
   maxMessageBytes: number;
+  /** What messages may cost that have begun and not ended; 256 MiB and 30 s unless given. */
+  unfinished?: UnfinishedBounds;
   logger: Logger;
   metrics: Registry;
   /** Asked by `grpc.health.v1`. */
@@ -48,6 +50,12 @@ const maxTimeoutMs = 24 * 3600_000;
 // empty objects.
 const mostBytesElsewhere = 1 << 20;
 
+// Eight of the largest messages. One connection alone may have 5,000 streams, each with a message of 32 MiB on its way.
+const unfinishedBounds: UnfinishedBounds = { bytes: 256 << 20, ms: 30_000 };
+
+// Of who has no token: he may ask for health, with the name of a service.
+const mostBytesOfStrangers = 4096;
+
 /** Starts a gRPC server. Throws {@link StartFailure} where it can't listen. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
@@ -55,12 +63,12 @@ export async function serve(options: ServeOptions): Promise<Served> {
   let draining = false;
   const readiness = singleFlight(options.readiness);
   const logged = callLog(logger, options.metrics);
-  const admit = refuseStrangers(isAccepted);
-  const { maxMessageBytes } = options;
+  const { maxMessageBytes, unfinished = unfinishedBounds } = options;
+  const admit = admission(isAccepted, maxMessageBytes);
   let unary: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, unfinished, admit, logged, refused, overloaded });
       unary = calls.handle;
       options.routes(calls.router);
       serveHealth(calls.router, options.services, async () => ({ ...(await readiness()), ...(draining && { ready: false }) }));
@@ -146,9 +154,10 @@ function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   };
 }
 
-function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryOptions['admit'] {
+function admission(isAccepted: (authorization: string) => boolean, maxMessageBytes: number): UnaryOptions['admit'] {
   return (service, authorization) => {
-    if (service === Health.typeName || isAccepted(authorization)) return;
+    if (isAccepted(authorization)) return maxMessageBytes;
+    if (service === Health.typeName) return Math.min(maxMessageBytes, mostBytesOfStrangers);
     // The gateway tells this refusal of itself from that of a user by the metadata.
     const metadata = { credential: 'internal' };
     throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
@@ -157,6 +166,10 @@ function refuseStrangers(isAccepted: (authorization: string) => boolean): UnaryO
 
 function refused(message: string, code = Code.InvalidArgument): ConnectError {
   return refuse(code, { reason: 'validation_failed', message });
+}
+
+function overloaded(message: string): ConnectError {
+  return refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
 }
 
 /** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */

@@ -22,12 +22,23 @@ export interface UnaryOptions {
   /** Largest message in either direction, bytes. */
   maxMessageBytes: number;
   maxTimeoutMs: number;
-  /** Throws where a caller with this value of the header `authorization` may not call the service. */
-  admit: (service: string, authorization: string) => void;
+  unfinished: UnfinishedBounds;
+  /** The largest message to the service of a caller with this value of the header `authorization`, bytes; throws where he may not call it. */
+  admit: (service: string, authorization: string) => number;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: Pick<HandlerContext, 'service' | 'method' | 'values'>, run: () => Promise<Result>) => Promise<Result>;
   /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
   refused: (why: string, code?: Code) => ConnectError;
+  /** The refusal of what there is no room for at the moment. */
+  overloaded: (why: string) => ConnectError;
+}
+
+/** What messages may cost that have begun and not ended. */
+export interface UnfinishedBounds {
+  /** Of all connections together. */
+  bytes: number;
+  /** From a call's begin to the end of its message. */
+  ms: number;
 }
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
@@ -40,6 +51,7 @@ const bytesPerObject = 160;
 /** The router, remembering each unary method that it is given; and what answers those. */
 export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { router: ConnectRouter; handle: UnaryHandler } {
   const methods = new Map<string, Method>();
+  const unfinished = { bytes: 0 };
   const remembering: ConnectRouter = {
     ...router,
     service(service, implementation, more) {
@@ -64,22 +76,28 @@ export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { rout
       return false;
     }
     // What can't be written is a fault of this house, and must not end the process.
-    answer(called, request, response, options).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
+    answer(called, request, response, options, unfinished).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     return true;
   };
   return { router: remembering, handle };
 }
 
-async function answer(called: Method, request: Http2ServerRequest, response: Http2ServerResponse, options: UnaryOptions): Promise<void> {
+async function answer(
+  called: Method,
+  request: Http2ServerRequest,
+  response: Http2ServerResponse,
+  options: UnaryOptions,
+  unfinished: { bytes: number },
+): Promise<void> {
   const { method } = called;
   const call = new Call(request, method);
   let bytes: Uint8Array | undefined;
   let failure: ConnectError | undefined;
   try {
     bytes = await options.logged(call, async () => {
-      options.admit(method.parent.typeName, request.headers.authorization ?? '');
+      const most = options.admit(method.parent.typeName, request.headers.authorization ?? '');
       call.begin(options.maxTimeoutMs);
-      const body = await bodyOf(request, options.maxMessageBytes, call.signal);
+      const body = await bodyOf(request, most, options, unfinished, call.signal);
       const message = decoded(method, body, options);
       const result = create(method.output, await called.answer(message, call));
       return encoded(toBinary(method.output, result), options.maxMessageBytes);
@@ -170,25 +188,50 @@ class Call implements HandlerContext {
   }
 }
 
-/** The bytes that a caller sent, to their end; `signal`: he has left, or his deadline has passed. */
-async function bodyOf({ stream }: Http2ServerRequest, maxMessageBytes: number, signal: AbortSignal): Promise<Buffer> {
+/**
+ * The bytes that a caller sent, to their end; `most`: so many may a message have; `unfinished`: what all who have not ended theirs have sent;
+ * `signal`: he has left, or his deadline has passed.
+ */
+async function bodyOf(
+  { stream }: Http2ServerRequest,
+  most: number,
+  { unfinished: bounds, overloaded }: UnaryOptions,
+  unfinished: { bytes: number },
+  signal: AbortSignal,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
-  await new Promise<void>((done, fail) => {
-    stream.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      // What is refused is read on, and forgotten.
-      if (size <= envelopeBytes + maxMessageBytes) chunks.push(chunk);
-      else {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((done, fail) => {
+      let refused = false;
+      const refuse = (error: ConnectError) => {
+        refused = true;
         chunks.length = 0;
-        fail(tooLarge(size - envelopeBytes, maxMessageBytes));
-      }
+        fail(error);
+      };
+      stream.on('data', (chunk: Buffer) => {
+        // What is refused is read on, and forgotten.
+        if (refused) return;
+        size += chunk.length;
+        unfinished.bytes += chunk.length;
+        if (size > envelopeBytes + most) refuse(tooLarge(size - envelopeBytes, most));
+        else if (unfinished.bytes > bounds.bytes) refuse(overloaded('too many bytes of messages that have not ended'));
+        else chunks.push(chunk);
+      });
+      // It may have ended before it was taken up.
+      if (stream.readableEnded) done();
+      stream.once('end', done);
+      signal.addEventListener('abort', () => refuse(signal.reason as ConnectError), { once: true });
+      timer = setTimeout(
+        () => refuse(new ConnectError(`the message has not ended within ${bounds.ms} ms`, Code.DeadlineExceeded)),
+        bounds.ms,
+      );
     });
-    // It may have ended before it was taken up.
-    if (stream.readableEnded) done();
-    stream.once('end', done);
-    signal.addEventListener('abort', () => fail(signal.reason as ConnectError), { once: true });
-  });
+  } finally {
+    clearTimeout(timer);
+    unfinished.bytes -= size;
+  }
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size);
 }
 
