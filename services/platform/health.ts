@@ -3,10 +3,11 @@ import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
-import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
+import { Code, ConnectError, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { listening } from './lifetime.ts';
+import { refuse } from './refusal.ts';
 import type { Served } from './serve.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
@@ -15,6 +16,10 @@ export interface Readiness {
   /** `ok`, `degraded`, or what is wrong, by dependency. */
   dependencies: Record<string, string>;
 }
+
+// Streams of who has no token, which stay open for as long as he likes.
+const mostWatchers = 100;
+const recentMs = 1_000;
 
 // Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
 const opsClosingMs = 1_000;
@@ -60,17 +65,34 @@ export function readinessBody(state: Readiness): string {
   return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
 }
 
-/** Asks once for all who ask meanwhile: anybody may ask for health, and the answer costs a round trip to the database. */
-export function singleFlight<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+/**
+ * Asks once for all who ask meanwhile, or within a second of its beginning: anybody may ask for health, and the answer costs a round trip to the
+ * database.
+ */
+export function recent<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
   let asked: Promise<Answer> | undefined;
-  return () => (asked ??= ask().finally(() => (asked = undefined)));
+  return () => {
+    if (asked) return asked;
+    const until = performance.now() + recentMs;
+    const forget = () => (asked = undefined);
+    asked = ask().finally(() => {
+      setTimeout(forget, until - performance.now()).unref();
+    });
+    return asked;
+  };
 }
 
 /**
  * Answers `grpc.health.v1`, of which connect-es has no service of its own. Beside the services it tells of each dependency under its name,
- * `kafka` for example.
+ * `kafka` for example. Of whom `isKnown` does not know by the header `authorization`, a hundred may watch at a time.
  */
-export function serveHealth(router: ConnectRouter, services: DescService[], readiness: () => Promise<Readiness>): void {
+export function serveHealth(
+  router: ConnectRouter,
+  services: DescService[],
+  readiness: () => Promise<Readiness>,
+  isKnown: (authorization: string) => boolean,
+): void {
+  const strangers = new Set<HandlerContext>();
   const names = new Set(['', ...services.map((service) => service.typeName)]);
   const status = async (name: string) => {
     const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
@@ -85,6 +107,14 @@ export function serveHealth(router: ConnectRouter, services: DescService[], read
       return { status: found };
     },
     async *watch(request, context) {
+      if (!isKnown(context.requestHeader.get('authorization') ?? '')) {
+        if (strangers.size >= mostWatchers) {
+          const message = 'too many watch the health of this process';
+          throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
+        }
+        strangers.add(context);
+        context.signal.addEventListener('abort', () => strangers.delete(context), { once: true });
+      }
       let last: Serving | undefined;
       while (!context.signal.aborted) {
         const now = await status(request.service);

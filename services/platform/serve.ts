@@ -10,7 +10,7 @@ import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { shortenDeadline } from './deadline.ts';
-import { serveHealth, singleFlight, type Readiness } from './health.ts';
+import { recent, serveHealth, type Readiness } from './health.ts';
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
@@ -61,7 +61,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
-  const readiness = singleFlight(options.readiness);
+  const readiness = recent(options.readiness);
   const logged = callLog(logger, options.metrics);
   const { maxMessageBytes, unfinished = unfinishedBounds } = options;
   const admit = admission(isAccepted, maxMessageBytes);
@@ -71,7 +71,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
       const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, unfinished, admit, logged, refused, overloaded });
       unary = calls.handle;
       options.routes(calls.router);
-      serveHealth(calls.router, options.services, async () => ({ ...(await readiness()), ...(draining && { ready: false }) }));
+      const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
+      serveHealth(calls.router, options.services, drained, isAccepted);
       serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
       readNoStrangers(router, isAccepted);

@@ -1,0 +1,60 @@
+// Health, which anybody may ask for: what it costs the database, and how many may watch it.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Code, ConnectError, createClient, type Client } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { Registry } from 'prom-client';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { serve, type Served } from './serve.ts';
+import { openLog } from './telemetry.ts';
+
+let server: Served;
+let health: Client<typeof Health>;
+let asked = 0;
+let ready = true;
+
+beforeEach(async () => {
+  [asked, ready] = [0, true];
+  server = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [],
+    routes: () => undefined,
+    tokens: ['right'],
+    maxMessageBytes: 10_000,
+    logger: openLog('test', 'silent'),
+    metrics: new Registry(),
+    readiness: () => (asked++, Promise.resolve({ ready, dependencies: {} })),
+  });
+  health = createClient(Health, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));
+});
+afterEach(() => server.close());
+
+test('many who ask for health within a second are answered from one question, and later ones from a new one', async () => {
+  const began = performance.now();
+  for (let call = 0; call < 20; call++) await health.check({});
+  // One more for each further second, on however busy a machine.
+  expect(asked).toBeLessThanOrEqual(1 + (performance.now() - began) / 1000);
+  ready = false;
+  while ((await health.check({})).status === Serving.SERVING) await pause(20);
+});
+
+test('a hundred may watch without the token, more with it, and who leaves makes room', async () => {
+  const leaving = new AbortController();
+  const staying = new AbortController();
+  const watch = ({ signal }: AbortController, headers: Record<string, string> = {}): Promise<string> =>
+    health
+      .watch({}, { headers, signal })
+      [Symbol.asyncIterator]()
+      .next()
+      .then(
+        ({ value }) => Serving[(value as { status: Serving }).status],
+        (error: unknown) => Code[ConnectError.from(error).code],
+      );
+  const all = await Promise.all(Array.from({ length: 100 }, () => watch(leaving)));
+  expect([...new Set(all)]).toEqual(['SERVING']);
+  expect(await watch(staying)).toBe('ResourceExhausted');
+  expect(await watch(staying, { authorization: 'Bearer right' })).toBe('SERVING');
+  leaving.abort();
+  while ((await watch(staying)) !== 'SERVING') await pause(20);
+  staying.abort();
+});
