@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
 import { serveOps } from './health.ts';
 
 test('half a request to the operations port keeps no process from ending', async () => {
@@ -15,5 +15,35 @@ test('half a request to the operations port keeps no process from ending', async
     expect(await Promise.race([closed, pause(10_000, 'open', { ref: false })])).toBe('closed');
   } finally {
     socket.destroy();
+  }
+});
+
+test('who asks for figures while they are taken gets the same ones', async () => {
+  let taken = 0;
+  const metrics = new Registry();
+  const gauge: Gauge = new Gauge({
+    name: 'taken',
+    help: 'How often',
+    registers: [metrics],
+    collect: async () => {
+      gauge.set(++taken);
+      await pause(50);
+    },
+  });
+  const ops = await serveOps('127.0.0.1', 0, metrics, () => Promise.resolve({ ready: true, dependencies: {} }));
+  const socket = connect(ops.port, '127.0.0.1');
+  try {
+    const told: number[] = [];
+    // Pipelined: the second is read before the first is answered.
+    socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    let text = '';
+    for await (const chunk of socket) text += String(chunk);
+    for (const [, value] of text.matchAll(/^taken (\d+)$/gm)) told.push(Number(value));
+    expect(told).toEqual([1, 1]);
+    const later = await fetch(`http://127.0.0.1:${ops.port}/metrics`);
+    expect(await later.text()).toContain('taken 2');
+  } finally {
+    socket.destroy();
+    await ops.close();
   }
 });

@@ -26,6 +26,7 @@ const opsClosingMs = 1_000;
 
 /** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
+  const figures = singleFlight(() => metrics.metrics());
   const server: Server = createHttpServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
       response.writeHead(status, { 'content-type': type });
@@ -39,7 +40,7 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
         () => answer(503, 'application/json', '{"status":"unavailable"}'),
       );
     } else if (path === '/metrics') {
-      metrics.metrics().then(
+      figures().then(
         (text) => answer(200, metrics.contentType, text),
         () => answer(500, 'text/plain', 'no metrics'),
       );
@@ -63,6 +64,12 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
 export function readinessBody(state: Readiness): string {
   const well = Object.values(state.dependencies).every((each) => each === 'ok');
   return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
+}
+
+/** Asks once for all who ask meanwhile. */
+function singleFlight<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+  let asked: Promise<Answer> | undefined;
+  return () => (asked ??= ask().finally(() => (asked = undefined)));
 }
 
 /**

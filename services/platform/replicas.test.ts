@@ -1,8 +1,11 @@
 // Replicas by name: every address of a name is one, and what is closed still answers.
+import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
+import { Client, credentials } from '@grpc/grpc-js';
 import { Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller } from './caller.ts';
+import { Replicas, type Resolve } from './replicas.ts';
 import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
@@ -67,5 +70,32 @@ test('a call that is in flight when its caller is closed is answered', async () 
     await call;
   } finally {
     await served.close();
+  }
+});
+
+test('a name is not looked up again while the look-up before is under way, and other names are', async () => {
+  const answers: (() => void)[] = [];
+  let [quick, open, most] = [0, 0, 0];
+  const resolve: Resolve = async (host) => {
+    if (host === 'quick') quick++;
+    else {
+      most = Math.max(most, ++open);
+      await new Promise<void>((done) => answers.push(done));
+      open--;
+    }
+    return [{ address: host === 'quick' ? '127.0.0.1' : '127.0.0.2', family: 4 }];
+  };
+  const client = (address: string) => new Client(address, credentials.createInsecure());
+  const replicas = new Replicas(['slow:1', 'quick:1'], client, resolve, 5);
+  try {
+    while (quick < 10) await pause(5);
+    expect([answers.length, most]).toEqual([1, 1]);
+    answers[0]!();
+    await replicas.lookedUp;
+    expect(replicas.available().map(({ address }) => address)).toEqual(['127.0.0.1:1', '127.0.0.2:1']);
+    while (answers.length < 2) await pause(5);
+    expect(most).toBe(1);
+  } finally {
+    replicas.close();
   }
 });

@@ -20,6 +20,9 @@ const telling = 1_000;
 /** How often names are looked up again: replicas come and go. */
 const lookUpMs = 5_000;
 
+/** All addresses of a host. */
+export type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
+
 /** All of them. */
 export class Replicas {
   private readonly open: (address: string) => Client;
@@ -28,18 +31,26 @@ export class Replicas {
   private readonly found = new Map<string, string[]>();
   private readonly known = new Map<string, Replica>();
   private readonly timer: NodeJS.Timeout | undefined;
+  private readonly resolve: Resolve;
+  private readonly lookingUp = new Set<string>();
   private turn = 0;
   /** Resolves when names have been looked up once. */
   readonly lookedUp: Promise<void>;
 
-  /** `addresses`: `host:port`, a name once for all its addresses; `open` connects to an `ip:port`. */
-  constructor(addresses: string[], open: (address: string) => Client) {
+  /** `addresses`: `host:port`, a name once for all its addresses; `open` connects to an `ip:port`; `everyMs`: how often names are looked up. */
+  constructor(
+    addresses: string[],
+    open: (address: string) => Client,
+    resolve: Resolve = (host) => lookup(host, { all: true }),
+    everyMs = lookUpMs,
+  ) {
     this.open = open;
+    this.resolve = resolve;
     this.fixed = addresses.filter((address) => isIP(partsOf(address).host) !== 0);
     for (const name of addresses) if (!this.fixed.includes(name)) this.found.set(name, []);
     this.update();
     this.lookedUp = this.found.size > 0 ? this.lookUp() : Promise.resolve();
-    if (this.found.size > 0) this.timer = setInterval(() => void this.lookUp(), lookUpMs).unref();
+    if (this.found.size > 0) this.timer = setInterval(() => void this.lookUp(), everyMs).unref();
   }
 
   /**
@@ -83,19 +94,23 @@ export class Replicas {
     for (const { client } of this.known.values()) client.close();
   }
 
+  // Of one name, one look-up at a time: with a slow resolver they would take each other's place, and an older one might end last.
   private async lookUp(): Promise<void> {
+    const names = [...this.found.keys()].filter((name) => !this.lookingUp.has(name));
     await Promise.all(
-      [...this.found.keys()].map(async (name) => {
+      names.map(async (name) => {
         const { host, port } = partsOf(name);
-        const addresses = await lookup(host, { all: true }).catch(() => []);
+        this.lookingUp.add(name);
+        const addresses = await this.resolve(host).catch(() => []);
+        this.lookingUp.delete(name);
         if (addresses.length === 0) return;
         this.found.set(
           name,
           addresses.map(({ address, family }) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`)),
         );
+        this.update();
       }),
     );
-    this.update();
   }
 
   // In the order of their addresses, which is the same in every process.
