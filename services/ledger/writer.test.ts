@@ -93,6 +93,27 @@ test('a head held by another session makes its tenant wait or be told, and nobod
   expect(await writers.transactionsOf(held)).toBe(1);
 });
 
+test('while a table is being changed, who needs it waits by himself, and the others of his batch are posted', async () => {
+  const tenants = await Promise.all(Array.from({ length: 20 }, () => writers.tenantWith('a', 'b')));
+  const writer = writers.open({ lanes: 1 });
+  await Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
+  const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
+  await writers.owner.query('begin');
+  // As `create index` locks it: nobody may make an account, such as the suspense account of a first single entry.
+  await writers.owner.query('lock table accounts in share mode');
+  try {
+    const outcomes = await Promise.all(
+      tenants.map((tenant, place) =>
+        writer.post(place === 7 ? orderOf(create(PostingSchema, { tenantId: tenant, entries })) : transfer(tenant, 'a', 'b', '1.00')),
+      ),
+    );
+    expect(tally(outcomes)).toEqual({ posted: 19, unavailable: 1 });
+    expect(reasonOf(outcomes[7] as Outcome)).toBe('unavailable');
+  } finally {
+    await writers.owner.query('commit');
+  }
+});
+
 test('the largest legal posting is posted: 200 entries and full metadata', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const entries = Array.from({ length: 200 }, (_, place) => ({

@@ -225,15 +225,20 @@ export class Writer {
       this.lockedSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.
       if (wait) for (const tenant of current) this.queues.contend(tenant, false);
-      for (const { order } of held) this.queues.contend(order.tenant, true);
-      // What may have been posted has to be resolved here.
-      const handedBack = held.filter((item) => item.handBack && !item.uncertain);
-      this.queues.putBack(held.filter((item) => !handedBack.includes(item)));
-      for (const item of handedBack) item.settle({ held: true });
+      this.setApart(held);
       this.settle(batch);
     } catch (error) {
       await this.failed(items, wait, error);
     }
+  }
+
+  /** Lets these items' tenants go alone from now on, waiting for their locks. */
+  private setApart(items: Item[]): void {
+    for (const tenant of tenantsOf(items)) this.queues.contend(tenant, true);
+    // What may have been posted has to be resolved here.
+    const handedBack = items.filter((item) => item.handBack && !item.uncertain);
+    this.queues.putBack(items.filter((item) => !handedBack.includes(item)));
+    for (const item of handedBack) item.settle({ held: true });
   }
 
   private async failed(items: Item[], wait: boolean, error: unknown): Promise<void> {
@@ -259,6 +264,11 @@ export class Writer {
       const { tenantId, transactionId, requestId } = item.order;
       logger.error({ err: error, tenant: tenantId, transaction: transactionId, request: requestId }, 'the database refused a posting');
       item.settle({ refusal: new Refusal('internal', 'internal error') });
+      return;
+    }
+    // Heads of several tenants are not waited for: somebody changes a table. Who has need of it waits by himself, and the others go on.
+    if (sqlstate === '55P03' && tenantsOf(items).size > 1) {
+      this.setApart(items);
       return;
     }
     // The head stayed locked for lock_timeout: this tenant is told, the others never knew. Or the disk had no room for a statement, and nothing was

@@ -1,5 +1,5 @@
 // The doors of a house, REST and gRPC, with answers in one form, so that either can be held against the model; every call is kept for the script.
-import { createClient, type ConnectError, type Client } from '@connectrpc/connect';
+import { Code, ConnectError, createClient, type Client } from '@connectrpc/connect';
 import { toJson } from '@bufbuild/protobuf';
 import { Pool } from 'undici';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -119,6 +119,9 @@ export class Doors {
       };
     } catch (error) {
       const refusal = refusalOf(error);
+      // A machine that stood still for as long as the deadline: through REST the same is 503.
+      const late = !refusal && error instanceof ConnectError && error.code === Code.DeadlineExceeded;
+      if (late) throw new Failed(`${method}: ${error.message}`, 'unavailable');
       if (!refusal) throw error;
       place.answer = `${(error as ConnectError).code} ${JSON.stringify(refusal)}`;
       const { reason: code, field, tag, value } = refusal;

@@ -64,7 +64,7 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
         }
       }
       // A house that serves nobody has a sound history, too.
-      if (unserved * 2 > outcome.ops) outcome.faults.push(`${unserved} of ${outcome.ops} requests were not served`);
+      if (unserved * 4 > outcome.ops) outcome.faults.push(`${unserved} of ${outcome.ops} requests were not served`);
       return outcome;
     },
     async close() {

@@ -1,7 +1,7 @@
 // When a proof of faults may say that everything held.
 import { held, report, type Episode, type Verdict } from './verdict.ts';
 
-function verdictOf(...episodes: Omit<Episode, 'name'>[]): Verdict {
+function verdictOf(...episodes: (Omit<Episode, 'name'> & { name?: string })[]): Verdict {
   const clients = { tried: new Map(), statuses: new Map(), wrong: [] } as unknown as Verdict['clients'];
   const reckoned = { lost: [], doubled: [], eventsLost: [], quietAfter: 0, events: 0, transactions: 0, findings: [] };
   return { ...reckoned, clients, episodes: episodes.map((each) => ({ name: 'a fault', ...each })) };
@@ -21,4 +21,9 @@ test('where every limit fell to a busy machine, nothing held', () => {
 
 test('faults without a limit may be tried alone, and that no limit was judged is said', () => {
   expect(toldOf(verdictOf({ silence: 1, late: prompt }))).toEqual([true, unjudged]);
+});
+
+test('a fault whose limit was never judged is named', () => {
+  const verdict = verdictOf({ silence: 1, limit: 5, late: prompt }, { name: 'another', silence: 1, limit: 5, late });
+  expect(toldOf(verdict)).toEqual([true, 'nothing is wrong; the limits of these were not judged: another']);
 });

@@ -64,6 +64,14 @@ function isOverLimit({ silence, limit = Infinity, silenceOfOthers = 0, limitOfOt
   return silence > limit + late || silenceOfOthers > limitOfOthers + late;
 }
 
+/** Where nothing is wrong: which limits that may not be said of. */
+function praise(episodes: Episode[]): string {
+  const limited = episodes.filter(hasLimit);
+  if (!limited.some(isJudged)) return 'nothing is wrong, but no limit was judged';
+  const unjudged = [...Map.groupBy(limited, ({ name }) => name)].flatMap(([name, all]) => (all.some(isJudged) ? [] : [name]));
+  return unjudged.length === 0 ? 'everything held' : `nothing is wrong; the limits of these were not judged: ${unjudged.join(', ')}`;
+}
+
 /** The table, and what is wrong. */
 export function report(verdict: Verdict): string[] {
   const { episodes, clients, lost, doubled, eventsLost, quietAfter, events, transactions } = verdict;
@@ -82,7 +90,6 @@ export function report(verdict: Verdict): string[] {
   const busy = episodes.filter((each) => !isJudged(each)).length;
   const answers = [...clients.statuses].sort().map(([status, count]) => `${count} × ${status}`);
   const wrong = complaints(verdict);
-  const well = episodes.filter(hasLimit).some(isJudged) ? 'everything held' : 'nothing is wrong, but no limit was judged';
   return [
     '',
     ...[heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`),
@@ -91,6 +98,6 @@ export function report(verdict: Verdict): string[] {
     `${events} events, ${eventsLost.length} lost; all were delivered ${quietAfter.toFixed(1)} s after the last posting`,
     `answers: ${answers.join(', ')}`,
     ...(busy > 0 ? [`the machine was too busy to judge limits in ${busy} of ${episodes.length} cases`] : []),
-    ...(wrong.length === 0 ? [well] : wrong.map((line) => `WRONG: ${line}`)),
+    ...(wrong.length === 0 ? [praise(episodes)] : wrong.map((line) => `WRONG: ${line}`)),
   ];
 }

@@ -4,8 +4,8 @@ import { Migration } from '@mikro-orm/migrations';
 
 export class AccountsBelow extends Migration {
   override up(): void {
-    // Whether a group has active accounts, the list filtered by parent, newest first, and the foreign key from account to parent. Postings
-    // read accounts by code and go on while it is built (500,000 accounts: 3 s); accounts are made and changed afterwards.
+    // Whether a group has active accounts, the list filtered by parent, newest first, and the foreign key from account to parent. While it is
+    // built (500,000 accounts: 3 s) nobody makes or changes an account, be it the suspense account of a first single entry; other postings go on.
     this.addSql(`create index accounts_parent on accounts (tenant_id, parent_code, id) where parent_code is not null`);
   }
 }
