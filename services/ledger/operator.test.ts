@@ -164,6 +164,19 @@ test('a reversal has its counter-entry where the posting that it reverses has it
   expect(verified).toContainEqual(expect.stringMatching(/transaction txn_\w+ is not the mirror of txn_\w+/));
 });
 
+test('verify needs no right but to read: a standby will do', async () => {
+  const [one, forged] = [await live(), await live()];
+  const readOnly = new URL(ledger.database.ownerUrl);
+  readOnly.searchParams.set('options', '-c default_transaction_read_only=on');
+  const verified = ({ tenantId }: { tenantId: string }) => run(readOnly.href, 'verify', '--tenant', tenantId);
+  expect(verified(one)).toMatchObject({ status: 0, stdout: expect.stringMatching(/nothing differs\n$/), stderr: '' });
+  await change(one.tenant, `update entries set amount = 700 where tenant_id = $1 and position = 1`);
+  await forge(forged, ({ entries }) => entries.forEach((each) => (each.currency = 'XAU')));
+  expect(verified(one)).toMatchObject({ status: 1, stdout: expect.stringMatching(/position 1\): amount is "700", by the log "100"\n/) });
+  expect(verified(forged)).toMatchObject({ status: 1, stdout: expect.stringMatching(/currency XAU.* position 0\) is missing\n/) });
+  for (const { tenant } of [one, forged]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+});
+
 describe('a role that row-level security binds', () => {
   test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']]])(
     'is told so by %j, rather than that nothing differs',

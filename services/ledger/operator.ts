@@ -48,6 +48,8 @@ export interface Projection {
   columns: string[];
   /** The same, as expressions: cast to a column's type, of a domain to the type below it, which takes any value. */
   plain: string[];
+  /** The same, as definitions: each column, that type, and by what its texts are compared. */
+  definitions: string[];
   /** Columns of the primary key. */
   key: string[];
 }
@@ -62,31 +64,21 @@ const besides = ['relay_marks', 'relay_dead_letters'];
 /** Every projection as the catalogue has it. Throws where there is a table of tenants that nobody derives. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
-    `select c.relname as name,
-        array(select a.attname::text from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-          and (c.relname, a.attname) <> ('heads', 'rebuilt') order by a.attnum) as columns,
-        array(select format('%I::%s', a.attname, format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(t.typtypmod, a.atttypmod)))
-          from pg_attribute a join pg_type t on t.oid = a.atttypid
-          where a.attrelid = c.oid and a.attnum > 0 and (c.relname, a.attname) <> ('heads', 'rebuilt') order by a.attnum) as plain,
+    `select c.relname as name, columns, plain, definitions,
         array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
           where i.indrelid = c.oid and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)) as key
-      from pg_class c
+      from pg_class c, lateral (
+        select array_agg(a.attname::text order by a.attnum) as columns, array_agg(format('%I::%s', a.attname, type) order by a.attnum) as plain,
+          array_agg(format('%I %s %s', a.attname, type, 'collate ' || nullif(a.attcollation, 0)::regcollation) order by a.attnum) as definitions
+        from pg_attribute a join pg_type t on t.oid = a.atttypid,
+          format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(t.typtypmod, a.atttypmod)) as type
+        where a.attrelid = c.oid and a.attnum > 0 and (c.relname, a.attname) <> ('heads', 'rebuilt')) as described
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
   const strangers = rows.filter((table) => ![...known, ...underived, ...besides].includes(table.name));
   if (strangers.length > 0) throw new Error(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
   return known.flatMap((name) => rows.filter((table) => table.name === name));
-}
-
-/**
- * Makes a temporary table `derived_…` beside each projection: a copy of all columns, whatever they are, and of no constraint, so that it can
- * hold what a log says and its projection can't. A second call finds them made.
- */
-export async function makeScratch(client: pg.Client, tables: Projection[]): Promise<void> {
-  for (const { name, plain } of tables) {
-    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
-  }
 }
 
 /** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */
@@ -169,7 +161,7 @@ export async function inTenant(
   }
 }
 
-/** Rows as one parameter that `json_populate_recordset` reads. */
+/** Rows as one parameter that PostgreSQL's functions for sets of JSON objects read. */
 export function asJson(rows: Row[]): string {
   return JSON.stringify(rows);
 }

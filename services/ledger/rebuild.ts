@@ -8,7 +8,6 @@ import {
   bothSides,
   describe,
   inTenant,
-  makeScratch,
   markMustFitHead,
   piecesOf,
   projections,
@@ -60,6 +59,14 @@ export async function rebuild(
     seen.findings += findings.count;
   }
   return seen;
+}
+
+// A temporary table `derived_…` beside each projection: a copy of all columns, whatever they are, and of no constraint, so that it can hold
+// what a log says and its projection can't. A second call finds them made.
+async function makeScratch(client: pg.Client, tables: Projection[]): Promise<void> {
+  for (const { name, plain } of tables) {
+    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
+  }
 }
 
 // As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold.
