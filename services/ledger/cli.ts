@@ -32,8 +32,9 @@ async function main(): Promise<boolean> {
       say(`${counted(due, 'dead letter')} due: the ledger that runs publishes ${due === 1 ? 'it' : 'them'}`);
       return true;
     }
-    const { tenants, events, findings } = await rebuild(client, { tenant, check }, say);
-    say(`${counted(tenants, 'tenant')} ${check ? 'derived' : 'rebuilt'} from ${counted(events, 'event')}: ${verdict(findings)}`);
+    const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, say);
+    const outcome = repaired === 0 ? verdict(findings) : `${counted(repaired, 'tenant')} repaired, ${verdict(findings)}`;
+    say(`${counted(tenants, 'tenant')} ${check ? 'derived' : 'rebuilt'} from ${counted(events, 'event')}: ${outcome}`);
     return findings === 0;
   } finally {
     await client.end();

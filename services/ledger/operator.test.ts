@@ -91,6 +91,29 @@ describe('how far the log was published', () => {
     expect(await said(tenant)).toEqual({ verified: [missing], checked: [missing] });
   });
 
+  test('begins again where it is lost and rebuild made the mark again', async () => {
+    const { tenant, tenantId } = await live();
+    const rebuilt = async () => {
+      const lines: string[] = [];
+      await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
+      return lines;
+    };
+    await change(tenant, 'update relay_marks set sequence = 4 where tenant_id = $1');
+    expect(await rebuilt()).toEqual([`${tenantId}: the log ends at 3, but 4 was handed out, posted or published`]);
+    await change(tenant, 'delete from relay_marks where tenant_id = $1');
+    expect(await rebuilt()).toEqual([`${tenantId}: repaired: relay_marks is missing: all events are published again`]);
+    const { rows } = await owner.query<{ sequence: bigint; minutes: number }>(
+      `select sequence, extract(epoch from open_until - clock_timestamp())::float8 / 60 as minutes from relay_marks where tenant_id = $1`,
+      [tenant],
+    );
+    expect(rows).toEqual([{ sequence: 0n, minutes: expect.closeTo(10, 0) }]);
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    // One that is there stays where it is.
+    await change(tenant, 'update relay_marks set sequence = 2 where tenant_id = $1');
+    expect(await rebuilt()).toEqual([]);
+    expect((await owner.query('select sequence from relay_marks where tenant_id = $1', [tenant])).rows).toEqual([{ sequence: 2n }]);
+  });
+
   test('is all that is left of a tenant, and he is found by it', async () => {
     const { tenant, tenantId } = await live();
     await change(tenant, 'update relay_marks set sequence = 3 where tenant_id = $1', ...everything);
@@ -138,6 +161,7 @@ describe('a log that says what no table can hold', () => {
     const rebuilt: string[] = [];
     await rebuild(operator, { tenant: one.tenant, check: false }, (line) => rebuilt.push(line));
     expect(rebuilt.join()).toMatch(/^tenant_.*(can't hold|has an entry|event 3)/);
+    expect(rebuilt.join()).not.toContain('repaired');
     expect(run(ledger.database.ownerUrl, 'verify').status).toBe(1);
     for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
   });

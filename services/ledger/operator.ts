@@ -212,6 +212,6 @@ export class Findings {
   add(line: string): void {
     this.count += 1;
     if (this.count <= this.most) this.say(line);
-    if (this.count === this.most + 1) this.say('more is wrong than is told here');
+    if (this.count === this.most + 1) this.say('and more than is told here');
   }
 }

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import { toId } from '../platform/ids.ts';
 import { Derivation, type Row } from './derive.ts';
+import { openUntil } from './marks.ts';
 import {
   Findings,
   asJson,
@@ -21,8 +22,10 @@ import {
 export interface Rebuilt {
   tenants: number;
   events: number;
-  /** Rows that differ, and faults of the log; each was said. */
+  /** Rows that differ (repaired ones do not any more), and faults of the log; each was said. */
   findings: number;
+  /** Tenants of which something was repaired; what, was said. */
+  repaired: number;
 }
 
 /**
@@ -30,8 +33,9 @@ export interface Rebuilt {
  * Takes no lock and writes nothing but temporary tables; the running system goes on, but that PostgreSQL keeps the old versions of the tables' rows
  * until the snapshot of the tenant in hand is let go.
  *
- * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. A tenant whose log itself is at fault, or has lost its
- * end, is left as it is. The head counts it, by which running ledgers know that what they remember is no longer so.
+ * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. Says what differed, once it does not any more. A
+ * mark that is lost is made again at the log's beginning, so that everything is published again. A tenant whose log itself is at fault, or has
+ * lost its end, is left as it is. The head counts it, by which running ledgers know that what they remember is no longer so.
  */
 export async function rebuild(
   client: pg.Client,
@@ -40,12 +44,16 @@ export async function rebuild(
 ): Promise<Rebuilt> {
   const tables = await projections(client);
   await makeScratch(client, tables);
-  const seen: Rebuilt = { tenants: 0, events: 0, findings: 0 };
+  const seen: Rebuilt = { tenants: 0, events: 0, findings: 0, repaired: 0 };
   for await (const tenant of tenantsOf(client, tables, options.tenant)) {
-    const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
+    const tell = (line: string) => say(`${toId('tenant', tenant)}: ${line}`);
+    const findings = new Findings(tell);
+    // Told when it is committed.
+    const repairs: string[] = [];
+    const repaired = new Findings((line) => repairs.push(line));
     await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
     await inTenant(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
-      if (!options.check) await lockHead(client, tenant);
+      const lost = !options.check && (await lockHead(client, tenant));
       const events = await derive(client, tenant, findings);
       seen.events += events;
       if (!options.check) await mustBeWhole(client, tenant, events, findings);
@@ -53,10 +61,18 @@ export async function rebuild(
         await compare(client, tenant, tables, findings);
         await markMustFitHead(client, tenant, findings);
       }
-      if (!options.check && findings.count === 0) await replace(client, tenant, tables);
+      if (!options.check && findings.count === 0) {
+        // The head that was made to be held is not the one that was lost.
+        if (lost) repaired.add('heads is missing');
+        await compare(client, tenant, lost ? tables.filter(({ name }) => name !== 'heads') : tables, repaired);
+        await replace(client, tenant, tables);
+        await makeMark(client, tenant, repaired);
+      }
     });
+    if (findings.count === 0) for (const line of repairs) tell(`repaired: ${line}`);
     seen.tenants += 1;
     seen.findings += findings.count;
+    if (findings.count === 0 && repaired.count > 0) seen.repaired += 1;
   }
   return seen;
 }
@@ -69,15 +85,17 @@ async function makeScratch(client: pg.Client, tables: Projection[]): Promise<voi
   }
 }
 
-// As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold.
-async function lockHead(client: pg.Client, tenant: string): Promise<void> {
-  await client.query(
+// As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold; whether
+// it was.
+async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
+  const { rowCount } = await client.query(
     `insert into heads (tenant_id, sequence, hash, last_at, rebuilt)
       select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), 0 where exists (select from log where tenant_id = $1)
       on conflict do nothing`,
     [tenant],
   );
   await client.query('select from heads where tenant_id = $1 for update', [tenant]);
+  return rowCount === 1;
 }
 
 async function derive(client: pg.Client, tenant: string, findings: Findings): Promise<number> {
@@ -142,4 +160,14 @@ async function replace(client: pg.Client, tenant: string, tables: Projection[]):
     [tenant],
   );
   for (const { name } of rest) await client.query(`insert into ${name} select * from derived_${name}`);
+}
+
+// Open for as long as the mark of a change made now: a writer that remembers the lost one as open opened it before this.
+async function makeMark(client: pg.Client, tenant: string, repaired: Findings): Promise<void> {
+  const { rowCount } = await client.query(
+    `insert into relay_marks (tenant_id, sequence, open_until) values ($1, 0, clock_timestamp() + interval '1 millisecond' * $2)
+      on conflict do nothing`,
+    [tenant, openUntil(0)],
+  );
+  if (rowCount === 1) repaired.add('relay_marks is missing: all events are published again');
 }

@@ -211,15 +211,25 @@ test('rebuild puts every projection back as it was, and only the tenant’s that
     return counts;
   };
   await ruin();
+  const repairs = await rebuilt(false, tenant);
+  expect(repairs.every((line) => line.startsWith(`${tenantId}: repaired: `))).toBe(true);
+  expect(repairs).toContainEqual(
+    expect.stringMatching(/: heads: sequence is "1", by the log "[0-9]+"; chart is null, by the log "wallet"$/),
+  );
+  expect(repairs).toContainEqual(expect.stringMatching(/: accounts .* name is "mine", by the log "Till 1"/));
   expect(await rebuilt(false, tenant)).toEqual([]);
   expect(await unlike('=')).toEqual(['0', '0', '0', '0', '0', '0']);
   expect(await unlike('<>')).toEqual(['0', '0', '2', '0', '0', '0']);
-  expect(await rebuilt(false)).toEqual([]);
+  expect(await rebuilt(false)).toEqual([expect.stringMatching(/repaired: accounts \(.*\): name is "theirs", by the log "Till 1"$/)]);
   expect(await unlike('<>')).toEqual(['0', '0', '0', '0', '0', '0']);
   // A head that is lost altogether is made again.
   await damage(['delete from heads where tenant_id = $1', [tenant]], ['delete from accounts where tenant_id = $1', [tenant]]);
-  expect(await rebuilt(false)).toEqual([]);
+  const [lost, ...others] = await rebuilt(false);
+  expect(lost).toBe(`${tenantId}: repaired: heads is missing`);
+  expect(others.filter((line) => !/: repaired: accounts \(.*\) is missing$/.test(line))).toEqual([]);
+  expect(others).not.toEqual([]);
   expect(await unlike('=')).toEqual(['0', '0', '0', '0', '0', '0']);
+  expect(await rebuilt(false)).toEqual([]);
 });
 
 test('rebuild leaves the books of a damaged log alone', async () => {
@@ -295,7 +305,11 @@ describe('as a command', () => {
       expect(stdout).toContain(`${tenantId}: heads: chart is "other", by the log "wallet"\n`);
       expect(stdout).toMatch(/: 1 difference\n$/);
     }
-    expect(run('rebuild', '--tenant', tenantId)).toMatchObject({ status: 0 });
+    const repaired = run('rebuild', '--tenant', tenantId);
+    expect(repaired).toMatchObject({ status: 0, stderr: '' });
+    expect(repaired.stdout).toContain(`${tenantId}: repaired: heads: chart is "other", by the log "wallet"\n`);
+    expect(repaired.stdout).toMatch(/\n1 tenant rebuilt from [0-9]+ events: 1 tenant repaired, nothing differs\n$/);
+    expect(run('rebuild', '--tenant', tenantId).stdout).toMatch(/^1 tenant rebuilt from [0-9]+ events: nothing differs\n$/);
     expect(run('verify')).toMatchObject({ status: 0 });
   });
 
