@@ -16,6 +16,9 @@ import { chainHash, genesis, type LogRow } from './log.ts';
 /** A row of a table by its columns' names, values as PostgreSQL reads them from JSON. */
 export type Row = Record<string, string | number | boolean | null>;
 
+/** A time that the log tells of and no calendar has. */
+export class NoSuchTime extends Error {}
+
 /** What one event adds to the tables that only grow. */
 export interface Added {
   transactions: Row[];
@@ -79,7 +82,7 @@ export class Derivation {
     return added;
   }
 
-  /** The head after the last event; none where there was no event. */
+  /** The head after the last event; none where there was no event. Throws {@link NoSuchTime}, as the two below do. */
   head(): Row[] {
     if (this.sequence === 0n) return [];
     return [
@@ -307,7 +310,9 @@ function bytea(bytes: Uint8Array): string {
 }
 
 function time(ms: number): string {
-  return new Date(ms).toISOString();
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) throw new NoSuchTime(`${ms} ms after 1970 is no time`);
+  return date.toISOString();
 }
 
 function fieldsOf(record: AccountRecord): Record<string, unknown> {

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { chainHash, type LogRow } from './log.ts';
-import { openOperator, piecesOf } from './operator.ts';
+import { Findings, inTenant, openOperator, piecesOf, snapshot } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -172,9 +172,24 @@ test('an event at no time of the calendar is told of, and then the others are lo
   await change(one.tenant, `update log set created_at = 'infinity' where tenant_id = $1 and sequence = 3`);
   await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
   for (const lines of Object.values(await said())) {
-    expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Invalid time value`);
+    expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Infinity ms after 1970 is no time`);
     expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
   }
+});
+
+test('a fault of the command itself is no finding, and leaves the connection usable', async () => {
+  const { tenant } = await live();
+  const findings = new Findings(() => undefined);
+  const deep = (): string => `1${deep()}`;
+  for (const fault of [() => 'x'.repeat(2 ** 30), deep]) {
+    const work = () =>
+      Promise.resolve()
+        .then(fault)
+        .then(() => undefined);
+    await expect(inTenant(operator, tenant, snapshot, findings, work)).rejects.toThrow(/Invalid string length|call stack/);
+  }
+  expect(findings.count).toBe(0);
+  expect(await said(tenant)).toEqual({ verified: [], checked: [] });
 });
 
 test('a reversal has its counter-entry where the posting that it reverses has its own', async () => {

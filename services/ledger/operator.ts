@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
-import type { Row } from './derive.ts';
+import { NoSuchTime, type Row } from './derive.ts';
 
 /** Events read at a time; each holds at most some 100 KiB. */
 const piece = 500;
@@ -137,8 +137,8 @@ export async function markMustFitHead(client: pg.Client, tenant: string, finding
 export const snapshot = 'begin isolation level repeatable read read only';
 
 /**
- * Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. What PostgreSQL or JavaScript
- * refuses for its value, a date of no calendar for example, ends the work, changes nothing and is a finding; any other error is thrown.
+ * Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. What PostgreSQL refuses for its
+ * value, and a time of no calendar, ends the work, changes nothing and is a finding; any other error is thrown.
  */
 export async function inTenant(
   client: pg.Client,
@@ -155,7 +155,7 @@ export async function inTenant(
   } catch (error) {
     await client.query('rollback');
     // Classes 22 and 23: data exceptions and constraints.
-    const ofValue = error instanceof RangeError || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
+    const ofValue = error instanceof NoSuchTime || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
     if (!ofValue) throw error;
     findings.add(`the tables can't hold what the log says: ${error.message}`);
   }
