@@ -227,7 +227,7 @@ describe('a role that row-level security binds', () => {
         stdout: '',
         stderr:
           `MIGRATION_DATABASE_URL is of the role ${role}, which does not see every tenant's ${tables}: ` +
-          'give the role that ran migrate, or one with BYPASSRLS\n',
+          `give ${new URL(ledger.database.ownerUrl).username}, the role of the policy operator\n`,
       });
     },
   );
@@ -235,8 +235,17 @@ describe('a role that row-level security binds', () => {
   test('is an owner whose policy is lost, too, and not the administrator', async () => {
     await (await openOperator(ledger.database.adminUrl)).end();
     await owner.query('alter policy operator on log rename to other');
-    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow("does not see every tenant's log: give");
+    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
+      "does not see every tenant's log: the policy operator, which lets a role, is missing",
+    );
     await owner.query('alter policy other on log rename to operator');
+    // As after a restore under another owner.
+    const [own, other] = [ledger.database.ownerUrl, ledger.database.serviceUrl].map((url) => new URL(url).username) as [string, string];
+    await owner.query(`alter policy operator on log to "${other}"`);
+    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
+      `every tenant's log: give ${other}, the role of the policy operator`,
+    );
+    await owner.query(`alter policy operator on log to "${own}"`);
     await (await openOperator(ledger.database.ownerUrl)).end();
   });
 });

@@ -26,18 +26,20 @@ export async function openOperator(url: string): Promise<pg.Client> {
   return client;
 }
 
-// Row-level security is forced on the owner, too: he sees all by the policies `operator`, which the migrations make for the role they run as.
+// Row-level security is forced on the owner, too: he sees all by the policies `operator`, which the migrations make for the role they run as,
+// and which a dump carries to a server where another role may own the tables.
 async function mustSeeAllTenants(client: pg.Client): Promise<void> {
-  const { rows } = await client.query<{ role: string; tables: string }>(
-    `select current_user as role, string_agg(c.relname, ', ' order by c.relname) as tables from pg_class c
+  const { rows } = await client.query<{ role: string; tables: string; wanted: string | null }>(
+    `select current_user as role, string_agg(distinct c.relname::text, ', ') as tables, string_agg(distinct wanted.rolname::text, ' or ') as wanted
+      from pg_class c left join pg_policy p on p.polrelid = c.oid and p.polname = 'operator'
+        left join pg_roles wanted on wanted.oid = any(p.polroles)
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and row_security_active(c.oid)
-        and not exists (select from pg_policy p, unnest(p.polroles) as granted (role)
-          where p.polrelid = c.oid and p.polname = 'operator' and pg_has_role(granted.role, 'usage'))
+        and not exists (select from unnest(p.polroles) as granted (role) where pg_has_role(granted.role, 'usage'))
       having count(*) > 0`,
   );
   if (!rows[0]) return;
-  const { role, tables } = rows[0];
-  const advice = 'give the role that ran migrate, or one with BYPASSRLS';
+  const { role, tables, wanted } = rows[0];
+  const advice = wanted === null ? 'the policy operator, which lets a role, is missing' : `give ${wanted}, the role of the policy operator`;
   throw new BadSetting('MIGRATION_DATABASE_URL', `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
 
