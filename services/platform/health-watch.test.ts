@@ -38,23 +38,31 @@ test('many who ask for health within a second are answered from one question, an
   while ((await health.check({})).status === Serving.SERVING) await pause(20);
 });
 
+function watch({ signal }: AbortController, headers: Record<string, string> = {}): Promise<string> {
+  const first = health.watch({}, { headers, signal })[Symbol.asyncIterator]().next();
+  return first.then(
+    ({ value }) => Serving[(value as { status: Serving } | undefined)?.status ?? -1] ?? 'nothing',
+    (error: unknown) => Code[ConnectError.from(error).code],
+  );
+}
+
 test('a hundred may watch without the token, more with it, and who leaves makes room', async () => {
   const leaving = new AbortController();
   const staying = new AbortController();
-  const watch = ({ signal }: AbortController, headers: Record<string, string> = {}): Promise<string> =>
-    health
-      .watch({}, { headers, signal })
-      [Symbol.asyncIterator]()
-      .next()
-      .then(
-        ({ value }) => Serving[(value as { status: Serving }).status],
-        (error: unknown) => Code[ConnectError.from(error).code],
-      );
   const all = await Promise.all(Array.from({ length: 100 }, () => watch(leaving)));
   expect([...new Set(all)]).toEqual(['SERVING']);
   expect(await watch(staying)).toBe('ResourceExhausted');
   expect(await watch(staying, { authorization: 'Bearer right' })).toBe('SERVING');
   leaving.abort();
   while ((await watch(staying)) !== 'SERVING') await pause(20);
+  staying.abort();
+});
+
+test('who watches with a deadline that has passed takes no one’s room', async () => {
+  const staying = new AbortController();
+  // Set as a header, so that this side does not end the call by itself.
+  const all = await Promise.all(Array.from({ length: 101 }, () => watch(staying, { 'grpc-timeout': '0m' })));
+  expect(all).not.toContain('SERVING');
+  expect(await watch(staying)).toBe('SERVING');
   staying.abort();
 });

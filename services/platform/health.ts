@@ -114,20 +114,27 @@ export function serveHealth(
       return { status: found };
     },
     async *watch(request, context) {
+      // With a deadline of nothing, of which no event tells any more.
+      if (context.signal.aborted) return;
       if (!isKnown(context.requestHeader.get('authorization') ?? '')) {
         if (strangers.size >= mostWatchers) {
           const message = 'too many watch the health of this process';
           throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
         }
         strangers.add(context);
+        // Who reads nothing keeps what is yielded waiting, and is gone all the same.
         context.signal.addEventListener('abort', () => strangers.delete(context), { once: true });
       }
-      let last: Serving | undefined;
-      while (!context.signal.aborted) {
-        const now = await status(request.service);
-        if (now !== last) yield { status: now };
-        last = now;
-        await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
+      try {
+        let last: Serving | undefined;
+        while (!context.signal.aborted) {
+          const now = await status(request.service);
+          if (now !== last) yield { status: now };
+          last = now;
+          await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
+        }
+      } finally {
+        strangers.delete(context);
       }
     },
     ...('list' in Health.method
