@@ -6,6 +6,7 @@ import { openProxy } from '../../test/proxy.ts';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from './caller.ts';
+import { refuse } from './refusal.ts';
 import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
@@ -108,6 +109,27 @@ test('a read that two replicas can’t answer is refused, as is one where there 
     }
   } finally {
     for (const caller of callers) caller.close();
+    await Promise.all(ledgers.map((each) => each.close()));
+  }
+});
+
+test('a replica that says that the database is away speaks for all: no other one is asked, and its words reach the caller', async () => {
+  let asked = 0;
+  const ledgers = await Promise.all(
+    ['one', 'other'].map(() =>
+      ledger(() => {
+        asked++;
+        return Promise.reject(refuse(Code.Unavailable, { reason: 'unavailable', message: `the database is away, ${asked}` }));
+      }),
+    ),
+  );
+  const addresses = ledgers.map(({ port }) => `127.0.0.1:${port}`);
+  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried });
+  try {
+    await expect(createClient(LedgerService, caller).getAccount({})).rejects.toThrow('the database is away, 1');
+    expect(asked).toBe(1);
+  } finally {
+    caller.close();
     await Promise.all(ledgers.map((each) => each.close()));
   }
 });

@@ -17,7 +17,8 @@ export interface CallerOptions {
   maxMessageBytes: number;
   /**
    * Full names of services (`ledger.v1.LedgerService`) with their methods that only read. One that fails as `UNAVAILABLE` is repeated: by gRPC at
-   * the same replica where that has not answered at all, then once at another one where there is one; all within the call's deadline.
+   * the same replica where that has not answered at all, then once at another one where there is one; all within the call's deadline. A refusal
+   * of the service, which says why, is not repeated.
    */
   retried: { service: string; methods: string[] }[];
 }
@@ -109,7 +110,9 @@ export function openCaller(options: CallerOptions): Caller {
       try {
         return await ask(replica, patience);
       } catch (error) {
-        const other = reads.has(name) && error instanceof ConnectError && error.code === Code.Unavailable ? choose(replica) : undefined;
+        // A replica that says itself what is wrong speaks for all: the database that it can't reach is also theirs.
+        const away = error instanceof ConnectError && error.code === Code.Unavailable && !refusalOf(error);
+        const other = reads.has(name) && away ? choose(replica) : undefined;
         if (!other) throw error;
         return await ask(other, until - performance.now());
       }
