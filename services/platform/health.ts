@@ -3,7 +3,7 @@ import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
-import { Code, ConnectError, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
+import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { listening } from './lifetime.ts';
@@ -20,6 +20,9 @@ export interface Readiness {
 // Streams of who has no token, which stay open for as long as he likes.
 const mostWatchers = 100;
 const recentMs = 1_000;
+
+/** Of a question for health: it holds the name of a service. */
+export const mostBytesOfHealthCheck = 4096;
 
 // Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
 const opsClosingMs = 1_000;
@@ -107,7 +110,7 @@ export function serveHealth(
     const well = names.has(name) ? ready : known.get(name);
     return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
   };
-  router.service(Health, {
+  const implementation: Partial<ServiceImpl<typeof Health>> = {
     async check(request) {
       const found = await status(request.service);
       if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
@@ -115,7 +118,8 @@ export function serveHealth(
     },
     async *watch(request, context) {
       // With a deadline of nothing, of which no event tells any more.
-      if (context.signal.aborted) return;
+      const isOver = () => context.signal.aborted;
+      if (isOver()) return;
       if (!isKnown(context.requestHeader.get('authorization') ?? '')) {
         if (strangers.size >= mostWatchers) {
           const message = 'too many watch the health of this process';
@@ -127,7 +131,7 @@ export function serveHealth(
       }
       try {
         let last: Serving | undefined;
-        while (!context.signal.aborted) {
+        while (!isOver()) {
           const now = await status(request.service);
           if (now !== last) yield { status: now };
           last = now;
@@ -145,5 +149,7 @@ export function serveHealth(
           },
         }
       : {}),
-  });
+  };
+  // Connect makes room for a message when its length is promised.
+  router.service(Health, implementation, { readMaxBytes: mostBytesOfHealthCheck });
 }

@@ -10,13 +10,14 @@ import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { shortenDeadline } from './deadline.ts';
-import { recent, serveHealth, type Readiness } from './health.ts';
+import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './health.ts';
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
-import { readNoStrangers } from './strangers.ts';
+import { boundBodies } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
-import { unaryCalls, type UnaryHandler, type UnaryOptions, type UnfinishedBounds } from './unary.ts';
+import { unaryCalls, type UnaryHandler, type UnaryOptions } from './unary.ts';
+import { boundsOf, dropRest, Unfinished, type UnfinishedBounds } from './unfinished.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -26,9 +27,9 @@ export interface ServeOptions {
   routes: (router: ConnectRouter) => void;
   /** Bearer tokens that are accepted. */
   tokens: string[];
-  /** Largest message in either direction, bytes; what comes otherwise than by a plain unary call of gRPC is at most 1 MiB. */
+  /** Largest message in either direction, bytes; what comes otherwise than by a plain unary call of gRPC is at most 1 MiB, a stream in all. */
   maxMessageBytes: number;
-  /** What messages may cost that have begun and not ended; 256 MiB and 30 s unless given. */
+  /** What messages may cost that have begun and not ended; eight of the largest, 32 to 256 MiB, and 30 s unless given. */
   unfinished?: UnfinishedBounds;
   logger: Logger;
   metrics: Registry;
@@ -50,12 +51,6 @@ const maxTimeoutMs = 24 * 3600_000;
 // empty objects.
 const mostBytesElsewhere = 1 << 20;
 
-// Eight of the largest messages. One connection alone may have 5,000 streams, each with a message of 32 MiB on its way.
-const unfinishedBounds: UnfinishedBounds = { bytes: 256 << 20, ms: 30_000 };
-
-// Of who has no token: he may ask for health, with the name of a service.
-const mostBytesOfStrangers = 4096;
-
 /** Starts a gRPC server. Throws {@link StartFailure} where it can't listen. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
@@ -63,19 +58,21 @@ export async function serve(options: ServeOptions): Promise<Served> {
   let draining = false;
   const readiness = recent(options.readiness);
   const logged = callLog(logger, options.metrics);
-  const { maxMessageBytes, unfinished = unfinishedBounds } = options;
+  const { maxMessageBytes } = options;
+  const unfinished = new Unfinished(options.unfinished ?? boundsOf(maxMessageBytes));
+  const mostElsewhere = Math.min(maxMessageBytes, mostBytesElsewhere);
   const admit = admission(isAccepted, maxMessageBytes);
   let unary: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, unfinished, admit, logged, refused, overloaded });
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, unfinished, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
       serveHealth(calls.router, options.services, drained, isAccepted);
       serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
-      readNoStrangers(router, isAccepted);
+      boundBodies(router, (service, authorization) => Math.min(admit(service, authorization), mostElsewhere), unfinished);
     },
     interceptors: [
       (next) => (request) => logged({ ...request, values: request.contextValues }, () => next(request)),
@@ -86,13 +83,15 @@ export async function serve(options: ServeOptions): Promise<Served> {
     ],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
-    readMaxBytes: Math.min(maxMessageBytes, mostBytesElsewhere),
+    readMaxBytes: mostElsewhere,
     writeMaxBytes: maxMessageBytes,
     maxTimeoutMs,
   });
   const handler: NodeHandler = (request, response) => {
     shortenDeadline(request.headers, maxTimeoutMs);
-    if (!unary(request, response)) others(request, response);
+    if (unary(request, response)) return;
+    dropRest(request.stream);
+    others(request, response);
   };
   const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });
   return {
@@ -158,7 +157,7 @@ function tokenCheck(tokens: string[]): (authorization: string) => boolean {
 function admission(isAccepted: (authorization: string) => boolean, maxMessageBytes: number): UnaryOptions['admit'] {
   return (service, authorization) => {
     if (isAccepted(authorization)) return maxMessageBytes;
-    if (service === Health.typeName) return Math.min(maxMessageBytes, mostBytesOfStrangers);
+    if (service === Health.typeName) return Math.min(maxMessageBytes, mostBytesOfHealthCheck);
     // The gateway tells this refusal of itself from that of a user by the metadata.
     const metadata = { credential: 'internal' };
     throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
@@ -167,10 +166,6 @@ function admission(isAccepted: (authorization: string) => boolean, maxMessageByt
 
 function refused(message: string, code = Code.InvalidArgument): ConnectError {
   return refuse(code, { reason: 'validation_failed', message });
-}
-
-function overloaded(message: string): ConnectError {
-  return refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
 }
 
 /** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */

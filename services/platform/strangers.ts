@@ -1,14 +1,27 @@
-// Who calls without the token is refused before his message is read: decoding 16 MiB that he chose kept a service from all else for 8 s.
+// What the handlers of Connect are given to read. Who calls without the token is refused before his message is read: decoding 16 MiB that he chose
+// kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does.
 import type { ConnectRouter } from '@connectrpc/connect';
-import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import type { UnaryOptions } from './unary.ts';
+import type { Unfinished } from './unfinished.ts';
 
-/** Gives the handlers of all calls but health checks an empty message in the place of a stranger's; refusing him is left to the interceptor. */
-export function readNoStrangers(router: ConnectRouter, isKnown: (authorization: string) => boolean): void {
+/**
+ * Gives the handlers an empty message in the place of one whose caller is not admitted; refusing him is left to the interceptor. Of others all
+ * that they send in a call counts as unfinished until they end it, and may have as many bytes as `admit` says; it has to end in time where the
+ * call has one message, and not where it has a stream of them, which may stay open for as long as its caller likes.
+ */
+export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'], unfinished: Unfinished): void {
   for (const [place, handler] of router.handlers.entries()) {
-    if (handler.service.typeName === Health.typeName) continue;
+    const { methodKind } = handler.method;
+    const isTimed = methodKind === 'unary' || methodKind === 'server_streaming';
     const answer = (request: Parameters<typeof handler>[0]) => {
-      const stranger = !isKnown(request.header.get('authorization') ?? '');
-      return handler(stranger ? { ...request, body: emptyMessage(request.header.get('content-type') ?? '') } : request);
+      let most: number;
+      try {
+        most = admit(handler.service.typeName, request.header.get('authorization') ?? '');
+      } catch {
+        return handler({ ...request, body: emptyMessage(request.header.get('content-type') ?? '') });
+      }
+      const body = unfinished.counted(request.body as AsyncIterable<Uint8Array>, most, isTimed, request.signal);
+      return handler({ ...request, body });
     };
     router.handlers[place] = Object.assign(answer, handler);
   }

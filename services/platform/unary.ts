@@ -6,6 +6,7 @@ import { create, fromBinary, toBinary, type DescMethodUnary, type MessageInitSha
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { makesMoreThan } from './objects.ts';
+import { dropRest, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
   request: MessageShape<DescMethodUnary['input']>,
@@ -22,23 +23,13 @@ export interface UnaryOptions {
   /** Largest message in either direction, bytes. */
   maxMessageBytes: number;
   maxTimeoutMs: number;
-  unfinished: UnfinishedBounds;
+  unfinished: Unfinished;
   /** The largest message to the service of a caller with this value of the header `authorization`, bytes; throws where he may not call it. */
   admit: (service: string, authorization: string) => number;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: Pick<HandlerContext, 'service' | 'method' | 'values'>, run: () => Promise<Result>) => Promise<Result>;
   /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
   refused: (why: string, code?: Code) => ConnectError;
-  /** The refusal of what there is no room for at the moment. */
-  overloaded: (why: string) => ConnectError;
-}
-
-/** What messages may cost that have begun and not ended. */
-export interface UnfinishedBounds {
-  /** Of all connections together. */
-  bytes: number;
-  /** From a call's begin to the end of its message. */
-  ms: number;
 }
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
@@ -51,7 +42,6 @@ const bytesPerObject = 160;
 /** The router, remembering each unary method that it is given; and what answers those. */
 export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { router: ConnectRouter; handle: UnaryHandler } {
   const methods = new Map<string, Method>();
-  const unfinished = { bytes: 0 };
   const remembering: ConnectRouter = {
     ...router,
     service(service, implementation, more) {
@@ -76,19 +66,13 @@ export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { rout
       return false;
     }
     // What can't be written is a fault of this house, and must not end the process.
-    answer(called, request, response, options, unfinished).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
+    answer(called, request, response, options).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     return true;
   };
   return { router: remembering, handle };
 }
 
-async function answer(
-  called: Method,
-  request: Http2ServerRequest,
-  response: Http2ServerResponse,
-  options: UnaryOptions,
-  unfinished: { bytes: number },
-): Promise<void> {
+async function answer(called: Method, request: Http2ServerRequest, response: Http2ServerResponse, options: UnaryOptions): Promise<void> {
   const { method } = called;
   const call = new Call(request, method);
   let bytes: Uint8Array | undefined;
@@ -97,7 +81,7 @@ async function answer(
     bytes = await options.logged(call, async () => {
       const most = options.admit(method.parent.typeName, request.headers.authorization ?? '');
       call.begin(options.maxTimeoutMs);
-      const body = await bodyOf(request, most, options, unfinished, call.signal);
+      const body = await bodyOf(request, options.unfinished, most, call.signal);
       const message = decoded(method, body, options);
       const result = create(method.output, await called.answer(message, call));
       return encoded(toBinary(method.output, result), options.maxMessageBytes);
@@ -111,12 +95,7 @@ async function answer(
   response.addTrailers(failure ? Object.fromEntries(setTrailerStatus(new Headers(), failure)) : { 'grpc-status': '0' });
   if (bytes) response.end(bytes);
   else response.end();
-  // Whoever was refused need not send the rest: his stream would stay, and keep the server from closing, until he ended it.
-  if (!request.stream.readableEnded) {
-    request.stream.resume();
-    // Node writes trailers in the next round of its loop: closed before, the stream would lose them.
-    request.stream.once('wantTrailers', () => setImmediate(() => request.stream.close(constants.NGHTTP2_NO_ERROR)));
-  }
+  if (!request.stream.readableEnded) dropRest(request.stream);
 }
 
 /** A call as its handler sees it. */
@@ -188,51 +167,42 @@ class Call implements HandlerContext {
   }
 }
 
-/**
- * The bytes that a caller sent, to their end; `most`: so many may a message have; `unfinished`: what all who have not ended theirs have sent;
- * `signal`: he has left, or his deadline has passed.
- */
-async function bodyOf(
-  { stream }: Http2ServerRequest,
-  most: number,
-  { unfinished: bounds, overloaded }: UnaryOptions,
-  unfinished: { bytes: number },
-  signal: AbortSignal,
-): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    await new Promise<void>((done, fail) => {
-      let refused = false;
-      const refuse = (error: ConnectError) => {
-        refused = true;
-        chunks.length = 0;
-        fail(error);
-      };
-      stream.on('data', (chunk: Buffer) => {
-        // What is refused is read on, and forgotten.
-        if (refused) return;
-        size += chunk.length;
-        unfinished.bytes += chunk.length;
-        if (size > envelopeBytes + most) refuse(tooLarge(size - envelopeBytes, most));
-        else if (unfinished.bytes > bounds.bytes) refuse(overloaded('too many bytes of messages that have not ended'));
-        else chunks.push(chunk);
-      });
-      // It may have ended before it was taken up.
-      if (stream.readableEnded) done();
-      stream.once('end', done);
-      signal.addEventListener('abort', () => refuse(signal.reason as ConnectError), { once: true });
-      timer = setTimeout(
-        () => refuse(new ConnectError(`the message has not ended within ${bounds.ms} ms`, Code.DeadlineExceeded)),
-        bounds.ms,
-      );
+/** The bytes that a caller sent, to their end; `most`: so many may a message have; `signal`: he has left, or his deadline has passed. */
+function bodyOf({ stream }: Http2ServerRequest, unfinished: Unfinished, most: number, signal: AbortSignal): Promise<Buffer> {
+  return new Promise((done, fail) => {
+    let pieces: Buffer[] = [];
+    let settled = false;
+    // The listeners stay as long as the call, and must not keep what it came in.
+    const settle = () => {
+      settled = true;
+      pieces = [];
+      message.end();
+    };
+    const refuse = (error: ConnectError) => {
+      if (settled) return;
+      settle();
+      fail(error);
+    };
+    const end = () => {
+      if (settled) return;
+      // At once: what aborts the call may come before whoever waits for the message is told.
+      const whole = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+      settle();
+      done(whole);
+    };
+    const message = unfinished.begin(most, refuse);
+    stream.on('data', (piece: Buffer) => {
+      // What is refused is read on, and forgotten.
+      if (settled) return;
+      const refusal = message.add(piece);
+      if (refusal) refuse(refusal);
+      else pieces.push(piece);
     });
-  } finally {
-    clearTimeout(timer);
-    unfinished.bytes -= size;
-  }
-  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size);
+    // It may have ended before it was taken up.
+    if (stream.readableEnded) end();
+    stream.once('end', end);
+    signal.addEventListener('abort', () => refuse(signal.reason as ConnectError), { once: true });
+  });
 }
 
 function decoded(
@@ -266,8 +236,4 @@ function encoded(message: Uint8Array, maxMessageBytes: number): Uint8Array {
   bytes.writeUInt32BE(message.length, 1);
   bytes.set(message, envelopeBytes);
   return bytes;
-}
-
-function tooLarge(size: number, most: number): ConnectError {
-  return new ConnectError(`a message of ${size} bytes is larger than ${most}`, Code.ResourceExhausted);
 }

@@ -1,0 +1,132 @@
+// Messages that have begun and not ended: what they may cost, in bytes and in time, those of all connections together.
+import { constants, type ServerHttp2Stream } from 'node:http2';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { refuse } from './refusal.ts';
+
+/** What messages may cost that have begun and not ended. */
+export interface UnfinishedBounds {
+  /** Of all connections together; each piece of a message costs 128 bytes beside its own. */
+  bytes: number;
+  /** From a call's begin to the end of its message. */
+  ms: number;
+}
+
+// An object, its place in an array and its share of what it was read with: a message may come byte by byte.
+const bytesPerPiece = 128;
+const envelopeBytes = 5;
+
+/**
+ * The bounds of a server with messages of so many bytes: eight of the largest, and not less than 32 MiB, for which small messages are many.
+ * One connection alone may have 5,000 streams, each with a message on its way.
+ */
+export function boundsOf(maxMessageBytes: number): UnfinishedBounds {
+  return { bytes: Math.min(256 << 20, Math.max(32 << 20, 8 * maxMessageBytes)), ms: 30_000 };
+}
+
+/** A message that has begun. */
+export interface UnfinishedMessage {
+  /** Counts a piece of it; what speaks against it, if anything. After the end nothing is counted. */
+  add(piece: Uint8Array): ConnectError | undefined;
+  /** Gives back what was counted. A second call does nothing. */
+  end(): void;
+}
+
+/** All of them. */
+export class Unfinished {
+  private readonly bounds: UnfinishedBounds;
+  private bytes = 0;
+
+  constructor(bounds: UnfinishedBounds) {
+    this.bounds = bounds;
+  }
+
+  /** A message of at most so many bytes begins; `late` is called where it has not ended in time, and may be left out where it need not. */
+  begin(most: number, late?: (refusal: ConnectError) => void): UnfinishedMessage {
+    const { ms } = this.bounds;
+    const refusal = () => new ConnectError(`the message has not ended within ${ms} ms`, Code.DeadlineExceeded);
+    const timer = late && setTimeout(() => late(refusal()), ms);
+    let [size, cost, ended] = [0, 0, false];
+    return {
+      add: (piece) => {
+        if (ended) return undefined;
+        size += piece.length;
+        cost += piece.length + bytesPerPiece;
+        this.bytes += piece.length + bytesPerPiece;
+        if (size > envelopeBytes + most) return tooLarge(size - envelopeBytes, most);
+        if (this.bytes <= this.bounds.bytes) return undefined;
+        const message = 'too many bytes of messages that have not ended';
+        return refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
+      },
+      end: () => {
+        if (ended) return;
+        ended = true;
+        clearTimeout(timer);
+        this.bytes -= cost;
+      },
+    };
+  }
+
+  /**
+   * The same body, whose bytes count from when it is first read until it ends, is refused or left, or until `signal` tells that its stream is
+   * no more. `isTimed`: it has to end in time.
+   */
+  counted(body: AsyncIterable<Uint8Array>, most: number, isTimed: boolean, signal: AbortSignal): AsyncIterable<Uint8Array> {
+    const read = (): AsyncIterator<Uint8Array> => {
+      const pieces = body[Symbol.asyncIterator]();
+      let refusal: ConnectError | undefined;
+      let fail: ((error: ConnectError) => void) | undefined;
+      const late = (error: ConnectError) => {
+        refusal = error;
+        message.end();
+        fail?.(error);
+      };
+      const message = this.begin(most, isTimed ? late : undefined);
+      if (signal.aborted) message.end();
+      signal.addEventListener('abort', () => message.end(), { once: true });
+      const next = async () => {
+        if (refusal) throw refusal;
+        const piece = await pieces.next();
+        if (!piece.done) refusal ??= message.add(piece.value);
+        if (refusal) throw refusal;
+        if (piece.done) message.end();
+        return piece;
+      };
+      return {
+        // Who is late sends nothing that could be waited for.
+        next: () =>
+          new Promise((done, failed) => {
+            fail = failed;
+            next().then(done, (error: Error) => {
+              message.end();
+              failed(error);
+            });
+          }),
+        return: async () => {
+          message.end();
+          return (await pieces.return?.()) ?? { done: true, value: undefined };
+        },
+      };
+    };
+    return { [Symbol.asyncIterator]: read };
+  }
+}
+
+/** The refusal of a message that is larger than may be. */
+export function tooLarge(size: number, most: number): ConnectError {
+  return new ConnectError(`a message of ${size} bytes is larger than ${most}`, Code.ResourceExhausted);
+}
+
+/**
+ * Closes a stream that has been answered, and drops what its caller has sent of his request and nobody has read: the stream would stay, and keep
+ * the server from closing, until he ended it.
+ */
+export function dropRest(stream: ServerHttp2Stream): void {
+  // Node writes trailers in the next round of its loop: closed before, the stream would lose them.
+  stream.once('wantTrailers', () => {
+    setImmediate(() => {
+      if (stream.readableEnded) return;
+      stream.resume();
+      stream.close(constants.NGHTTP2_NO_ERROR);
+    });
+  });
+}
