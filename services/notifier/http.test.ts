@@ -33,6 +33,14 @@ function sender({
 
 const post = (by: Sender, url: string, signal?: AbortSignal) => by.send({ url, headers: { 'x-test': 'yes' }, body: '{"ä":1}' }, signal);
 
+/** What is told under the first deadline that lets an answer begin: a busy machine may need more than a short one. */
+async function postBegun(url: string) {
+  for (let timeoutMs = 100; ; timeoutMs *= 4) {
+    const answer = await post(sender({ timeoutMs }), url);
+    if (answer?.statusCode !== null || timeoutMs > 5_000) return answer;
+  }
+}
+
 test('a request is a POST with these headers and these bytes, and its answer is told', async () => {
   const { url, received } = await receiver((_, response) => response.writeHead(202, { 'content-type': 'text/plain' }).end('danke für'));
   const answer = await post(sender(), url);
@@ -119,7 +127,7 @@ describe('one deadline covers', () => {
 
   test('a body that does not end', async () => {
     const { url } = await receiver((_, response) => response.writeHead(200).write('more to come'));
-    expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: 200, errorClass: 'timeout', body: null });
+    expect(await postBegun(url)).toMatchObject({ statusCode: 200, errorClass: 'timeout', body: null });
   });
 
   test('a body that drips', async () => {
@@ -128,7 +136,7 @@ describe('one deadline covers', () => {
       const timer = setInterval(() => response.write('.'), 10);
       response.on('close', () => clearInterval(timer));
     });
-    expect(await post(sender({ timeoutMs: 150 }), url)).toMatchObject({ statusCode: 200, errorClass: 'timeout' });
+    expect(await postBegun(url)).toMatchObject({ statusCode: 200, errorClass: 'timeout' });
   });
 
   test('a look-up that does not end', async () => {
