@@ -124,7 +124,16 @@ describe('verify', () => {
 
   test('a thousand verifications at once are each answered with their own key', async () => {
     const keys = await Promise.all(Array.from({ length: 10 }, () => create()));
-    const answers = await Promise.all(Array.from({ length: 1000 }, (_, place) => verify(keys[place % 10]!.key)));
+    // A busy machine may let some wait for a connection longer than they are given; who is told so asks again.
+    const patient = async (key: string): ReturnType<typeof verify> => {
+      try {
+        return await verify(key);
+      } catch (error) {
+        if (refusalOf(error)?.reason !== 'unavailable') throw error;
+        return patient(key);
+      }
+    };
+    const answers = await Promise.all(Array.from({ length: 1000 }, (_, place) => patient(keys[place % 10]!.key)));
     answers.forEach((answer, place) => expect(answer!.keyId).toBe(keys[place % 10]!.apiKey!.id));
   });
 });
