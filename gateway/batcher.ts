@@ -3,17 +3,9 @@
 // their batches again (two ledgers posted 57 to 65 % of what one did). A tenant whose books another process
 // holds is handed back and goes in calls of its own until it flows again, so that nobody waits with it. A call whose outcome is unknown is
 // sent again with the same transaction ids, so that it posts once.
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, type Client, type ConnectError } from '@connectrpc/connect';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import {
-  PostingSchema,
-  type LedgerService,
-  type Posting,
-  type PostingResult,
-  type Refusal,
-  type Transaction,
-} from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { LedgerService, Posting, PostingResult, Refusal, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
 import { refuse } from '../services/platform/refusal.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
@@ -114,10 +106,9 @@ export class Batcher {
   /**
    * Posts one transaction. Rejects with a ConnectError that carries what the ledger said: a refusal, `overloaded` before memory grows, or
    * `unavailable` where the outcome is open and a retry with the same key finds out. `signal` tells that the client is gone: what is not
-   * yet sent is then dropped.
+   * yet sent is then dropped. The posting's `timeout_ms` and `retry` are set here.
    */
-  post(init: MessageInitShape<typeof PostingSchema>, signal?: AbortSignal): Promise<PostedTransaction> {
-    const posting = create(PostingSchema, init);
+  post(posting: Posting, signal?: AbortSignal): Promise<PostedTransaction> {
     const tenant = posting.tenantId;
     const ofTenant = this.perTenant.get(tenant) ?? 0;
     if (this.postings >= this.options.mostPostings || ofTenant >= this.options.mostPostings / 2) {

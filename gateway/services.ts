@@ -1,8 +1,7 @@
 // What the routes work with.
-import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
-import type { LedgerService, PostingSchema, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { LedgerService, Posting, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 
 /** The services behind the routes. */
@@ -11,5 +10,5 @@ export interface Services {
   ledger: Client<typeof LedgerService>;
   notifier: Client<typeof NotifierService>;
   /** Posts one posting; throws a ConnectError for a refusal. */
-  post: (posting: MessageInitShape<typeof PostingSchema>, signal?: AbortSignal) => Promise<{ transaction: Transaction; replayed: boolean }>;
+  post: (posting: Posting, signal?: AbortSignal) => Promise<{ transaction: Transaction; replayed: boolean }>;
 }

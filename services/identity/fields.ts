@@ -1,6 +1,6 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { hash as digest } from 'node:crypto';
-import { toUuid, type Prefix } from '../platform/ids.ts';
+import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
 
 function invalid(field: string, tag: string, message: string, value = ''): Refusal {
@@ -107,7 +107,7 @@ export function afterCursor(list: List, cursor: string): string | null {
   // The decoder passes over what is no base64url.
   const whole = uuid.length === 16 && bytes.toString('base64url') === cursor && bytes.subarray(0, checkLength).equals(check(list, uuid));
   if (!whole) throw invalid('cursor', 'id', 'is not one of this list', cursor.slice(0, 255));
-  return uuid.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  return uuidText(uuid);
 }
 
 // Not a secret: it tells a cut or mistyped cursor from a whole one.

@@ -1,5 +1,5 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
-import { hash as digest } from 'node:crypto';
+import { sha256 } from '../platform/digest.ts';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
 import { ms, type Client } from '../platform/postgres.ts';
 
@@ -60,9 +60,9 @@ export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buff
   ]);
   const parts = Buffer.allocUnsafe(96);
   parts.set(previous, 0);
-  parts.set(digest('sha256', header, 'buffer'), 32);
-  parts.set(digest('sha256', row.payload, 'buffer'), 64);
-  return digest('sha256', parts, 'buffer');
+  parts.set(sha256(header), 32);
+  parts.set(sha256(row.payload), 64);
+  return sha256(parts);
 }
 
 /** Gives an event the place after the head and moves the head there. `nowMs` is the database's clock, read or reckoned. */

@@ -1,5 +1,5 @@
 // Pages of a list: how many, and the opaque cursor that says where the next one begins.
-import { hash as digest } from 'node:crypto';
+import { sha256 } from '../platform/digest.ts';
 import { Refusal } from './accounting.ts';
 
 /** The page that a caller asks for. */
@@ -70,5 +70,5 @@ const checkLength = 6;
 
 // Not a secret: it tells a cut or mistyped cursor from a whole one.
 function check(list: List, text: string): Buffer {
-  return digest('sha256', `${list} ${text}`, 'buffer').subarray(0, checkLength);
+  return sha256(`${list} ${text}`).subarray(0, checkLength);
 }

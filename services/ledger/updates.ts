@@ -1,8 +1,8 @@
 // The `balance.updated` events of a posting: derived from its `transaction.posted` whenever they are told, so that they need no rows.
-import { hash as digest } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { BalanceUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId, toUuid } from '../platform/ids.ts';
+import { sha256 } from '../platform/digest.ts';
+import { toId, toUuid, uuidText } from '../platform/ids.ts';
 
 /** An event of the log and, behind a posting's, one `balance.updated` for each balance it changed, in order of first appearance. */
 export function withUpdates(event: Event): Event[] {
@@ -31,9 +31,9 @@ export function withUpdates(event: Event): Event[] {
  * are ours): the time of the other one in front, so that it is ordered like it, then the SHA-256 of both.
  */
 export function derivedId(uuid: string, part: number): string {
-  const bytes = digest('sha256', `${uuid} ${part}`, 'buffer').subarray(0, 16);
+  const bytes = sha256(`${uuid} ${part}`).subarray(0, 16);
   Buffer.from(uuid.replaceAll('-', '').slice(0, 12), 'hex').copy(bytes);
   bytes[6] = 0x80 | ((bytes[6] as number) & 0x0f);
   bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  return uuidText(bytes);
 }

@@ -1,5 +1,4 @@
 // Messages ↔ domain for postings: what a caller may send, checked field by field, and how a posted transaction is told.
-import { hash as digest } from 'node:crypto';
 import { fromBinary } from '@bufbuild/protobuf';
 import {
   TransactionPostedSchema,
@@ -8,6 +7,7 @@ import {
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { sha256 } from '../platform/digest.ts';
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
@@ -215,7 +215,7 @@ function fingerprint(order: Omit<Order, 'fingerprint'>, metadata: string): Buffe
     metadata,
     order.reverses?.id ?? null,
   ]);
-  return Buffer.concat([version, digest('sha256', canonical, 'buffer')]);
+  return Buffer.concat([version, sha256(canonical)]);
 }
 
 // The messages of each posting are literals: made by `create`, field by field, they cost twice the time and three times the memory.

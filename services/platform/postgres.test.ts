@@ -1,7 +1,7 @@
 // Pools on a network that forgets connections.
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
+import { inTransaction, openPool, readTenant, textArray, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -41,6 +41,13 @@ test('a transaction whose connection is forgotten fails as a whole, with all tha
   }).catch((error: Error) => expect(error.message).toBe('as it should'));
   expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
 });
+
+test.each([[[]], [[null]], [['']], [['plain', '', null, 'NULL', '{a,"b"}\\']], [[null, 'größer', '€', '', '\u{1f4b6}', null]]])(
+  'an array of text reaches the database as it is: %j',
+  async (values) => {
+    expect((await pool.query('select $1::text[] as told', [textArray(values)])).rows).toEqual([{ told: values }]);
+  },
+);
 
 test('a statement that the server refuses costs no other connection', async () => {
   await Promise.all(Array.from({ length: 3 }, () => pool.query('select pg_sleep(0.1)')));

@@ -141,18 +141,23 @@ export function doubleArray(values: readonly number[]): Buffer {
   return binaryArray(701, 8, values, (bytes, at, value) => bytes.writeDoubleBE(value, at));
 }
 
-/** An array parameter of text in binary form: pg's own form looks at every character for something to escape. */
+/**
+ * An array parameter of text in binary form: pg's own form looks at every character for something to escape. Written in one call, with gaps
+ * for the lengths: two calls for each element took three times as long.
+ */
 export function textArray(values: readonly (string | null)[]): Buffer {
-  const sizes = values.map((value) => (value === null ? 0 : Buffer.byteLength(value)));
-  const bytes = Buffer.allocUnsafe(20 + sizes.reduce((sum, size) => sum + 4 + size, 0));
+  const text = values.join('\0\0\0\0');
+  const size = Buffer.byteLength(text);
+  const bytes = Buffer.allocUnsafe(values.length === 0 ? 20 : 24 + size);
   arrayHead(bytes, 25, values.length, values.includes(null));
+  if (size > 0) bytes.write(text, 24);
+  const ascii = size === text.length;
   let at = 20;
-  values.forEach((value, place) => {
-    const size = sizes[place] as number;
-    bytes.writeInt32BE(value === null ? -1 : size, at);
-    if (value !== null) bytes.write(value, at + 4);
-    at += 4 + size;
-  });
+  for (const value of values) {
+    const length = value === null ? 0 : ascii ? value.length : Buffer.byteLength(value);
+    bytes.writeInt32BE(value === null ? -1 : length, at);
+    at += 4 + length;
+  }
   return bytes;
 }
 
