@@ -2,7 +2,8 @@
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId, toUuid } from '../platform/ids.ts';
-import { plainArray, together, uuidArray, type Pool } from '../platform/postgres.ts';
+import { plainArray, uuidArray } from '../platform/arrays.ts';
+import { together, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';

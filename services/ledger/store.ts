@@ -3,7 +3,8 @@
 // Rows are always found from the wanted side, each by its whole key: `lateral (… offset 0)` keeps the planner from turning the join round,
 // which it does while a table is small or not analysed, and keeps doing when it has grown (7 ms for 190 balances; so, 1 ms).
 import { toId } from '../platform/ids.ts';
-import { bigintArray, bytesArray, doubleArray, plainArray, seeing, textArray, uuidArray, type Client } from '../platform/postgres.ts';
+import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
+import { seeing, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted, Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';

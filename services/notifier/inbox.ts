@@ -1,7 +1,8 @@
 // What has been taken of each tenant's log: a mark that only rises, the gaps below it, and what has arrived in them since.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { bigintArray, plainArray, uuidArray, type Client } from '../platform/postgres.ts';
+import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
+import { type Client } from '../platform/postgres.ts';
 
 /** A place in a tenant's log: the sequence, and the part among the events of one posting. */
 export interface Place {

@@ -1,5 +1,6 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
-import { inTransaction, plainArray, seeing, textArray, uuidArray, type Pool } from '../platform/postgres.ts';
+import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
+import { inTransaction, seeing, type Pool } from '../platform/postgres.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';

@@ -1,7 +1,8 @@
 // Pools on a network that forgets connections.
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { inTransaction, openPool, readTenant, textArray, type Pool } from './postgres.ts';
+import { textArray } from './arrays.ts';
+import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
