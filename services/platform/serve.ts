@@ -16,8 +16,8 @@ import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { boundBodies } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
-import { unaryCalls, type UnaryHandler, type UnaryOptions } from './unary.ts';
-import { boundsOf, dropRest, Unfinished, type UnfinishedBounds } from './unfinished.ts';
+import { unaryCalls, type Admission, type UnaryHandler, type UnaryOptions } from './unary.ts';
+import { boundsOf, boundsOfStrangers, dropRest, Unfinished, type UnfinishedBounds } from './unfinished.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -29,7 +29,7 @@ export interface ServeOptions {
   tokens: string[];
   /** Largest message in either direction, bytes; what comes otherwise than by a plain unary call of gRPC is at most 1 MiB, a stream in all. */
   maxMessageBytes: number;
-  /** What messages may cost that have begun and not ended; eight of the largest, 32 to 256 MiB, and 30 s unless given. */
+  /** What messages may cost that have begun and not ended; eight of the largest, 32 to 256 MiB, and 30 s unless given; without the token 8 MiB. */
   unfinished?: UnfinishedBounds;
   logger: Logger;
   metrics: Registry;
@@ -59,20 +59,22 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const readiness = recent(options.readiness);
   const logged = callLog(logger, options.metrics);
   const { maxMessageBytes } = options;
-  const unfinished = new Unfinished(options.unfinished ?? boundsOf(maxMessageBytes));
   const mostElsewhere = Math.min(maxMessageBytes, mostBytesElsewhere);
-  const admit = admission(isAccepted, maxMessageBytes);
+  const admit = admission(isAccepted, maxMessageBytes, options.unfinished ?? boundsOf(maxMessageBytes));
   let unary: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, unfinished, admit, logged, refused });
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
       serveHealth(calls.router, options.services, drained, isAccepted);
       serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
       blameCallers(router);
-      boundBodies(router, (service, authorization) => Math.min(admit(service, authorization), mostElsewhere), unfinished);
+      boundBodies(router, (service, authorization) => {
+        const { most, unfinished } = admit(service, authorization);
+        return { most: Math.min(most, mostElsewhere), unfinished };
+      });
     },
     interceptors: [
       (next) => (request) => logged({ ...request, values: request.contextValues }, () => next(request)),
@@ -154,10 +156,19 @@ function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   };
 }
 
-function admission(isAccepted: (authorization: string) => boolean, maxMessageBytes: number): UnaryOptions['admit'] {
+function admission(
+  isAccepted: (authorization: string) => boolean,
+  maxMessageBytes: number,
+  bounds: UnfinishedBounds,
+): UnaryOptions['admit'] {
+  const known: Admission = { most: maxMessageBytes, unfinished: new Unfinished(bounds) };
+  const strangers: Admission = {
+    most: Math.min(maxMessageBytes, mostBytesOfHealthCheck),
+    unfinished: new Unfinished(boundsOfStrangers(bounds)),
+  };
   return (service, authorization) => {
-    if (isAccepted(authorization)) return maxMessageBytes;
-    if (service === Health.typeName) return Math.min(maxMessageBytes, mostBytesOfHealthCheck);
+    if (isAccepted(authorization)) return known;
+    if (service === Health.typeName) return strangers;
     // The gateway tells this refusal of itself from that of a user by the metadata.
     const metadata = { credential: 'internal' };
     throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });

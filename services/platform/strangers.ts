@@ -1,25 +1,25 @@
 // What the handlers of Connect are given to read. Who calls without the token is refused before his message is read: decoding 16 MiB that he chose
 // kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does.
 import type { ConnectRouter } from '@connectrpc/connect';
-import type { UnaryOptions } from './unary.ts';
-import type { Unfinished } from './unfinished.ts';
+import type { Admission, UnaryOptions } from './unary.ts';
 
 /**
  * Gives the handlers an empty message in the place of one whose caller is not admitted; refusing him is left to the interceptor. Of others all
  * that they send in a call counts as unfinished until they end it, and may have as many bytes as `admit` says; it has to end in time where the
  * call has one message, and not where it has a stream of them, which may stay open for as long as its caller likes.
  */
-export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'], unfinished: Unfinished): void {
+export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit']): void {
   for (const [place, handler] of router.handlers.entries()) {
     const { methodKind } = handler.method;
     const isTimed = methodKind === 'unary' || methodKind === 'server_streaming';
     const answer = (request: Parameters<typeof handler>[0]) => {
-      let most: number;
+      let admission: Admission;
       try {
-        most = admit(handler.service.typeName, request.header.get('authorization') ?? '');
+        admission = admit(handler.service.typeName, request.header.get('authorization') ?? '');
       } catch {
         return handler({ ...request, body: emptyMessage(request.header.get('content-type') ?? '') });
       }
+      const { most, unfinished } = admission;
       const body = unfinished.counted(request.body as AsyncIterable<Uint8Array>, most, isTimed, request.signal);
       return handler({ ...request, body });
     };

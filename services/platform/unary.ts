@@ -23,13 +23,20 @@ export interface UnaryOptions {
   /** Largest message in either direction, bytes. */
   maxMessageBytes: number;
   maxTimeoutMs: number;
-  unfinished: Unfinished;
-  /** The largest message to the service of a caller with this value of the header `authorization`, bytes; throws where he may not call it. */
-  admit: (service: string, authorization: string) => number;
+  /** What a caller with this value of the header `authorization` may send to the service; throws where he may not call it. */
+  admit: (service: string, authorization: string) => Admission;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: Pick<HandlerContext, 'service' | 'method' | 'values'>, run: () => Promise<Result>) => Promise<Result>;
   /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
   refused: (why: string, code?: Code) => ConnectError;
+}
+
+/** What a caller may send. */
+export interface Admission {
+  /** His largest message, bytes. */
+  most: number;
+  /** Where his messages count until they end. */
+  unfinished: Unfinished;
 }
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
@@ -79,9 +86,9 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
   let failure: ConnectError | undefined;
   try {
     bytes = await options.logged(call, async () => {
-      const most = options.admit(method.parent.typeName, request.headers.authorization ?? '');
+      const admission = options.admit(method.parent.typeName, request.headers.authorization ?? '');
       call.begin(options.maxTimeoutMs);
-      const body = await bodyOf(request, options.unfinished, most, call.signal);
+      const body = await bodyOf(request, admission, call.signal);
       const message = decoded(method, body, options);
       const result = create(method.output, await called.answer(message, call));
       return encoded(toBinary(method.output, result), options.maxMessageBytes);
@@ -167,8 +174,8 @@ class Call implements HandlerContext {
   }
 }
 
-/** The bytes that a caller sent, to their end; `most`: so many may a message have; `signal`: he has left, or his deadline has passed. */
-function bodyOf({ stream }: Http2ServerRequest, unfinished: Unfinished, most: number, signal: AbortSignal): Promise<Buffer> {
+/** The bytes that a caller sent, to their end; `signal`: he has left, or his deadline has passed. */
+function bodyOf({ stream }: Http2ServerRequest, { most, unfinished }: Admission, signal: AbortSignal): Promise<Buffer> {
   return new Promise((done, fail) => {
     let pieces: Buffer[] = [];
     let settled = false;

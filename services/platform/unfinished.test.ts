@@ -115,6 +115,20 @@ test.each(kinds)(
   },
 );
 
+test('who has no token leaves their room to those who have it', async () => {
+  await start({ unfinished: { bytes: 10_000, ms: 60_000 } });
+  const strangers: Call[] = [];
+  for (let place = 0; place < 4; place++) {
+    const call = begin(4_000, 3_600, { path: place % 2 === 0 ? check : watch, token: 'wrong' });
+    strangers.push(call);
+    await arrived(call);
+  }
+  // Those of them that are one too many were refused; the others still hold what they have sent.
+  await Promise.race(strangers.map(({ answer }) => answer));
+  expect(await ended(9_000, {})).toBe(String(Code.InvalidArgument));
+  expect(await ended(9_000, { type: 'application/grpc+json' })).toBe(String(Code.InvalidArgument));
+});
+
 test.each(kinds)('a message (%s) that does not end in time is refused, begun or not', async (_, __, kind) => {
   await start({ unfinished: { bytes: 250_000, ms: 200 } });
   for (const sent of [10, undefined]) {

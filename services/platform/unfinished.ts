@@ -23,6 +23,14 @@ export function boundsOf(maxMessageBytes: number): UnfinishedBounds {
   return { bytes: Math.min(256 << 20, Math.max(32 << 20, 8 * maxMessageBytes)), ms: 30_000 };
 }
 
+/**
+ * The bounds of who has no token, apart from those of all others, whom he would shut out: 88 questions for health that came byte by byte, 2.6 MB
+ * on one connection, filled 32 MiB.
+ */
+export function boundsOfStrangers({ bytes, ms }: UnfinishedBounds): UnfinishedBounds {
+  return { bytes: Math.min(bytes, 8 << 20), ms };
+}
+
 /** A message that has begun. */
 export interface UnfinishedMessage {
   /** Counts a piece of it; what speaks against it, if anything. After the end nothing is counted. */
@@ -31,7 +39,7 @@ export interface UnfinishedMessage {
   end(): void;
 }
 
-/** All of them. */
+/** All of them, or those of some callers. */
 export class Unfinished {
   private readonly bounds: UnfinishedBounds;
   private bytes = 0;
