@@ -177,6 +177,19 @@ test('an event at no time of the calendar is told of, and then the others are lo
   }
 });
 
+test('a head that is lost stays lost where the log is at fault, too', async () => {
+  const { tenant, tenantId } = await live();
+  await change(tenant, 'delete from relay_marks where tenant_id = $1', 'delete from log where tenant_id = $1 and sequence = 1');
+  await change(tenant, 'delete from balances where tenant_id = $1', 'delete from accounts where tenant_id = $1');
+  await change(tenant, 'delete from heads where tenant_id = $1');
+  const lines: string[] = [];
+  const { repaired } = await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
+  expect(lines[0]).toBe(`${tenantId}: event 2 follows event 0`);
+  expect(repaired).toBe(0);
+  expect((await owner.query('select sequence from heads where tenant_id = $1', [tenant])).rows).toEqual([]);
+  await change(tenant, ...everything);
+});
+
 test('a fault of the command itself is no finding, and leaves the connection usable', async () => {
   const { tenant } = await live();
   const findings = new Findings(() => undefined);

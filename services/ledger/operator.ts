@@ -140,7 +140,7 @@ export const snapshot = 'begin isolation level repeatable read read only';
 
 /**
  * Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. What PostgreSQL refuses for its
- * value, and a time of no calendar, ends the work, changes nothing and is a finding; any other error is thrown.
+ * value, and a time of no calendar, ends the work and is a finding; any other error is thrown. Where there is a finding nothing is changed.
  */
 export async function inTenant(
   client: pg.Client,
@@ -153,7 +153,7 @@ export async function inTenant(
   try {
     await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant}}`]);
     await work();
-    await client.query('commit');
+    await client.query(findings.count === 0 ? 'commit' : 'rollback');
   } catch (error) {
     await client.query('rollback');
     // Classes 22 and 23: data exceptions and constraints.
