@@ -97,3 +97,16 @@ test('a server takes a mebibyte of what is no plain gRPC, and no more', async ()
   expect((await call(text(1 << 20), 'application/grpc+json'))['grpc-status']).toBe('0');
   expect((await call(text((1 << 20) + 1), 'application/grpc+json'))['grpc-status']).toBe(String(Code.ResourceExhausted));
 });
+
+test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is none, ends itself and nothing else', async (authority) => {
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/grpc.health.v1.Health/Check',
+    ':authority': authority,
+    'content-type': 'application/json',
+  });
+  const failed = new Promise<NodeJS.ErrnoException>((done) => stream.on('error', done));
+  stream.end('{}');
+  expect((await failed).message).toContain('NGHTTP2_PROTOCOL_ERROR');
+  expect((await call(new Uint8Array()))['grpc-status']).toBe('0');
+});

@@ -67,7 +67,14 @@ export async function listenBounded(
     // Taken up when everything has been read that came with it: of streams that are opened and reset at once, nothing is begun.
     (request, response) => {
       setImmediate(() => {
-        if (!request.stream.destroyed) handler(request, response);
+        if (request.stream.destroyed) return;
+        try {
+          handler(request, response);
+        } catch (error) {
+          // Of an authority that is none, for example, such as `[`. It must not end the process.
+          logger.warn({ err: error }, 'a request could not be taken up');
+          request.stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
+        }
       });
     },
   );
