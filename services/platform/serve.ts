@@ -17,7 +17,7 @@ import { listenBounded, type NodeHandler } from './sessions.ts';
 import { boundBodies } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 import { unaryCalls, type Admission, type UnaryHandler, type UnaryOptions } from './unary.ts';
-import { boundsOf, boundsOfStrangers, dropRest, Unfinished, type UnfinishedBounds } from './unfinished.ts';
+import { boundsOf, boundsOfStrangers, closeAnswered, Unfinished, type UnfinishedBounds } from './unfinished.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -85,6 +85,11 @@ export async function serve(options: ServeOptions): Promise<Served> {
     ],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
+    fallback: (request, response) => {
+      request.resume();
+      response.writeHead(404);
+      response.end();
+    },
     readMaxBytes: mostElsewhere,
     writeMaxBytes: maxMessageBytes,
     maxTimeoutMs,
@@ -92,7 +97,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const handler: NodeHandler = (request, response) => {
     shortenDeadline(request.headers, maxTimeoutMs);
     if (unary(request, response)) return;
-    dropRest(request.stream);
+    closeAnswered(request.stream);
     others(request, response);
   };
   const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });

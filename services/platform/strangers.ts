@@ -2,6 +2,7 @@
 // kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does.
 import type { ConnectRouter } from '@connectrpc/connect';
 import type { Admission, UnaryOptions } from './unary.ts';
+import { forget } from './unfinished.ts';
 
 /**
  * Gives the handlers an empty message in the place of one whose caller is not admitted; refusing him is left to the interceptor. Of others all
@@ -13,14 +14,16 @@ export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'])
     const { methodKind } = handler.method;
     const isTimed = methodKind === 'unary' || methodKind === 'server_streaming';
     const answer = (request: Parameters<typeof handler>[0]) => {
+      const sent = request.body as AsyncIterable<Uint8Array>;
       let admission: Admission;
       try {
         admission = admit(handler.service.typeName, request.header.get('authorization') ?? '');
       } catch {
+        forget(sent);
         return handler({ ...request, body: emptyMessage(request.header.get('content-type') ?? '') });
       }
       const { most, unfinished } = admission;
-      const body = unfinished.counted(request.body as AsyncIterable<Uint8Array>, most, isTimed, request.signal);
+      const body = unfinished.counted(sent, most, isTimed, request.signal);
       return handler({ ...request, body });
     };
     router.handlers[place] = Object.assign(answer, handler);

@@ -6,7 +6,7 @@ import { create, fromBinary, toBinary, type DescMethodUnary, type MessageInitSha
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { makesMoreThan } from './objects.ts';
-import { dropRest, tooLarge, type Unfinished } from './unfinished.ts';
+import { closeAnswered, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
   request: MessageShape<DescMethodUnary['input']>,
@@ -102,7 +102,10 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
   response.addTrailers(failure ? Object.fromEntries(setTrailerStatus(new Headers(), failure)) : { 'grpc-status': '0' });
   if (bytes) response.end(bytes);
   else response.end();
-  if (!request.stream.readableEnded) dropRest(request.stream);
+  if (request.stream.readableEnded) return;
+  // Whoever does not take his answer, a window of nothing is enough, would keep here what he goes on to send.
+  request.stream.resume();
+  closeAnswered(request.stream);
 }
 
 /** A call as its handler sees it. */

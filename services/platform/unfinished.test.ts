@@ -199,6 +199,35 @@ test('a message that comes byte by byte costs what its pieces do', async () => {
   peer.socket.destroy();
 });
 
+const json = { 'content-type': 'application/json' };
+
+test.each<[string, Record<string, string>]>([
+  ['a plain call without the token', { ':path': posting, 'content-type': 'application/grpc' }],
+  ['a call in JSON without the token', { ':path': posting, ...json }],
+  ['a method that there is not', { ':path': '/ledger.v1.LedgerService/None', ...json }],
+  ['a question for health in JSON', { ':path': check, ...json }],
+  ['a question for health with a deadline that is none', { ':path': check, ...json, 'connect-timeout-ms': 'soon' }],
+])('who takes no answer to %s is not kept what he goes on to send', async (_, fields) => {
+  await start({});
+  const peer = await open(server!.port);
+  const windowOfNothing = Buffer.from([0, 4, 0, 0, 0, 0]);
+  await peer.send(Buffer.concat([frame(type.settings, flag.none, 0, windowOfNothing), frame(type.settings, flag.endStream, 0)]));
+  const head = block({ ':method': 'POST', ':scheme': 'http', ':authority': 'ledger', ...fields });
+  await peer.send(frame(type.headers, flag.endHeaders, 1, head));
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  const before = (gc(), process.memoryUsage().heapUsed);
+  const bytes = Buffer.concat(Array<Buffer>(10_000).fill(frame(type.data, flag.none, 1, Buffer.alloc(1))));
+  for (let place = 0; place < 30; place++) await peer.send(bytes);
+  const allCame = new Promise((done) => peer.socket.on('data', (told: Buffer) => told.includes('all sent') && done(null)));
+  await peer.send(frame(type.ping, flag.none, 0, Buffer.from('all sent')));
+  await allCame;
+  // Each piece that is kept takes more than a hundred bytes.
+  while ((gc(), process.memoryUsage().heapUsed) - before > 10_000_000) await pause(20);
+  expect(peer.ended).toBe(false);
+  peer.socket.destroy();
+});
+
 test('what a call came in is not kept while it is worked on', async () => {
   const went: (() => void)[] = [];
   handle = () => new Promise((done) => went.push(() => done({})));

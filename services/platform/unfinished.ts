@@ -75,48 +75,63 @@ export class Unfinished {
   }
 
   /**
-   * The same body, whose bytes count from when it is first read until it ends, is refused or left, or until `signal` tells that its stream is
-   * no more. `isTimed`: it has to end in time.
+   * The same body, read on as it comes: it counts until it ends, is refused or left, or until `signal` tells that its stream is no more.
+   * `isTimed`: it has to end in time.
    */
   counted(body: AsyncIterable<Uint8Array>, most: number, isTimed: boolean, signal: AbortSignal): AsyncIterable<Uint8Array> {
-    const read = (): AsyncIterator<Uint8Array> => {
-      const pieces = body[Symbol.asyncIterator]();
-      let refusal: ConnectError | undefined;
-      let fail: ((error: ConnectError) => void) | undefined;
-      const late = (error: ConnectError) => {
-        refusal = error;
-        message.end();
-        fail?.(error);
-      };
-      const message = this.begin(most, isTimed ? late : undefined);
-      if (signal.aborted) message.end();
-      signal.addEventListener('abort', () => message.end(), { once: true });
-      const next = async () => {
-        if (refusal) throw refusal;
-        const piece = await pieces.next();
-        if (!piece.done) refusal ??= message.add(piece.value);
-        if (refusal) throw refusal;
-        if (piece.done) message.end();
-        return piece;
-      };
-      return {
-        // Who is late sends nothing that could be waited for.
-        next: () =>
-          new Promise((done, failed) => {
-            fail = failed;
-            next().then(done, (error: Error) => {
-              message.end();
-              failed(error);
-            });
-          }),
-        return: async () => {
-          message.end();
-          return (await pieces.return?.()) ?? { done: true, value: undefined };
-        },
-      };
+    let pieces: Uint8Array[] = [];
+    let end: { failure: Error | undefined } | undefined;
+    let news = Promise.withResolvers<void>();
+    const finish = (failure?: Error) => {
+      if (end) return;
+      end = { failure };
+      if (failure !== undefined) pieces = [];
+      message.end();
+      news.resolve();
     };
-    return { [Symbol.asyncIterator]: read };
+    const message = this.begin(most, isTimed ? finish : undefined);
+    const leave = () => finish(signal.reason as Error);
+    if (signal.aborted) leave();
+    signal.addEventListener('abort', leave, { once: true });
+    const readOn = async () => {
+      for await (const piece of body) {
+        // What is refused is read on, and forgotten: whoever is not read keeps here what he sends.
+        if (end) continue;
+        const refusal = message.add(piece);
+        if (refusal) finish(refusal);
+        else pieces.push(piece);
+        news.resolve();
+      }
+      finish();
+    };
+    readOn().catch(finish);
+    const given = async function* () {
+      try {
+        for (;;) {
+          const arrived = pieces;
+          pieces = [];
+          yield* arrived;
+          if (pieces.length > 0) continue;
+          if (end?.failure !== undefined) throw end.failure;
+          if (end) return;
+          await news.promise;
+          news = Promise.withResolvers();
+        }
+      } finally {
+        finish(new ConnectError('nobody reads the message any more', Code.Canceled));
+      }
+    };
+    return given();
   }
+}
+
+/** Reads a body to its end and forgets it: where nobody reads it, what comes of it is kept until its stream is closed. */
+export function forget(body: AsyncIterable<Uint8Array>): void {
+  const read = async () => {
+    for await (const _ of body);
+  };
+  // The end of the stream is the end of it.
+  read().catch(() => undefined);
 }
 
 /** The refusal of a message that is larger than may be. */
@@ -124,11 +139,8 @@ export function tooLarge(size: number, most: number): ConnectError {
   return new ConnectError(`a message of ${size} bytes is larger than ${most}`, Code.ResourceExhausted);
 }
 
-/**
- * Closes a stream that has been answered, and drops what its caller has sent of his request and nobody has read: the stream would stay, and keep
- * the server from closing, until he ended it.
- */
-export function dropRest(stream: ServerHttp2Stream): void {
+/** Closes a stream that has been answered, whose caller has not ended his request: it would stay, and keep the server from closing, until he did. */
+export function closeAnswered(stream: ServerHttp2Stream): void {
   // Node writes trailers in the next round of its loop: closed before, the stream would lose them.
   stream.once('wantTrailers', () => {
     setImmediate(() => {
