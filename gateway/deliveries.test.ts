@@ -193,7 +193,9 @@ test('without the notifier postings are answered, webhooks are not, and all arri
   await house.kill('notifier');
   const ready = await until(async () => {
     const answer = await house.rest('GET', '/readyz');
-    return answer.body.dependencies.notifier === 'ok' ? null : answer;
+    const { identity, ledger, notifier } = answer.body.dependencies;
+    // A busy machine may take a moment longer to answer for the others.
+    return identity === 'ok' && ledger === 'ok' && notifier !== 'ok' ? answer : null;
   });
   expect([ready.status, ready.body]).toEqual([
     200,

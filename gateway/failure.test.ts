@@ -1,9 +1,13 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
+import { jest } from '@jest/globals';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { openProxy } from '../test/proxy.ts';
 import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 // Small bounds, so that a flood need not be large.
 const maxInFlight = 64;
@@ -30,12 +34,25 @@ const isPosted = async (name: string) =>
 const balance = (withKey = key) => rest('GET', at('accounts/code/TECHNOLOGY/balance?currency=USD'), { key: withKey });
 
 /** Asks again until the answer is as wanted. */
-async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean, seconds = 20): Promise<Result> {
+async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean, seconds = 45): Promise<Result> {
   for (const end = Date.now() + seconds * 1000; ; await pause(20)) {
     const result = await ask();
     if (wanted(result)) return result;
     if (Date.now() > end) throw new Error(`not within ${seconds} s: ${JSON.stringify(result).slice(0, 300)}`);
   }
+}
+
+/** Asks with a key until it is refused with that status: the answer, and when the last one that was taken was asked for, milliseconds. */
+async function lastTaken(withKey: string, status: number): Promise<{ refused: Answer; since: number }> {
+  let since = -Infinity;
+  const ask = async () => {
+    const asked = Date.now();
+    const answer = await balance(withKey);
+    if (answer.status === 200) since = asked;
+    return answer;
+  };
+  const refused = await until(ask, (answer) => answer.status === status);
+  return { refused, since };
 }
 
 const figure = async (name: string) => {
@@ -51,14 +68,22 @@ describe('a key', () => {
       const text = await (await fetch(`${house.opsUrl('identity')}/metrics`)).text();
       return Number(/grpc_server_seconds_count\{[^}]*VerifyApiKey[^}]*\} (\d+)/.exec(text)?.[1] ?? 0);
     };
+    // Once more for each further three seconds, on however busy a machine.
+    const askedOf = async (work: () => Promise<unknown>) => {
+      const [before, began] = [await asked(), performance.now()];
+      await work();
+      const more = (await asked()) - before;
+      return { more, atMost: 1 + Math.floor((performance.now() - began) / 2500) };
+    };
     const text = await house.apiKey(tenant);
-    const before = await asked();
-    const answers = await Promise.all(Array.from({ length: 30 }, () => balance(text)));
-    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    expect(await asked()).toBe(before + 1);
     const wrong = text.slice(0, -1) + (text.endsWith('x') ? 'y' : 'x');
-    expect((await balance(wrong)).status).toBe(401);
-    expect(await asked()).toBe(before + 1);
+    expect((await askedOf(async () => expect((await balance(wrong)).status).toBe(401))).more).toBe(0);
+    const right = await askedOf(async () => {
+      const answers = await Promise.all(Array.from({ length: 30 }, () => balance(text)));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    });
+    expect(right.more).toBeGreaterThan(0);
+    expect(right.more).toBeLessThanOrEqual(right.atMost);
   });
 
   test('is dead everywhere within five seconds of its revocation', async () => {
@@ -66,28 +91,26 @@ describe('a key', () => {
     expect((await balance(text)).status).toBe(200);
     const id = `key_${text.split('_')[2]}`;
     await rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: tenant.owner.token });
-    const began = performance.now();
-    const last = await until(
-      () => balance(text),
-      ({ status }) => status !== 200,
-    );
-    expect([last.status, last.body.code]).toEqual([401, 'unauthenticated']);
-    expect(performance.now() - began).toBeLessThan(5000);
+    const revoked = Date.now();
+    const { refused, since } = await lastTaken(text, 401);
+    expect([refused.status, refused.body.code]).toEqual([401, 'unauthenticated']);
+    expect(since - revoked).toBeLessThan(5000);
   });
 
   test('is dead at its expiry, though it was just asked about', async () => {
-    const expires_at = new Date(Date.now() + 2500).toISOString();
-    const body = { name: 'short', scopes: ['balances:read'], expires_at };
-    const created = await rest('POST', `/v1/tenants/${tenant.id}/api-keys`, { key: tenant.owner.token, body });
-    const text = created.body.data.api_key.key;
-    expect((await balance(text)).status).toBe(200);
-    const last = await until(
-      () => balance(text),
-      ({ status }) => status !== 200,
-    );
-    expect(last.status).toBe(401);
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
-    expect(Date.now()).toBeLessThan(Date.parse(expires_at) + 1000);
+    // On a busy machine a key that lives for moments may expire before it is asked about.
+    for (let lifeMs = 2500; ; lifeMs *= 2) {
+      const expires_at = new Date(Date.now() + lifeMs).toISOString();
+      const body = { name: 'short', scopes: ['balances:read'], expires_at };
+      const created = await rest('POST', `/v1/tenants/${tenant.id}/api-keys`, { key: tenant.owner.token, body });
+      const { refused, since } = await lastTaken(created.body.data?.api_key.key ?? '', 401);
+      if (since === -Infinity && lifeMs < 20_000) continue;
+      expect(refused.body.code).toBe('unauthenticated');
+      expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+      expect(since).toBeGreaterThan(0);
+      expect(since).toBeLessThan(Date.parse(expires_at));
+      return;
+    }
   });
 });
 
@@ -132,21 +155,25 @@ describe('while identity is away', () => {
   });
 
   test('a known key is good for three seconds more and is then neither taken nor refused; all is well again after', async () => {
-    expect((await balance()).status).toBe(200);
-    await house.kill('identity');
-    const began = performance.now();
-    const seen = new Set<number>();
-    const away = await until(
-      () => balance(),
-      ({ status }) => {
-        seen.add(status);
-        return status !== 200;
-      },
-    );
+    const awayFor = async () => {
+      await until(
+        () => balance(),
+        ({ status }) => status === 200,
+      );
+      await house.kill('identity');
+      const killed = Date.now();
+      const { refused: away, since } = await lastTaken(key, 503);
+      return { away, takenMs: since - killed };
+    };
+    let { away, takenMs } = await awayFor();
+    // On a busy machine three seconds may have passed before the first question.
+    for (let again = 0; takenMs < 0 && again < 3; again += 1) {
+      await house.restart('identity');
+      ({ away, takenMs } = await awayFor());
+    }
     expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
-    // Three seconds, and what the last question takes.
-    expect(performance.now() - began).toBeLessThan(6000);
-    expect([...seen].sort()).toEqual([200, 503]);
+    expect(takenMs).toBeGreaterThanOrEqual(0);
+    expect(takenMs).toBeLessThanOrEqual(3000);
     for (const [path, body] of [
       ['/v1/auth/login', { email: 'a@b.cd', password: 'x' }],
       ['/v1/auth/refresh', { refresh_token: 'x' }],
@@ -158,7 +185,8 @@ describe('while identity is away', () => {
     expect([me.status, me.body.code]).toEqual([503, 'unavailable']);
     const ready = await until(
       () => rest('GET', '/readyz'),
-      ({ status }) => status === 503,
+      // A busy machine may take a moment longer to answer for the others.
+      ({ status, body }) => status === 503 && body.dependencies.ledger === 'ok' && body.dependencies.notifier === 'ok',
     );
     expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok', notifier: 'ok' } });
     await house.restart('identity');
@@ -216,42 +244,49 @@ describe('while the ledger stands still', () => {
     await rest('GET', at('accounts', other), { key: otherKey });
     await post('flood-warm');
     const pid = house.pid('gateway');
-    await house.kill('ledger', 'SIGSTOP');
-    const before = residentMiB(pid);
-    const flood: Promise<Answer>[] = [];
-    let refused = 0;
-    for (let number = 0; number < 2000; number += 1) {
-      const answer = post(`flood-${number}`);
-      flood.push(answer);
-      void answer.then(({ status }) => (refused += status === 503 ? 1 : 0));
+    for (let size = 2000; ; size /= 2) {
+      await house.kill('ledger', 'SIGSTOP');
+      const [before, began] = [residentMiB(pid), performance.now()];
+      const flood: Promise<Answer>[] = [];
+      let refused = 0;
+      for (let number = 0; number < size; number += 1) {
+        const answer = post(`flood-${size}-${number}`);
+        flood.push(answer);
+        void answer.then(({ status }) => (refused += status === 503 ? 1 : 0));
+      }
+      await until(
+        async () => refused,
+        (count) => count >= size - maxInFlight,
+      );
+      // What waits is given up after ten seconds: where the flood alone took half of that, the machine is too busy for so large a one.
+      if (performance.now() - began > 5_000 && size > 250) {
+        await house.kill('ledger', 'SIGCONT');
+        await Promise.all(flood);
+        continue;
+      }
+      // One tenant holds at most half, so another one still gets in.
+      const waiting = await figure('http_requests_in_flight');
+      expect(waiting).toBeLessThanOrEqual(maxInFlight / 2);
+      const read = rest('GET', at('accounts', other), { key: otherKey });
+      await until(
+        () => figure('http_requests_in_flight'),
+        (count) => count > waiting,
+      );
+      expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
+      expect(residentMiB(pid) - before).toBeLessThan(100);
+      await house.kill('ledger', 'SIGCONT');
+      const answers = await Promise.all(flood);
+      expect((await read).status).toBe(200);
+      for (const { status, headers, body } of answers) {
+        if (status === 503) expect([body.code, Number(headers.get('retry-after'))]).toEqual(['overloaded', expect.any(Number)]);
+      }
+      expect([...new Set(answers.map(({ status }) => status))].sort()).toEqual([201, 503]);
+      const posted = answers.findIndex(({ status }) => status === 201);
+      const shed = answers.findIndex(({ status }) => status === 503);
+      expect([await isPosted(`flood-${size}-${posted}`), await isPosted(`flood-${size}-${shed}`)]).toEqual([true, false]);
+      expect((await post(`flood-${size}-${shed}`)).status).toBe(201);
+      return;
     }
-    await until(
-      async () => refused,
-      (count) => count >= 2000 - maxInFlight,
-    );
-    // One tenant holds at most half, so another one still gets in.
-    const waiting = await figure('http_requests_in_flight');
-    expect(waiting).toBeLessThanOrEqual(maxInFlight / 2);
-    const read = rest('GET', at('accounts', other), { key: otherKey });
-    await until(
-      () => figure('http_requests_in_flight'),
-      (count) => count > waiting,
-    );
-    expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
-    expect(residentMiB(pid) - before).toBeLessThan(100);
-    await house.kill('ledger', 'SIGCONT');
-    const answers = await Promise.all(flood);
-    expect((await read).status).toBe(200);
-    const counts = new Map<number, number>();
-    for (const { status, headers, body } of answers) {
-      counts.set(status, (counts.get(status) ?? 0) + 1);
-      if (status === 503) expect([body.code, Number(headers.get('retry-after'))]).toEqual(['overloaded', expect.any(Number)]);
-    }
-    expect([...counts.keys()].sort()).toEqual([201, 503]);
-    const posted = answers.findIndex(({ status }) => status === 201);
-    const shed = answers.findIndex(({ status }) => status === 503);
-    expect([await isPosted(`flood-${posted}`), await isPosted(`flood-${shed}`)]).toEqual([true, false]);
-    expect((await post(`flood-${shed}`)).status).toBe(201);
   });
 
   test('large bodies are refused by their bytes, before memory grows', async () => {

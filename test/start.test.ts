@@ -5,11 +5,15 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 // Every process of a house started here carries this in its environment.
 const mark = randomUUID();
@@ -65,7 +69,7 @@ function left(): { pid: number; command: string }[] {
 
 async function nothingLeft(): Promise<void> {
   // What the kernel ends for a killed parent takes a moment.
-  for (const until = Date.now() + 15_000; left().length > 0 && Date.now() < until;) await pause(50);
+  for (const until = Date.now() + 45_000; left().length > 0 && Date.now() < until;) await pause(50);
   expect(left()).toEqual([]);
 }
 

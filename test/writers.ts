@@ -10,7 +10,7 @@ import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog } from '../services/platform/telemetry.ts';
-import { freshDatabase } from './house.ts';
+import { freshDatabase, patient } from './house.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
 /** How a writer differs from what a replica has by itself. */
@@ -64,7 +64,7 @@ export async function openWriters(): Promise<Writers> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patient });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
   return {

@@ -42,7 +42,7 @@ test('an answer is slow by its own time, and not by the time for which it had to
 });
 
 test('many that hang do not use up what all share', async () => {
-  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4, timeoutMs: 30_000 } });
+  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4 } });
   const [hanging, quick] = [await receiver(() => undefined), await receiver()];
   const slow = await Promise.all(Array.from({ length: 6 }, () => subscribe(notifier, hanging.url)));
   const other = await subscribe(notifier, quick.url);
@@ -54,7 +54,7 @@ test('many that hang do not use up what all share', async () => {
 });
 
 test('what was claimed in advance for a receiver that begins to hang goes back, in its place', async () => {
-  const notifier = await start({ config: { endpointConcurrency: 2, timeoutMs: 30_000 } });
+  const notifier = await start({ config: { endpointConcurrency: 2 } });
   const moody = await receiver((_, response, place) => (place < 20 ? response.end() : undefined));
   const tenant = await subscribe(notifier, moody.url);
   const posted = Array.from({ length: 60 }, () => tenant.posting());

@@ -99,7 +99,8 @@ describeWithKafka("Kafka's reader", () => {
     brokers = await kafkaBrokers();
     topic = newTopic();
     await ensureTopic(testClient(brokers), settingsOf(brokers, topic));
-  });
+    // Kafka's own start comes first.
+  }, 120_000);
 
   afterEach(async () => {
     for (const end of ends) await end();
@@ -153,17 +154,19 @@ describeWithKafka("Kafka's reader", () => {
     const { kafka, consumers } = watched();
     const notes = new Notes();
     await send(1n);
-    const reader = open(notes, { kafka, watchdogSeconds: 1 });
-    await until(() => notes.seen.length === 1);
-    consumers[0]?.pause([{ topic }]);
+    const reader = open(notes, { kafka, watchdogSeconds: 3 });
+    await until(() => notes.seen.length > 0);
+    // On a busy machine it may have stood still before.
+    const before = consumers.length;
+    consumers.at(-1)?.pause([{ topic }]);
     // One that was fetched before the pause may still arrive.
     await until(async () => {
       await send(2n);
-      return consumers.length > 1;
+      return consumers.length > before;
     });
     await until(async () => (await uncommitted()) === 0n);
-    expect(await reader.metrics.getSingleMetricAsString('notifier_consumer_rebuilds_total')).toContain('{reason="stood still"} 1');
-    expect(consumers).toHaveLength(2);
+    const rebuilds = `{reason="stood still"} ${consumers.length - 1}`;
+    expect(await reader.metrics.getSingleMetricAsString('notifier_consumer_rebuilds_total')).toContain(rebuilds);
     expect(new Set(notes.seen)).toEqual(new Set([1n, 2n]));
   });
 
@@ -171,18 +174,18 @@ describeWithKafka("Kafka's reader", () => {
     const notes = new Notes();
     let release: () => void = () => undefined;
     const held = new Promise<void>((done) => (release = done));
-    let [begun, alive] = [0, 0];
+    let [begun, alive, made] = [0, 0, 0];
     notes.before = () => {
-      begun = Date.now();
+      [begun, made] = [Date.now(), consumers.length];
       return held;
     };
     const { kafka, consumers } = watched((consumer) => consumer.on(consumer.events.HEARTBEAT, () => (alive = Date.now())));
     await send(1n);
-    const reader = open(notes, { kafka, watchdogSeconds: 1 });
+    const reader = open(notes, { kafka, watchdogSeconds: 3 });
     // The group forgets a member after 10 s without a sign of life.
     await until(() => begun > 0 && alive > begun + 11_000);
     expect(reader.state()).toBe('ok');
-    expect(consumers).toHaveLength(1);
+    expect(consumers).toHaveLength(made);
     release();
     await until(async () => (await uncommitted()) === 0n);
     expect(notes.seen).toEqual([1n]);

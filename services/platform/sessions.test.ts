@@ -25,9 +25,9 @@ test.each([
   try {
     socket.write(said);
     const open = async () => (await metrics.getSingleMetric('grpc_server_connections')?.get())?.values[0]?.value;
-    for (const until = Date.now() + 10_000; (await open()) !== 1 && Date.now() < until;) await pause(20);
+    for (const until = Date.now() + 30_000; (await open()) !== 1 && Date.now() < until;) await pause(20);
     expect(await open()).toBe(1);
-    expect(await Promise.race([server.close().then(() => 'closed'), pause(15_000, 'open', { ref: false })])).toBe('closed');
+    expect(await Promise.race([server.close().then(() => 'closed'), pause(25_000, 'open', { ref: false })])).toBe('closed');
   } finally {
     socket.destroy();
   }

@@ -257,7 +257,7 @@ test('a refusal that can’t be written ends its call, and not the process', asy
         ({ status }) => status,
         () => 'reset',
       );
-      expect(await Promise.race([ended, pause(5_000, 'nothing', { ref: false })])).toMatch(/^(5|13|reset)$/);
+      expect(await Promise.race([ended, pause(30_000, 'nothing', { ref: false })])).toMatch(/^(5|13|reset)$/);
     }
     expect(unhandled).toEqual([]);
   } finally {
@@ -268,24 +268,29 @@ test('a refusal that can’t be written ends its call, and not the process', asy
 test.each(['Bearer wrong', 'Bearer right'])(
   'who was answered and never ends his request (%s) does not keep the server from closing',
   async (authorization) => {
-    const other = await start();
-    const caller = connect(`http://127.0.0.1:${other.port}`);
-    try {
-      const stream = caller.request({
-        ':method': 'POST',
-        ':path': path,
-        'content-type': 'application/grpc',
-        te: 'trailers',
-        authorization,
-      });
-      const status = new Promise((done) => stream.on('trailers', (given) => done(given['grpc-status'])));
-      stream.on('error', () => undefined).resume();
-      if (authorization === known.authorization) stream.write(envelope(tooMuch));
-      expect(await status).toMatch(/^(8|16)$/);
-      expect(await Promise.race([other.close().then(() => 'closed'), pause(5_000, 'open', { ref: false })])).toBe('closed');
-    } finally {
-      caller.destroy();
-    }
+    const closed = async () => {
+      const other = await start();
+      const caller = connect(`http://127.0.0.1:${other.port}`);
+      try {
+        const stream = caller.request({
+          ':method': 'POST',
+          ':path': path,
+          'content-type': 'application/grpc',
+          te: 'trailers',
+          authorization,
+        });
+        const status = new Promise((done) => stream.on('trailers', (given) => done(given['grpc-status'])));
+        stream.on('error', () => undefined).resume();
+        if (authorization === known.authorization) stream.write(envelope(tooMuch));
+        expect(await status).toMatch(/^(8|16)$/);
+        // It would end every connection after five seconds.
+        return await Promise.race([other.close().then(() => true), pause(4_000, false, { ref: false })]);
+      } finally {
+        caller.destroy();
+      }
+    };
+    // On a busy machine a while may pass for other reasons, but not each time.
+    expect((await closed()) || (await closed()) || (await closed())).toBe(true);
   },
 );
 

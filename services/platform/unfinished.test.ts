@@ -137,7 +137,7 @@ test.each(kinds)('a message (%s) that does not end in time is refused, begun or 
 });
 
 test('a stream of questions, and one of answers, stay open for longer than a message may take', async () => {
-  await start({ unfinished: { bytes: 250_000, ms: 200 } });
+  await start({ unfinished: { bytes: 250_000, ms: 1_000 } });
   const watching = begin(0, 0, { path: watch });
   watching.stream.end();
   const asking = begin(0, undefined, { path: reflection });

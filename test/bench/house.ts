@@ -6,11 +6,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Children, endRecorded, type Child, type ChildOptions } from '../../deploy/local/children.ts';
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
-import { freePort } from '../../deploy/local/ports.ts';
 import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
 import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
 import { keepSecrets, newPassword } from '../../deploy/local/secrets.ts';
+import { testPort } from '../house.ts';
 
 /** Which processes are profiled, and where the profiles go. */
 export interface Profiling {
@@ -87,7 +87,7 @@ export class House {
     const replicas: Partial<Record<Service, number>> = { ledger: this.options.ledgers };
     const addresses: [Service, string[]][] = [];
     for (const service of services) {
-      const ports = await Promise.all(Array.from({ length: replicas[service] ?? 1 }, () => freePort()));
+      const ports = await Promise.all(Array.from({ length: replicas[service] ?? 1 }, () => testPort()));
       addresses.push([service, ports.map((port) => `127.0.0.1:${port}`)]);
     }
     this.plan = {
@@ -105,8 +105,8 @@ export class House {
   async openKafka(): Promise<string> {
     const { address, child } = await startBroker({
       directory: join(this.directory, 'kafka'),
-      port: await freePort(),
-      controllerPort: await freePort(),
+      port: await testPort(),
+      controllerPort: await testPort(),
       children: this.children,
       say: this.options.say,
     });
@@ -121,7 +121,7 @@ export class House {
     for (const service of services) {
       for (const replica of this.known.addresses[service].keys()) await this.startWatched(serviceChild(service, replica, this.known));
     }
-    const port = await freePort();
+    const port = await testPort();
     const gateway = await this.startWatched(gatewayChild('127.0.0.1', port, this.known));
     this.url = `http://127.0.0.1:${port}`;
     while (!(await fetch(`${this.url}/readyz`).catch(() => undefined))?.ok) {
@@ -213,7 +213,7 @@ export class House {
   }
 
   private async startWatched(options: ChildOptions): Promise<Child> {
-    const port = await freePort();
+    const port = await testPort();
     this.ops.set(options.name, `http://127.0.0.1:${port}`);
     return this.start({ ...options, env: { ...options.env, OPS_PORT: String(port) } });
   }

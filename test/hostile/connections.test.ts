@@ -50,17 +50,17 @@ test('headers and bodies that dribble are ended within their time, and keep nobo
   while (!state.ended) {
     const began = performance.now();
     expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
-    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(performance.now() - began).toBeLessThan(12_000);
     asked += 1;
     await pause(100);
   }
   expect(asked).toBeGreaterThan(10);
   const [line, header, body, chunks] = await all;
-  // 15 s for headers and 30 s for all of a request, looked at every 5 s, on a machine that may be busy.
-  for (const each of [line, header]) expect(each.seconds).toBeLessThan(30);
-  for (const each of [body, chunks]) expect(each.seconds).toBeLessThan(45);
+  // 15 s for headers and 30 s for all of a request, looked at every 5 s, on a machine that may be busy. Node's own are 60 s and 300 s.
+  for (const each of [line, header]) expect(each.seconds).toBeLessThan(45);
+  for (const each of [body, chunks]) expect(each.seconds).toBeLessThan(75);
   for (const { text } of [header, body, chunks]) expect(text).toMatch(/^HTTP\/1\.1 408 [^]*"code":"request_timeout"/);
-}, 90_000);
+}, 180_000);
 
 test('who asks for much and takes none of it is refused more, and others still get theirs', async () => {
   const tenant = await house.tenant();
@@ -97,7 +97,7 @@ test('who asks for much and takes none of it is refused more, and others still g
   }
   await until(async () => (await inFlight()) === 1);
   expect((await house.rest('GET', `${path}/hierarchy`, { key })).status).toBe(200);
-}, 60_000);
+}, 180_000);
 
 test('a header that is large and fits is read, one that does not is refused, whichever it is', async () => {
   for (const name of ['authorization', 'cookie', 'x-request-id', 'user-agent', 'idempotency-key', 'x-forwarded-for', 'traceparent']) {

@@ -63,6 +63,8 @@ export interface Peer {
   ended: boolean;
   /** Error codes of GOAWAY frames. */
   goaways: number[];
+  /** Frames of PING that came, which are answers to ours. */
+  pings: number;
   /** Resolves when the bytes may be followed by more, or the connection has ended. */
   send(bytes: Uint8Array): Promise<void>;
 }
@@ -75,6 +77,7 @@ export function open(port: number, { deaf = false } = {}): Promise<Peer> {
       socket,
       ended: false,
       goaways: [],
+      pings: 0,
       send: (bytes) =>
         new Promise((sent) => {
           if (peer.ended || socket.write(bytes)) setImmediate(sent);
@@ -98,6 +101,7 @@ export function open(port: number, { deaf = false } = {}): Promise<Peer> {
         rest = Buffer.concat([rest, chunk]);
         while (rest.length >= 9 && rest.length >= 9 + rest.readUIntBE(0, 3)) {
           const length = rest.readUIntBE(0, 3);
+          if (rest[3] === type.ping) peer.pings += 1;
           if (rest[3] === type.goaway) peer.goaways.push(rest.readUInt32BE(9 + 4));
           rest = rest.subarray(9 + length);
         }

@@ -1,10 +1,14 @@
 // Values that nobody should send, in every field of every body, every parameter and every path: each answer is one that the document lists,
 // none is a 500, and nothing of them stays behind.
+import { jest } from '@jest/globals';
 import pg from 'pg';
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
 import { startHouse, type House, type Tenant } from '../house.ts';
 import { faultsOf } from '../proof/soundness.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
 let house: House;

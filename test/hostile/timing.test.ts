@@ -1,10 +1,14 @@
 // What the time of an answer tells: whether somebody has an account, whether a key exists. Both kinds take turns, so that whatever else the
 // machine does hits both, and medians are compared; a pair that looks different is measured once more, and longer.
 import { randomBytes } from 'node:crypto';
+import { jest } from '@jest/globals';
 import pg from 'pg';
 import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
 import { newId } from '../../services/platform/ids.ts';
 import { startHouse, type House, type Person, type Tenant } from '../house.ts';
+
+// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+jest.setTimeout(180_000);
 
 let house: House;
 let ada: Person;

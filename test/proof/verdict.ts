@@ -48,8 +48,13 @@ export function held(verdict: Verdict): boolean {
 
 /** Everything that is wrong. */
 export function complaints({ findings, clients, episodes }: Verdict): string[] {
-  const slow = episodes.filter(isJudged).filter(isOverLimit);
+  const slow = episodes.filter(isSlow);
   return [...findings, ...clients.wrong, ...slow.map((each) => `${each.name}: without an answer for ${silences(each)}`)];
+}
+
+/** Whether clients were without an answer for longer than may be, on a machine that was not too busy to tell. */
+export function isSlow(episode: Episode): boolean {
+  return isJudged(episode) && isOverLimit(episode);
 }
 
 function isJudged({ late }: Episode): boolean {
