@@ -1,6 +1,9 @@
-// Connections whose other end no longer answers: a process that is stopped or stalled, a machine that is gone.
+// Connections whose other end no longer answers (a process that is stopped or stalled, a machine that is gone), or never takes an answer.
+import { once } from 'node:events';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { listenBounded } from './sessions.ts';
 import { openLog } from './telemetry.ts';
@@ -30,5 +33,27 @@ test.each([
     expect(await Promise.race([server.close().then(() => 'closed'), pause(25_000, 'open', { ref: false })])).toBe('closed');
   } finally {
     socket.destroy();
+  }
+});
+
+test('who has no token may leave 200 streams open, and is ended with one more, however slowly they come', async () => {
+  const options = { host: '127.0.0.1', port: 0, isKnown: () => false, logger: openLog('test', 'silent'), metrics: new Registry() };
+  const server = await listenBounded((request) => request.resume(), options);
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`);
+  try {
+    const ended = once(session, 'goaway');
+    session.on('error', () => undefined);
+    const open = () => session.request({ ':method': 'POST', ':path': '/' }).on('error', () => undefined);
+    await once(session, 'connect');
+    for (let place = 0; place < 200; place++) open();
+    // What may be opened each second has come back.
+    await pause(1_000);
+    await promisify(session.ping.bind(session))();
+    expect(session.closed).toBe(false);
+    open();
+    expect((await ended)[0]).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  } finally {
+    session.destroy();
+    await server.close();
   }
 });

@@ -31,10 +31,10 @@ const mostStreams = 5_000;
 const mostRefused = 5_000;
 const mostResets = { burst: 10_000, perSecond: 1_000 };
 
-// Streams without the token, health checks included, which a connection may open at once, and then each second. A call that is refused costs
-// as much as one that is answered: 112 connections of 5,000 such streams kept a ledger from all else for 22 s. Who tries each method once
-// without the token is told each time what is wrong.
-const strangersStreams = { burst: 200, perSecond: 20 };
+// Streams without the token, health checks included, which a connection may open at once, and then each second, and may have open. A call that
+// is refused costs as much as one that is answered: 112 connections of 5,000 such streams kept a ledger from all else for 22 s. Who takes no
+// answer keeps his streams open, at 70 KiB each. Who tries each method once without the token is told each time what is wrong.
+const strangersStreams = { burst: 200, perSecond: 20, open: 200 };
 
 /** What answers a request. */
 export type NodeHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
@@ -95,10 +95,10 @@ export async function listenBounded(
   };
   gauge('grpc_server_connections', 'Connections that are open', () => sessions.size);
   gauge('grpc_server_streams', 'Calls that are open', () => streams);
-  const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number }>();
+  const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number; open: number }>();
   server.on('session', (session) => {
     sessions.add(session);
-    strangers.set(session, { left: strangersStreams.burst, since: performance.now() });
+    strangers.set(session, { left: strangersStreams.burst, since: performance.now(), open: 0 });
     session.setLocalWindowSize(windowBytes);
     const age = setTimeout(() => session.close(), connectionAgeMs * (0.9 + Math.random() * 0.2)).unref();
     session.on('close', () => {
@@ -121,7 +121,9 @@ export async function listenBounded(
     const earned = ((now - stranger.since) / 1000) * strangersStreams.perSecond;
     stranger.left = Math.min(strangersStreams.burst, stranger.left + earned) - 1;
     stranger.since = now;
-    if (stranger.left < 0) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    stranger.open++;
+    stream.once('close', () => stranger.open--);
+    if (stranger.left < 0 || stranger.open > strangersStreams.open) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
   const place = { variable: 'PORT', host, port } as const;
   await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
