@@ -1,0 +1,166 @@
+// Who may call, as identity says it: keys that are revoked or expire, failed logins, and while it is away.
+import { jest } from '@jest/globals';
+import { figureOf, until } from '../test/asking.ts';
+import { checkedRest, readContract } from '../test/contract.ts';
+import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+
+// Some of these wait for what is known of a key to be forgotten, again on a machine that was too busy the first time.
+jest.setTimeout(180_000);
+
+const maxInFlight = 64;
+let house: House;
+let rest: House['rest'];
+let tenant: Tenant;
+let key: string;
+
+beforeAll(async () => {
+  house = await startHouse({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight), TRUST_PROXY: '127.0.0.0/8,::1' } } });
+  rest = checkedRest(house, await readContract(house.url));
+  tenant = await house.tenant();
+  key = await house.apiKey(tenant);
+  await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+});
+afterAll(() => house.stop());
+
+const balance = (withKey = key) =>
+  rest('GET', `/v1/tenants/${tenant.slug}/accounts/code/TECHNOLOGY/balance?currency=USD`, { key: withKey });
+const inFlight = () => figureOf(house, 'gateway', 'http_requests_in_flight');
+
+/** Asks with a key until it is refused with that status: the answer, and when the last one that was taken was asked for, milliseconds. */
+async function lastTaken(withKey: string, status: number): Promise<{ refused: Answer; since: number }> {
+  let since = -Infinity;
+  const ask = async () => {
+    const asked = Date.now();
+    const answer = await balance(withKey);
+    if (answer.status === 200) since = asked;
+    return answer;
+  };
+  const refused = await until(ask, (answer) => answer.status === status);
+  return { refused, since };
+}
+
+describe('a key', () => {
+  test('is asked about once by all who come at once, and not at all where its checksum is wrong', async () => {
+    const asked = () => figureOf(house, 'identity', 'grpc_server_seconds_count{', 'VerifyApiKey');
+    // Once more for each further three seconds, on however busy a machine.
+    const askedOf = async (work: () => Promise<unknown>) => {
+      const [before, began] = [await asked(), performance.now()];
+      await work();
+      const more = (await asked()) - before;
+      return { more, atMost: 1 + Math.floor((performance.now() - began) / 2500) };
+    };
+    const text = await house.apiKey(tenant);
+    const wrong = text.slice(0, -1) + (text.endsWith('x') ? 'y' : 'x');
+    expect((await askedOf(async () => expect((await balance(wrong)).status).toBe(401))).more).toBe(0);
+    const right = await askedOf(async () => {
+      const answers = await Promise.all(Array.from({ length: 30 }, () => balance(text)));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    });
+    expect(right.more).toBeGreaterThan(0);
+    expect(right.more).toBeLessThanOrEqual(right.atMost);
+  });
+
+  test('is dead everywhere within five seconds of its revocation', async () => {
+    const text = await house.apiKey(tenant);
+    expect((await balance(text)).status).toBe(200);
+    const id = `key_${text.split('_')[2]}`;
+    await rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: tenant.owner.token });
+    const revoked = Date.now();
+    const { refused, since } = await lastTaken(text, 401);
+    expect([refused.status, refused.body.code]).toEqual([401, 'unauthenticated']);
+    expect(since - revoked).toBeLessThan(5000);
+  });
+
+  test('is dead at its expiry, though it was just asked about', async () => {
+    // On a busy machine a key that lives for moments may expire before it is asked about.
+    for (let lifeMs = 2500; ; lifeMs *= 2) {
+      const expires_at = new Date(Date.now() + lifeMs).toISOString();
+      const body = { name: 'short', scopes: ['balances:read'], expires_at };
+      const created = await rest('POST', `/v1/tenants/${tenant.id}/api-keys`, { key: tenant.owner.token, body });
+      const { refused, since } = await lastTaken(created.body.data?.api_key.key ?? '', 401);
+      if (since === -Infinity && lifeMs < 20_000) continue;
+      expect(refused.body.code).toBe('unauthenticated');
+      expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+      expect(since).toBeGreaterThan(0);
+      expect(since).toBeLessThan(Date.parse(expires_at));
+      return;
+    }
+  });
+});
+
+test('the address that a trusted proxy names is the one whose failed logins count', async () => {
+  const { email } = await house.signUp();
+  const attempt = (address: string) =>
+    rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': address } });
+  for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.1')).status).toBe(401);
+  expect((await attempt('192.0.2.1')).status).toBe(429);
+  expect((await attempt('192.0.2.2')).status).toBe(401);
+});
+
+describe('while identity is away', () => {
+  test('a client that leaves before its credential is checked holds nothing of what its tenant may have', async () => {
+    const path = `/v1/tenants/${tenant.id}/api-keys`;
+    const { token } = tenant.owner;
+    const leaving = new AbortController();
+    await house.kill('identity', 'SIGSTOP');
+    try {
+      const idle = await inFlight();
+      const left = Array.from({ length: maxInFlight }, () =>
+        rest('GET', path, { key: token, signal: leaving.signal }).catch(() => undefined),
+      );
+      await until(inFlight, (count) => count >= idle + maxInFlight / 2);
+      leaving.abort();
+      await Promise.all(left);
+      await until(inFlight, (count) => count <= idle);
+    } finally {
+      await house.kill('identity', 'SIGCONT');
+    }
+    await until(
+      () => rest('GET', '/readyz'),
+      ({ status }) => status === 200,
+    );
+    expect((await rest('GET', path, { key: token })).status).toBe(200);
+  });
+
+  test('a known key is good for three seconds more and is then neither taken nor refused; all is well again after', async () => {
+    const awayFor = async () => {
+      await until(
+        () => balance(),
+        ({ status }) => status === 200,
+      );
+      await house.kill('identity');
+      const killed = Date.now();
+      const { refused: away, since } = await lastTaken(key, 503);
+      return { away, takenMs: since - killed };
+    };
+    let { away, takenMs } = await awayFor();
+    // On a busy machine three seconds may have passed before the first question.
+    for (let again = 0; takenMs < 0 && again < 3; again += 1) {
+      await house.restart('identity');
+      ({ away, takenMs } = await awayFor());
+    }
+    expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
+    expect(takenMs).toBeGreaterThanOrEqual(0);
+    expect(takenMs).toBeLessThanOrEqual(3000);
+    for (const [path, body] of [
+      ['/v1/auth/login', { email: 'a@b.cd', password: 'x' }],
+      ['/v1/auth/refresh', { refresh_token: 'x' }],
+    ] as const) {
+      expect((await rest('POST', path, { body })).status).toBe(503);
+    }
+    // Tokens are checked by the keys that are known; whether the user exists is not.
+    const me = await rest('GET', '/v1/user', { key: tenant.owner.token });
+    expect([me.status, me.body.code]).toEqual([503, 'unavailable']);
+    const ready = await until(
+      () => rest('GET', '/readyz'),
+      // A busy machine may take a moment longer to answer for the others.
+      ({ status, body }) => status === 503 && body.dependencies.ledger === 'ok' && body.dependencies.notifier === 'ok',
+    );
+    expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok', notifier: 'ok' } });
+    await house.restart('identity');
+    await until(
+      () => balance(),
+      ({ status }) => status === 200,
+    );
+  });
+});
