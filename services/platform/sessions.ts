@@ -123,7 +123,8 @@ export async function listenBounded(
     stranger.since = now;
     stranger.open++;
     stream.once('close', () => stranger.open--);
-    if (stranger.left < 0 || stranger.open > strangersStreams.open) session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    if (stranger.left < 0 || stranger.open > strangersStreams.open)
+      session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
   const place = { variable: 'PORT', host, port } as const;
   await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
