@@ -143,6 +143,26 @@ describe('/docs', () => {
     }
   });
 
+  test('costs the gateway one copy, however its path is spelled', async () => {
+    const html = await (await fetch(`${alone.url}/docs/`)).text();
+    const { pathname } = new URL(/<script src="([^"]+)"/.exec(html)?.[1] ?? '', `${alone.url}/docs/`);
+    const script = (await (await fetch(alone.url + pathname)).arrayBuffer()).byteLength;
+    const resident = async () =>
+      Number(/^process_resident_memory_bytes\S* (\d+)/m.exec(await (await fetch(`${alone.url}/metrics`)).text())?.[1]);
+    const get = (target: string) => alone.raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const name = pathname.slice('/docs/'.length);
+    const letters = [...name].flatMap((letter, place) => (/[a-z]/.test(letter) ? [place] : []));
+    const encoded = (place: number) => `%${name.charCodeAt(place).toString(16)}`;
+    const before = await resident();
+    for (const place of letters) {
+      await get(`/docs/${name.slice(0, place)}${encoded(place)}${name.slice(place + 1)}`);
+      for (const target of [`${pathname}#${place}`, `http://host-${place}${pathname}`]) await get(target);
+      await get(`/docs/${'./'.repeat(place + 1)}${name}`);
+    }
+    expect((await resident()) - before).toBeLessThan(letters.length * script);
+    expect(await get(`http://host${pathname}`)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
   test('redirects to its page without a body, and what it does not have is answered like any other unknown path', async () => {
     const redirect = await fetch(`${alone.url}/docs`, { redirect: 'manual' });
     const { status, headers } = redirect;

@@ -1,6 +1,6 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
 import swagger from '@fastify/swagger';
-import Fastify, { type FastifyContextConfig, type FastifyInstance, type FastifySchema, type LightMyRequestResponse } from 'fastify';
+import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
 import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 import { Problem } from './problem.ts';
@@ -59,27 +59,19 @@ export async function documentRoutes(app: App): Promise<void> {
     document ??= Buffer.from(JSON.stringify(app.swagger()));
     return reply.header('content-type', 'application/json; charset=utf-8').send(document);
   });
-  let docs: Promise<FastifyInstance> | undefined;
-  const pages = new Map<string, Promise<Page>>();
-  const pageAt = (path: string): Promise<Page> => {
-    const known = pages.get(path);
-    if (known) return known;
-    docs ??= docsPage();
-    docs.catch(() => (docs = undefined));
-    const page = docs
-      .then((from) => from.inject({ method: 'GET', url: path }))
-      .then(({ statusCode, headers, rawPayload }) => ({ statusCode, headers, rawPayload }));
-    pages.set(path, page);
-    // Paths that lead nowhere are as many as somebody cares to invent.
-    const forget = () => pages.delete(path);
-    page.then(({ statusCode }) => statusCode === 200 || forget(), forget);
-    return page;
-  };
+  let docs: Promise<Map<string, Page>> | undefined;
   for (const url of ['/docs', '/docs/*']) {
     app.get(url, async (request, reply) => {
-      const { statusCode, headers, rawPayload } = await pageAt(request.url.split('?')[0] as string);
+      docs ??= docsPages().catch((error: unknown) => {
+        docs = undefined;
+        throw error;
+      });
+      // In the absolute form of RFC 9112 a host stands before the path.
+      const path = (request.url.split('?')[0] as string).replace(/^https?:\/\/[^/]*/, '');
+      const page = (await docs).get(path);
+      if (!page) throw new Problem('route_not_found');
+      const { statusCode, headers, rawPayload } = page;
       const { location, 'content-type': type } = headers;
-      if (statusCode === 404) throw new Problem('route_not_found');
       if (location !== undefined) return reply.redirect(location, statusCode);
       if (type !== undefined) reply.header('content-type', type);
       return reply.code(statusCode).send(rawPayload);
@@ -89,10 +81,13 @@ export async function documentRoutes(app: App): Promise<void> {
 
 type Page = Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'>;
 
+// By the one path that each has: the same page has as many others, percent-encoded or not, as somebody cares to invent, and each would be a copy.
 // The page's program is 40 MiB once it is loaded: only a gateway that somebody asks for the page loads it.
-async function docsPage(): Promise<FastifyInstance> {
+async function docsPages(): Promise<Map<string, Page>> {
   const { default: reference } = await import('@scalar/fastify-api-reference');
-  const docs = Fastify({ logger: false });
+  const docs = Fastify({ logger: false, exposeHeadRoutes: false });
+  const paths: string[] = [];
+  docs.addHook('onRoute', ({ url }) => void paths.push(url));
   await docs.register(reference, {
     routePrefix: '/docs',
     // The reader's browser talks to this server only.
@@ -108,7 +103,11 @@ async function docsPage(): Promise<FastifyInstance> {
     },
   });
   await docs.ready();
-  return docs;
+  const page = async (path: string): Promise<[string, Page]> => {
+    const { statusCode, headers, rawPayload } = await docs.inject({ method: 'GET', url: path });
+    return [path, { statusCode, headers, rawPayload }];
+  };
+  return new Map(await Promise.all(paths.map(page)));
 }
 
 const openapiDoc = {
