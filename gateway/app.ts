@@ -148,7 +148,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
         done();
         return;
       }
-      const refusal = load.bound() ?? check(request);
+      const refusal = load.enter(request) ?? check(request);
       const go = (problem: Problem | null | undefined) => {
         // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
         if (!reply.raw.destroyed) done(problem ?? load.take(request));
@@ -208,6 +208,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       const { method, route } = request.count.labels;
       logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
     }
+    load.refuse(request);
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }

@@ -1,5 +1,6 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
 import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
 let alone: Alone;
@@ -56,6 +57,24 @@ test('a connection that begins more requests than it takes answers is cut', asyn
   socket.on('error', () => undefined).resume();
   await new Promise((done) => socket.once('close', done));
   expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
+});
+
+test('refusals that nobody reads keep nobody out', async () => {
+  const few = await startAlone({ MAX_IN_FLIGHT: '8' });
+  const inFlight = async () => Number(/^http_requests_in_flight\S* (\d+)/m.exec(await (await fetch(`${few.url}/metrics`)).text())?.[1]);
+  try {
+    const script = /<script src="([^"]+)"/.exec(await (await fetch(`${few.url}/docs/`)).text())?.[1] ?? '';
+    const socket = connect(few.port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    // Megabytes stand before them, which no kernel takes for somebody who does not read.
+    socket.write(`GET /docs/${script} HTTP/1.1\r\nHost: x\r\n\r\n` + 'GET /v1/user HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20));
+    for (const until = Date.now() + 20_000; (await inFlight()) <= 20 && Date.now() < until;) await pause(20);
+    expect(await inFlight()).toBeGreaterThan(20);
+    expect((await fetch(`${few.url}/v1/user`)).status).toBe(401);
+    socket.destroy();
+  } finally {
+    await few.stop();
+  }
 });
 
 describe('what is not HTTP', () => {

@@ -17,12 +17,29 @@ function begun(load: Load, tenantId: string): FastifyRequest {
 
 test('as many requests are worked on at once as may be, and the next is refused until one has ended', () => {
   const load = new Load(2);
-  const [first] = [from('a'), load.begin(), load.begin()];
-  expect([code(load.bound()), load.requests]).toEqual(['taken', 2]);
-  load.begin();
-  expect(code(load.bound())).toBe('overloaded');
+  const [first, second, third] = [from('a'), from('a'), from('a')];
+  const entered = [first, second, third].map((each) => {
+    load.begin();
+    return code(load.enter(each));
+  });
+  expect(entered).toEqual(['taken', 'taken', 'overloaded']);
+  load.end(third);
+  expect([code(load.enter(from('a'))), load.requests]).toEqual(['overloaded', 2]);
   load.end(first);
-  expect([code(load.bound()), load.requests]).toEqual(['taken', 2]);
+  expect([code(load.enter(from('a'))), load.requests]).toEqual(['taken', 1]);
+});
+
+test('one that is refused makes room at once, and only once', () => {
+  const load = new Load(2);
+  const [first, second] = [from('a'), from('a')];
+  for (const each of [first, second]) {
+    load.begin();
+    load.enter(each);
+  }
+  load.refuse(first);
+  expect([code(load.enter(from('a'))), load.requests]).toEqual(['taken', 2]);
+  load.end(first);
+  expect([code(load.enter(from('a'))), load.requests]).toEqual(['overloaded', 1]);
 });
 
 test('a tenant has half of the requests, and the others still theirs', () => {

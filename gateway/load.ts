@@ -39,8 +39,10 @@ interface Share {
 
 /** What is being worked on. */
 export class Load {
-  /** Requests that have begun and not ended. */
+  /** Requests that have begun and not ended: some of them are answered, and their clients have not read it. */
   requests = 0;
+  /** Those that were let in, and were neither refused nor have ended. */
+  private readonly working = new Set<FastifyRequest>();
   private bytes = 0;
   private answered = 0;
   /** Of those answers that belong to nobody: figures. */
@@ -58,9 +60,19 @@ export class Load {
     this.requests++;
   }
 
-  /** Refuses what is too much, before anything is done for it. */
-  bound(): Problem | undefined {
-    return this.requests > this.most ? new Problem('overloaded') : undefined;
+  /** Lets a request in, or refuses what is too much, before anything is done for it. */
+  enter(request: FastifyRequest): Problem | undefined {
+    if (this.working.size >= this.most) return new Problem('overloaded');
+    this.working.add(request);
+    return undefined;
+  }
+
+  /**
+   * Nothing more is worked on for a request that is refused. It keeps its share until it ends; but who has no credential could otherwise keep out
+   * everybody with refusals that he does not read, 60 of them on one connection.
+   */
+  refuse(request: FastifyRequest): void {
+    this.working.delete(request);
   }
 
   /** Takes the request's share, once it is known whose it is; refuses what is beyond it, before the body is read. */
@@ -103,6 +115,7 @@ export class Load {
   /** Takes a request back. */
   end(request: FastifyRequest): void {
     this.requests--;
+    this.working.delete(request);
     this.answered -= request.answerBytes;
     (request.held?.share ?? this.public).answered -= request.answerBytes;
     const { held } = request;
