@@ -99,6 +99,25 @@ describe('what identity said of a key', () => {
     expect(sizes).toHaveLength(texts.length + 2);
   });
 
+  test('is asked for together with what is not known of others while eight calls are under way, and each gets its own answer', async () => {
+    const texts = Array.from({ length: 2_000 }, () => newKeyText(newId('key')));
+    const sizes: number[] = [];
+    const answers: (() => void)[] = [];
+    const own = new Keys((asked) => {
+      sizes.push(asked.length);
+      return new Promise((done) => answers.push(() => done(asked.map((each) => (each === texts[1_500] ? key : undefined)))));
+    });
+    const found = texts.map((each) => own.find(each));
+    expect(sizes).toEqual(Array(8).fill(1));
+    expect(own.find(texts[1_999]!)).toBe(found[1_999]);
+    answers.splice(0, 2).forEach((answer) => answer());
+    await pass(0);
+    expect(sizes.slice(8)).toEqual([1_000, 992]);
+    answers.forEach((answer) => answer());
+    expect(await Promise.all(found.map(async (each) => each))).toEqual(texts.map((_, place) => (place === 1_500 ? known : null)));
+    expect(own.find(texts[1_999]!)).toBeNull();
+  });
+
   test('holds as long where identity is away meanwhile, and then whoever asks is told that it is', async () => {
     const own = keys(key, new Error('identity is away'));
     await own.find(text);
