@@ -1,3 +1,4 @@
+import pg from 'pg';
 import type { CreateAccountRequest, UpdateAccountRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 
@@ -141,6 +142,45 @@ test('a chart that is too large to be put together is refused, and a large one i
   for (let from = 100; from < 520; from += 70) await makeMany(from, from + 70);
   expect(await refusal(read())).toMatchObject({ reason: 'overloaded', message: expect.stringContaining('list the accounts') });
   expect((await ledger.client.listAccounts({ tenantId, limit: 100 })).accounts).toHaveLength(100);
+});
+
+test('many who read one tenant’s large chart do not stand before who reads another’s', async () => {
+  const metadata = JSON.stringify({ note: 'x'.repeat(16_000) });
+  const withLargeChart = async () => {
+    const { tenantId } = newTenant();
+    await Promise.all(Array.from({ length: 70 }, (_, place) => make(tenantId, `account-${place}`, { metadata })));
+    return tenantId;
+  };
+  const [many, one] = [await withLargeChart(), await withLargeChart()];
+  let answered = 0;
+  const crowd = Array.from({ length: 30 }, () => ledger.client.getHierarchy({ tenantId: many }).then(() => (answered += 1)));
+  await Promise.any(crowd);
+  await ledger.client.getHierarchy({ tenantId: one });
+  expect(answered).toBeLessThan(15);
+  await Promise.all(crowd);
+});
+
+test('while one tenant’s head is held his many changes keep nobody else from reading', async () => {
+  const { tenantId: held, tenant } = newTenant();
+  const { tenantId: free } = newTenant();
+  for (const tenantId of [held, free]) await make(tenantId, 'till');
+  const other = new pg.Client({ connectionString: ledger.database.adminUrl });
+  await other.connect();
+  try {
+    await other.query('begin');
+    await other.query('select from heads where tenant_id = $1 for update', [tenant]);
+    let ended = 0;
+    const changes = Array.from({ length: 24 }, (_, place) => make(held, `account-${place}`).finally(() => (ended += 1)));
+    const outcomes = Promise.allSettled(changes);
+    const waits = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    while ((await other.query(waits)).rowCount === 0) await new Promise((done) => setImmediate(done));
+    expect((await ledger.client.getAccount({ tenantId: free, accountCode: 'till' })).account?.accountCode).toBe('till');
+    expect(ended).toBe(0);
+    await other.query('commit');
+    expect((await outcomes).map(({ status }) => status)).toEqual(changes.map(() => 'fulfilled'));
+  } finally {
+    await other.end();
+  }
 });
 
 test('a change is one event and one version, and a change to what is already so is none', async () => {

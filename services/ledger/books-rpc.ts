@@ -1,5 +1,5 @@
 // The RPCs of the chart and of every read: what a caller may send, checked field by field, then the use case.
-import type { ServiceImpl } from '@connectrpc/connect';
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { currencies } from '../platform/money.ts';
 import type { Pool } from '../platform/postgres.ts';
@@ -14,6 +14,7 @@ import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { Span } from './span.ts';
 import { accountTypes, businessTypes } from './templates.ts';
+import { Turns } from './turns.ts';
 import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './wire.ts';
 
 /**
@@ -21,8 +22,10 @@ import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './
  * (UUID) whose log has grown, after the commit.
  */
 export function chartAndReads(pool: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
-  const changed = async <Answer>(tenant: string, change: Promise<Answer>): Promise<Answer> => {
-    const answer = await change;
+  // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need.
+  const turns = new Turns();
+  const changed = async <Answer>(tenant: string, { signal }: HandlerContext, change: () => Promise<Answer>): Promise<Answer> => {
+    const answer = await turns.take(tenant, signal, change);
     committed(tenant);
     return answer;
   };
@@ -30,7 +33,8 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
     async setUpChart(request, context) {
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
-      return { businessType, ...(await changed(tenant, setUpChart(pool, tenant, businessType, byOf(traced(request, context))))) };
+      const by = byOf(traced(request, context));
+      return { businessType, ...(await changed(tenant, context, () => setUpChart(pool, tenant, businessType, by))) };
     },
     async getHierarchy(request, { signal }) {
       return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances, signal) };
@@ -50,7 +54,8 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         allowNegative: request.allowNegative ?? true,
         metadata: checkedMetadata(request.metadata).text,
       };
-      return { account: await changed(tenant, createAccount(pool, tenant, wanted, byOf(traced(request, context)))) };
+      const by = byOf(traced(request, context));
+      return { account: await changed(tenant, context, () => createAccount(pool, tenant, wanted, by)) };
     },
     async updateAccount(request, context) {
       const tenant = tenantOf(request);
@@ -63,7 +68,8 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         version: request.version,
       };
       const code = namedCode(request.accountCode);
-      return { account: await changed(tenant, updateAccount(pool, tenant, code, change, byOf(traced(request, context)))) };
+      const by = byOf(traced(request, context));
+      return { account: await changed(tenant, context, () => updateAccount(pool, tenant, code, change, by)) };
     },
     async getAccount(request) {
       return { account: await getAccount(pool, tenantOf(request), namedCode(request.accountCode)) };

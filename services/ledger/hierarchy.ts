@@ -6,6 +6,7 @@ import { currencies, toDecimal } from '../platform/money.ts';
 import { readTenant, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
+import { Turns } from './turns.ts';
 
 /** Sums of one currency, minor units. */
 interface Total {
@@ -16,9 +17,11 @@ interface Total {
 // About what an account without texts takes in an answer.
 const accountBytes = 300;
 // While it is put together a chart takes several times its size in memory: larger ones are read one at a time, and none beyond the second bound.
+// Of one tenant no more than one stands in that line, so that his many do not stand before another's.
 const largeBytes = 1 << 20;
 const mostBytes = 8 << 20;
-let lastLarge: Promise<unknown> = Promise.resolve();
+const ofTenant = new Turns();
+const ofAll = new Turns();
 
 /**
  * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
@@ -33,14 +36,9 @@ export async function getHierarchy(pool: Pool, tenant: string, includeBalances: 
     values: [tenant],
   });
   if (size.bytes > mostBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
-  const read = async () => {
-    signal.throwIfAborted();
-    return wholeChart(pool, tenant, includeBalances);
-  };
+  const read = () => wholeChart(pool, tenant, includeBalances);
   if (size.bytes <= largeBytes) return read();
-  const mine = lastLarge.then(read);
-  lastLarge = mine.catch(() => undefined);
-  return mine;
+  return ofTenant.take(tenant, signal, () => ofAll.take('large', signal, read));
 }
 
 async function wholeChart(pool: Pool, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
