@@ -86,12 +86,13 @@ async function makeScratch(client: pg.Client, tables: Projection[]): Promise<voi
 }
 
 // As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold; whether
-// it was.
+// it was. What it counted is lost with it, and a running ledger may remember books by that: the count goes on from the time, in milliseconds,
+// which is beyond whatever there was.
 async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
   const { rowCount } = await client.query(
     `insert into heads (tenant_id, sequence, hash, last_at, rebuilt)
-      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), 0 where exists (select from log where tenant_id = $1)
-      on conflict do nothing`,
+      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), extract(epoch from clock_timestamp()) * 1000
+      where exists (select from log where tenant_id = $1) on conflict do nothing`,
     [tenant],
   );
   await client.query('select from heads where tenant_id = $1 for update', [tenant]);

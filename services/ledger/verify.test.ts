@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
-import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { toUuid } from '../platform/ids.ts';
 import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
@@ -230,6 +230,28 @@ test('rebuild puts every projection back as it was, and only the tenant’s that
   expect(others).not.toEqual([]);
   expect(await unlike('=')).toEqual(['0', '0', '0', '0', '0', '0']);
   expect(await rebuilt(false)).toEqual([]);
+});
+
+test('what a ledger remembers of books before their head was lost is not taken for what they are after it was made again', async () => {
+  const { tenantId: other, tenant: its } = newTenant();
+  const purse = { tenantId: other, accountCode: 'purse', name: 'n', type: 'liability', allowNegative: false };
+  for (const account of [purse, { ...purse, accountCode: 'till', type: 'asset' }]) await ledger.client.createAccount(account);
+  const pay = (amount: string) =>
+    ledger.client.postTransaction({
+      posting: { tenantId: other, entries: entries(`purse debit ${amount} NGN`, `till credit ${amount} NGN`) },
+    });
+  await ledger.client.postTransaction({
+    posting: { tenantId: other, entries: entries('till debit 5.00 NGN', 'purse credit 5.00 NGN') },
+  });
+  await rebuilt(false, its);
+  await damage(['update balances set debits = debits + 100, credits = credits + 100 where tenant_id = $1', [its]]);
+  // Refused, and so no event tells of the balances that the ledger has read for it.
+  expect(await refusal(pay('9.00'))).toMatchObject({ reason: 'insufficient_funds' });
+  await damage(['delete from heads where tenant_id = $1', [its]]);
+  expect(await rebuilt(false, its)).toContainEqual(`${other}: repaired: heads is missing`);
+  await pay('1.00');
+  expect(await verified(its)).toEqual([]);
+  await putBack();
 });
 
 test('rebuild leaves the books of a damaged log alone', async () => {
