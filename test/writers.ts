@@ -33,6 +33,8 @@ export interface WriterOptions {
 export interface Writers {
   /** Sees all tenants' rows and may change the schema. */
   owner: pg.Client;
+  /** The address of who owns the tables, for the operator's commands. */
+  ownerUrl: string;
   /** Connections of the service's role. */
   pool: Pool;
   proxy: Proxy;
@@ -69,6 +71,7 @@ export async function openWriters(): Promise<Writers> {
   const opened: { writer: Writer; connections: Pool }[] = [];
   return {
     owner,
+    ownerUrl: database.ownerUrl,
     pool,
     proxy,
     open({

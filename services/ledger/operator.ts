@@ -102,9 +102,9 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
   }
 }
 
-/** The events of a tenant's log, oldest first, a bounded number at a time. */
-export async function* piecesOf(client: pg.Client, tenant: string): AsyncIterable<LogRow[]> {
-  for (let last = 0n; ;) {
+/** The events of a tenant's log beyond a place, oldest first, a bounded number at a time. */
+export async function* piecesOf(client: pg.Client, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
+  for (let last = after; ;) {
     const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
       name: 'piece_of_log',
       text: `select tenant_id as tenant, sequence::text, event_id as "eventId", type, (extract(epoch from created_at) * 1000)::text as "createdMs",

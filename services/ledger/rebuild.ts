@@ -33,9 +33,10 @@ export interface Rebuilt {
  * Takes no lock and writes nothing but temporary tables; the running system goes on, but that PostgreSQL keeps the old versions of the tables' rows
  * until the snapshot of the tenant in hand is let go.
  *
- * Without: replaces them, each tenant under its head's lock; its postings wait meanwhile. Says what differed, once it does not any more. A
- * mark that is lost is made again at the log's beginning, so that everything is published again. A tenant whose log itself is at fault, or has
- * lost its end, is left as it is. The head counts it, by which running ledgers know that what they remember is no longer so.
+ * Without: replaces the tables that differ, each tenant under its head's lock; its postings wait while what was derived is compared and
+ * replaced. Says what differed, once it does not any more. A mark that is lost is made again at the log's beginning, so that everything is
+ * published again. A tenant whose log itself is at fault, or has lost its end, is left as it is. The head counts it, by which running ledgers
+ * know that what they remember is no longer so.
  */
 export async function rebuild(
   client: pg.Client,
@@ -53,8 +54,8 @@ export async function rebuild(
     const repaired = new Findings((line) => repairs.push(line));
     await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
     await inTenant(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
-      const lost = !options.check && (await lockHead(client, tenant));
-      const events = await derive(client, tenant, findings);
+      const hold = () => (options.check ? Promise.resolve(false) : lockHead(client, tenant));
+      const { events, lost } = await derive(client, tenant, findings, hold);
       seen.events += events;
       if (!options.check) await mustBeWhole(client, tenant, events, findings);
       if (options.check) {
@@ -64,8 +65,8 @@ export async function rebuild(
       if (!options.check && findings.count === 0) {
         // The head that was made to be held is not the one that was lost.
         if (lost) repaired.add('heads is missing');
-        await compare(client, tenant, lost ? tables.filter(({ name }) => name !== 'heads') : tables, repaired);
-        await replace(client, tenant, tables);
+        const different = await compare(client, tenant, lost ? tables.filter(({ name }) => name !== 'heads') : tables, repaired);
+        await replace(client, tenant, tables, different);
         await makeMark(client, tenant, repaired);
       }
     });
@@ -99,21 +100,35 @@ async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
   return rowCount === 1;
 }
 
-async function derive(client: pg.Client, tenant: string, findings: Findings): Promise<number> {
+// What stands in a log does not change: all that there is is derived before the head is held, and then what came meanwhile. (100,000 postings:
+// they waited 23 s; so, 1.5.)
+async function derive(
+  client: pg.Client,
+  tenant: string,
+  findings: Findings,
+  hold: () => Promise<boolean>,
+): Promise<{ events: number; lost: boolean }> {
   const derivation = new Derivation(tenant, (problem) => findings.add(problem));
   let events = 0;
-  for await (const piece of piecesOf(client, tenant)) {
-    const added = piece.map((event) => derivation.apply(event));
-    const rowsOf = (name: 'transactions' | 'entries') => added.flatMap((each) => each[name]);
-    await store(client, 'transactions', rowsOf('transactions'));
-    await store(client, 'entries', rowsOf('entries'));
-    events += piece.length;
-  }
+  let last = 0n;
+  const goOn = async () => {
+    for await (const piece of piecesOf(client, tenant, last)) {
+      const added = piece.map((event) => derivation.apply(event));
+      const rowsOf = (name: 'transactions' | 'entries') => added.flatMap((each) => each[name]);
+      await store(client, 'transactions', rowsOf('transactions'));
+      await store(client, 'entries', rowsOf('entries'));
+      events += piece.length;
+      last = piece.at(-1)?.sequence ?? last;
+    }
+  };
+  await goOn();
+  const lost = await hold();
+  await goOn();
   if (events === 0) findings.add('has no log');
   await store(client, 'heads', derivation.head());
   await store(client, 'accounts', derivation.accountRows());
   await store(client, 'balances', derivation.balanceRows());
-  return events;
+  return { events, lost };
 }
 
 // A log whose end was lost is still a perfect chain: what was handed out, posted or published beyond its end tells, and must not be replaced by less.
@@ -135,7 +150,9 @@ async function store(client: pg.Client, table: string, rows: Row[]): Promise<voi
   }
 }
 
-async function compare(client: pg.Client, tenant: string, tables: Projection[], findings: Findings): Promise<void> {
+// Answers the names of the tables that differ.
+async function compare(client: pg.Client, tenant: string, tables: Projection[], findings: Findings): Promise<Set<string>> {
+  const different = new Set<string>();
   for (const table of tables) {
     // Both sides have the columns of the catalogue, in its order.
     const columns = table.plain.join(', ');
@@ -147,11 +164,14 @@ async function compare(client: pg.Client, tenant: string, tables: Projection[], 
       [tenant],
     );
     for (const difference of rows) findings.add(describe(table, difference));
+    if (rows.length > 0) different.add(table.name);
   }
+  return different;
 }
 
-async function replace(client: pg.Client, tenant: string, tables: Projection[]): Promise<void> {
-  const rest = tables.filter((table) => table.name !== 'heads');
+async function replace(client: pg.Client, tenant: string, tables: Projection[], different: Set<string>): Promise<void> {
+  // Balances refer to accounts by foreign key, and go and come with them.
+  const rest = tables.filter(({ name }) => name !== 'heads' && (different.has(name) || (name === 'balances' && different.has('accounts'))));
   for (const { name } of [...rest].reverse()) await client.query(`delete from ${name} where tenant_id = $1`, [tenant]);
   const heads = tables.find((table) => table.name === 'heads');
   // The row is held, not replaced.
