@@ -27,7 +27,7 @@ const token = 'token-of-the-test';
 const logger = openLog('test', 'silent');
 
 /** Starts a ledger on a new database. */
-export async function startLedger(): Promise<RunningLedger> {
+export async function startLedger({ maxMessageBytes = 32 << 20 } = {}): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: { ...ledgerPlans, ...patient } });
   const metrics = new Registry();
@@ -37,14 +37,14 @@ export async function startLedger(): Promise<RunningLedger> {
     host: '127.0.0.1',
     port: 0,
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads: pool }),
+    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes }),
     tokens: [token],
-    maxMessageBytes: 32 << 20,
+    maxMessageBytes,
     logger,
     metrics,
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes, retried: [] });
   return {
     client: createClient(LedgerService, caller),
     database,

@@ -81,7 +81,7 @@ await run(async (lifetime) => {
     host: config.host,
     port: config.port,
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads, committed }),
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
     tokens: config.internalTokens,
     maxMessageBytes,
     logger,

@@ -48,12 +48,19 @@ const mostItems = 1000;
 export interface LedgerParts {
   writer: Writer;
   reads: Pool;
+  /** Largest message in either direction, bytes. */
+  maxMessageBytes: number;
   /** Told each tenant (UUID) whose chart has changed, after the commit. */
   committed?: (tenant: string) => void;
 }
 
 /** The RPCs of the ledger. */
-export function ledgerRoutes({ writer, reads, committed = () => undefined }: LedgerParts): (router: ConnectRouter) => void {
+export function ledgerRoutes({
+  writer,
+  reads,
+  maxMessageBytes,
+  committed = () => undefined,
+}: LedgerParts): (router: ConnectRouter) => void {
   const post = async (order: Order, context: HandlerContext) => {
     const outcome = await writer.post(order, { signal: context.signal });
     if ('refusal' in outcome) throw outcome.refusal;
@@ -80,9 +87,10 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
         const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
-      const results = await Promise.all(
-        postings.map((posting) => resultOf(writer, traced(posting, context), { signal: context.signal, handBack: request.handBackHeld })),
-      );
+      const read = postings.map((posting) => orderOrRefusal(traced(posting, context)));
+      answerMustFit(read, maxMessageBytes);
+      const how = { signal: context.signal, handBack: request.handBackHeld };
+      const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       return { results };
     },
@@ -90,14 +98,35 @@ export function ledgerRoutes({ writer, reads, committed = () => undefined }: Led
   return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));
 }
 
-async function resultOf(writer: Writer, posting: Posting, how: { signal: AbortSignal; handBack: boolean }): Promise<PostingResult> {
-  let outcome: Outcome;
+// Whatever is wrong with one item is told of that item alone.
+function orderOrRefusal(posting: Posting): Order | Refusal {
   try {
-    outcome = await writer.post(orderOf(posting), how);
+    return orderOf(posting);
   } catch (error) {
-    // Whatever is wrong with one item is told of that item alone.
-    outcome = { refusal: error instanceof Refusal ? error : new Refusal('internal', 'internal error') };
+    return error instanceof Refusal ? error : new Refusal('internal', 'internal error');
   }
+}
+
+// What an entry of an answer may take beside its code, and a transaction beside its entries and texts.
+const entryBytes = 115;
+const transactionBytes = 500;
+
+// An answer tells more of each entry than the request, and is written when everything is posted: then it is too late to refuse the call.
+function answerMustFit(read: (Order | Refusal)[], most: number): void {
+  let bytes = 0;
+  for (const each of read) {
+    bytes += transactionBytes;
+    if (each instanceof Refusal) continue;
+    for (const text of [each.metadata, each.description, each.idempotencyKey, each.reference ?? '']) bytes += Buffer.byteLength(text);
+    for (const { code } of each.entries) bytes += entryBytes + code.length;
+  }
+  if (bytes <= most) return;
+  const blame = { field: 'postings', tag: 'max', value: String(read.length) };
+  throw new Refusal('validation_failed', `the answer to these postings might have more than ${most} bytes: send fewer at once`, blame);
+}
+
+async function resultOf(writer: Writer, order: Order | Refusal, how: { signal: AbortSignal; handBack: boolean }): Promise<PostingResult> {
+  const outcome: Outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how);
   if ('result' in outcome) return outcome.result;
   if ('held' in outcome) return create(PostingResultSchema, {});
   const { reason, message, blame } = outcome.refusal;

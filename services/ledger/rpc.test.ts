@@ -1,0 +1,21 @@
+import { entries, newTenant, refusal, startLedger } from '../../test/ledger.ts';
+
+test('postings whose answer might not fit into a message are refused before any of them is posted', async () => {
+  const ledger = await startLedger({ maxMessageBytes: 1 << 20 });
+  try {
+    const { tenantId } = newTenant();
+    const [one, other] = ['a'.repeat(64), 'b'.repeat(64)];
+    for (const accountCode of [one, other]) await ledger.client.createAccount({ tenantId, accountCode, name: 'n', type: 'asset' });
+    const lines = Array.from({ length: 200 }, (_, place) => `${place % 2 === 0 ? `${one} debit` : `${other} credit`} 9999999999.99 NGN`);
+    const metadata = JSON.stringify({ note: 'x'.repeat(12_000) });
+    const post = (count: number) =>
+      ledger.client.postTransactions({
+        postings: Array.from({ length: count }, () => ({ tenantId, entries: entries(...lines), metadata })),
+      });
+    expect(await refusal(post(30))).toMatchObject({ reason: 'validation_failed', field: 'postings', tag: 'max', value: '30' });
+    expect((await ledger.client.listTransactions({ tenantId })).transactions).toEqual([]);
+    expect((await post(20)).results.map(({ outcome }) => outcome.case)).toEqual(Array.from({ length: 20 }, () => 'transaction'));
+  } finally {
+    await ledger.end();
+  }
+});
