@@ -106,6 +106,33 @@ test('interim answers come before the answer, but not without end', async () => 
   expect(answer!.detail).toContain('interim');
 });
 
+test.each([
+  ['blanks of headers', `HTTP/1.1 200 OK\r\n${`a:${' '.repeat(1000)}b\r\n`.repeat(4_000)}content-length: 2\r\n\r\nok`],
+  [
+    'extensions of chunks',
+    `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${`1;${'x'.repeat(1000)}\r\na\r\n`.repeat(4_000)}0\r\n\r\n`,
+  ],
+])('%s are part of an answer, which is read up to a limit', async (_, text) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => socket.write(text));
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const answer = await post(sender(), `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  expect(answer).toMatchObject({ errorClass: 'connection_failed', body: null });
+  expect(answer!.detail).toContain('more than 524288 bytes');
+});
+
+test('on connections that stay, each answer is read up to its own limit', async () => {
+  const { url, received, sockets } = await receiver((_, response) => response.end('a'.repeat(60_000)));
+  const by = sender();
+  for (let sent = 0; sent < 40; sent++) expect(await post(by, url)).toMatchObject({ statusCode: 200, errorClass: null });
+  expect(received).toHaveLength(40);
+  // More than the limit over each of them.
+  expect(sockets.size).toBeLessThan(4);
+});
+
 test('a compressed answer is not unpacked', async () => {
   const bytes = gzipSync('a'.repeat(1_000_000));
   const { url, received } = await receiver((_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end(bytes));

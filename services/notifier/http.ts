@@ -1,6 +1,7 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import { Agent, request } from 'undici';
+import { Agent, buildConnector, request } from 'undici';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 
@@ -39,6 +40,11 @@ export const answerLimit = 64 * 1024;
 // Answers before the answer (1xx). Whoever sends them without end would have this process parse nothing else until the deadline.
 const mostInterim = 16;
 
+// All bytes of an answer. undici counts the names and values of headers and what is body, and nothing round them, but keeps whatever it has read
+// with them: blanks before each value, or an extension of each chunk, made 1 GiB of one answer in seconds. (64 KiB in chunks of one byte each
+// come as 384 KiB.)
+const mostBytes = 8 * answerLimit;
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
@@ -47,8 +53,13 @@ export class Sender {
   constructor(options: SenderOptions) {
     this.options = options;
     const { targets, timeoutMs, ca } = options;
+    const connect = buildConnector({ lookup: targets.lookup, timeout: timeoutMs, ...(ca !== undefined && { ca }) });
     this.agent = new Agent({
-      connect: { lookup: targets.lookup, timeout: timeoutMs, ...(ca !== undefined && { ca }) },
+      connect: (to, done) =>
+        connect(to, (...outcome) => {
+          if (outcome[1]) limitAnswers(outcome[1]);
+          done(...outcome);
+        }),
       // Shorter than what servers usually wait: a request on a connection that the server is closing is lost.
       keepAliveTimeout: 2_500,
       keepAliveMaxTimeout: 30_000,
@@ -99,6 +110,23 @@ export class Sender {
   async close(): Promise<void> {
     await this.agent.destroy();
   }
+}
+
+// What is read counts from one request to the next: undici has one at a time on a connection.
+function limitAnswers(socket: Socket): void {
+  const read = socket.read.bind(socket);
+  const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
+  let bytes = 0;
+  socket.write = (...given: unknown[]) => {
+    bytes = 0;
+    return write(...given);
+  };
+  socket.read = (size) => {
+    const chunk = read(size) as Buffer | null;
+    bytes += chunk?.length ?? 0;
+    if (bytes > mostBytes) socket.destroy(new Error(`more than ${mostBytes} bytes of an answer`));
+    return chunk;
+  };
 }
 
 // undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
