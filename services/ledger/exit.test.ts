@@ -117,6 +117,53 @@ test('a dead letter over which the notifier fails when it is redriven keeps no o
   expect(idsOf(taken)).toEqual(expect.arrayContaining(idsOf(others)));
 });
 
+/** Has a row of a tenant's log hold this payload; answers what it was. */
+async function damage(tenant: string, sequence: bigint, payload: Buffer): Promise<Buffer> {
+  const { rows } = await books.owner.query<{ was: Buffer }>(
+    `with was as (select payload from log where tenant_id = $1 and sequence = $2)
+      update log set payload = $3 from was where tenant_id = $1 and sequence = $2 returning was.payload as was`,
+    [tenant, sequence, payload],
+  );
+  return rows[0]!.was;
+}
+
+const unreadable = Buffer.from('ffff', 'hex');
+
+test('a row of one tenant’s log that can’t be read keeps nothing back but what lies behind it, until it can', async () => {
+  [failing, isFatal] = [Code.Unavailable, () => true];
+  const [sick, well] = [await books.newTenant(), await books.newTenant()];
+  for (const tenant of [sick, sick, sick, well]) await post(tenant);
+  const events = await books.eventsOf(sick);
+  const was = await damage(sick, 4n, unreadable);
+  failing = null;
+  await allTaken(well);
+  await until(async () => (await mark(sick)) === 3n);
+  await post(well);
+  await allTaken(well);
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  await damage(sick, 4n, was);
+  await allTaken(sick);
+  expect(first(sick)).toEqual(idsOf(events));
+  expect(await letters()).toEqual([]);
+});
+
+test('a dead letter that can’t be read when it is redriven keeps no other one back', async () => {
+  failing = Code.InvalidArgument;
+  const tenant = await books.newTenant();
+  for (let number = 0; number < 3; number++) await post(tenant, poisoned);
+  await until(async () => (await letters()).length === 3);
+  const [stuck, ...others] = (await books.eventsOf(tenant)).filter(isPoisoned);
+  await damage(tenant, stuck?.sequence ?? 0n, unreadable);
+  failing = null;
+  await redrive(books.owner, undefined, () => undefined);
+  await until(() => Promise.resolve(others.every(({ id }) => first(tenant).includes(id))));
+  expect(await letters()).toContainEqual({
+    event_id: toUuid('evt', stuck?.id ?? ''),
+    reason: expect.stringContaining("it can't be read"),
+    published_at: null,
+  });
+});
+
 test('figures are told also while the database is away', async () => {
   const away = openPool('postgres://nobody:nothing@127.0.0.1:1/nowhere', { name: 'away', max: 1, logger });
   const figures = new Registry();

@@ -49,6 +49,8 @@ export interface Claimed extends Stretch {
   /** Their payload. */
   bytes: number;
   events: Event[];
+  /** Why the row behind `through` can't be read; absent where it can, or was not asked for. */
+  unreadable?: unknown;
 }
 
 /** What became of a round's claims. */
@@ -108,9 +110,20 @@ export function claimsOf(rows: ClaimedRow[]): Claimed[] {
     const beyond = stored.filter((row) => row.sequence > mark);
     // The row of the mark is read with them for its hash.
     const before = stored.length > beyond.length ? stored[0] : undefined;
-    const events = beyond.flatMap((row, place) => withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
-    const bytes = beyond.reduce((sum, row) => sum + row.payload.length, 0);
-    return { tenant, mark, through: beyond.at(-1)?.sequence ?? mark, read: beyond.length, bytes, events };
+    const claimed: Claimed = { tenant, mark, through: mark, read: 0, bytes: 0, events: [] };
+    for (const [place, row] of beyond.entries()) {
+      try {
+        claimed.events.push(...withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
+      } catch (error) {
+        // Thrown, it would keep back the events of all tenants, and not only what lies behind it.
+        claimed.unreadable = error;
+        break;
+      }
+      claimed.through = row.sequence;
+      claimed.read++;
+      claimed.bytes += row.payload.length;
+    }
+    return claimed;
   });
 }
 

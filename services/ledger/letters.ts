@@ -1,5 +1,6 @@
 // Dead letters: events that the other side refused for themselves. The mark has passed them; an operator has them published again.
 import type pg from 'pg';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -83,11 +84,9 @@ export async function publishDueLetters(options: LettersOptions): Promise<void> 
 
 async function publishLetter(letter: DueLetter, { pool, exit, logger }: LettersOptions): Promise<void> {
   const { tenant_id: tenant, sequence, part } = letter;
-  const event = withUpdates(eventOf(tenant, letter, letter.previous_hash ?? genesis))[part];
   let refusal: string | null = null;
   try {
-    if (!event) throw new EventRefused('the posting has no such event');
-    await exit.publish([event]);
+    await exit.publish([eventIn(letter)]);
   } catch (error) {
     if (error instanceof NotTaken) {
       // Its lease runs out, and it comes again; those behind it need not wait for that.
@@ -99,6 +98,18 @@ async function publishLetter(letter: DueLetter, { pool, exit, logger }: LettersO
   }
   await settleLetter(pool, letter, refusal);
   logger.info({ tenant, sequence, part, refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
+}
+
+// What can't be read is refused like what the other side does not take: those behind it need not wait for it.
+function eventIn(letter: DueLetter): Event {
+  let event: Event | undefined;
+  try {
+    event = withUpdates(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
+  } catch (error) {
+    throw new EventRefused(`it can't be read: ${(error as Error).message}`, { cause: error });
+  }
+  if (!event) throw new EventRefused('the posting has no such event');
+  return event;
 }
 
 /**

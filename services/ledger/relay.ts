@@ -206,8 +206,8 @@ export class Relay {
     this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
-      const why = delivery.postponed.get(each);
-      if (why) {
+      const why = delivery.postponed.get(each) ?? each.unreadable;
+      if (why !== undefined) {
         logger.warn({ err: why, tenant: each.tenant }, 'events of a tenant were not taken');
         this.later(each.tenant, 200, 10_000);
       } else {
