@@ -1,10 +1,12 @@
 // What all tenants share: one that has much, or whose receiver hangs, holds up nobody else.
+import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
+import { answerLimit } from './http.ts';
 import { recordOutcomes } from './outcomes.ts';
 
 afterEach(endStarted);
@@ -51,6 +53,28 @@ test('many that hang do not use up what all share', async () => {
   await ingest(notifier, other, 20);
   await settled(notifier.client, other.tenantId, 20);
   expect(await hanging.count(24)).toHaveLength(24);
+});
+
+test('receivers that say much are asked no more than can be recorded', async () => {
+  const lines: { msg?: string }[] = [];
+  const logger = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const notifier = await start({ logger, config: { concurrency: 64 } });
+  const talkative = await receiver((_, response) => response.end('a'.repeat(answerLimit)));
+  const tenants = await Promise.all(Array.from({ length: 10 }, () => subscribe(notifier, talkative.url)));
+  // Now they are known to be quick, and much is claimed for them.
+  for (const tenant of tenants) await ingest(notifier, tenant);
+  for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 1);
+  const owner = new pg.Client({ connectionString: notifier.database.adminUrl });
+  await owner.connect();
+  await owner.query('begin; lock table attempts in exclusive mode');
+  for (const tenant of tenants) await ingest(notifier, tenant, 60);
+  await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'recording failed').length > 2));
+  // 16 MiB, and what was under way then.
+  expect(talkative.received.length).toBeLessThanOrEqual(10 + 256 + 1 + 10 * 8);
+  await owner.query('commit');
+  await owner.end();
+  for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 61);
+  expect(talkative.received).toHaveLength(610);
 });
 
 test('what was claimed in advance for a receiver that begins to hang goes back, in its place', async () => {

@@ -147,9 +147,10 @@ export class Courier {
     this.flights.add(flight);
     try {
       let answer: Answer | null = null;
-      if (awaited) answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint));
+      const request = () => this.request(claimed, claimedAt, endpoint);
+      if (awaited) answer = await this.watched(flight, endpoint, request);
       else if (await endpoints.turnAt(endpoint)) {
-        answer = await this.watched(flight, endpoint, this.request(claimed, claimedAt, endpoint)).finally(() => endpoints.leave(endpoint));
+        answer = await this.watched(flight, endpoint, request).finally(() => endpoints.leave(endpoint));
       }
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
@@ -161,16 +162,17 @@ export class Courier {
     }
   }
 
-  // From its turn on: that a delivery has waited says nothing of its receiver.
-  private async watched(flight: Flight, endpoint: Endpoint, request: Promise<Answer | null>): Promise<Answer | null> {
+  // From its turn on, and from when there is room: that a delivery has waited says nothing of its receiver.
+  private async watched(flight: Flight, endpoint: Endpoint, request: () => Promise<Answer | null>): Promise<Answer | null> {
     flight.open = true;
+    await this.recorder.room();
     const slow = setTimeout(() => {
       flight.slow = true;
       this.endpoints.slowDown(endpoint);
       this.wake();
     }, slowMs);
     try {
-      return await request;
+      return await request();
     } finally {
       clearTimeout(slow);
       flight.open = false;

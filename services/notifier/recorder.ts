@@ -2,6 +2,7 @@
 import { gatherMs } from '../platform/pace.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { answerLimit } from './http.ts';
 import { recordOutcomes, type Outcome } from './outcomes.ts';
 
 interface Waiting {
@@ -13,6 +14,11 @@ interface Waiting {
 const most = 256;
 /** So many wait for nothing but the statement before. (Half as many: a twelfth fewer deliveries/s of one tenant.) */
 const many = most / 2;
+/**
+ * What receivers have said and is not recorded, characters, beyond which no more is asked for: a statement's worth of the longest. (24 receivers
+ * that answered with all that is read, quicker than that is written: a notifier of 320 MiB grew to 970, and everybody waited for its records.)
+ */
+const mostSaid = most * answerLimit;
 
 /** A queue of outcomes. */
 export class Recorder {
@@ -23,6 +29,8 @@ export class Recorder {
   private busy = false;
   private givenUp = false;
   private enough: () => void = () => undefined;
+  private said = 0;
+  private roomless: (() => void)[] = [];
 
   constructor(pool: Pool, logger: Logger, recorded: () => void) {
     this.pool = pool;
@@ -34,14 +42,25 @@ export class Recorder {
   record(outcome: Outcome): Promise<boolean> {
     return new Promise((done) => {
       this.waiting.push({ outcome, done });
+      this.said += outcome.responseBody?.length ?? 0;
       if (!this.busy) void this.flush();
       else if (this.waiting.length >= many) this.enough();
     });
   }
 
+  /** Resolves when there is room for what a receiver may say. To be called before it is asked. */
+  async room(): Promise<void> {
+    while (this.said > mostSaid && !this.givenUp) await new Promise<void>((done) => this.roomless.push(done));
+  }
+
   /** Leaves to its lease what can't be recorded at once, from now on. */
   giveUp(): void {
     this.givenUp = true;
+    this.letIn();
+  }
+
+  private letIn(): void {
+    for (const done of this.roomless.splice(0)) done();
   }
 
   private async flush(): Promise<void> {
@@ -50,7 +69,11 @@ export class Recorder {
       const began = performance.now();
       const batch = this.waiting.splice(0, most);
       const settled = await this.write(batch.map(({ outcome }) => outcome));
-      for (const { outcome, done } of batch) done(settled.has(outcome.id));
+      for (const { outcome, done } of batch) {
+        this.said -= outcome.responseBody?.length ?? 0;
+        done(settled.has(outcome.id));
+      }
+      this.letIn();
       this.recorded();
       const early = began + gatherMs(batch.length) - performance.now();
       if (early > 0 && this.waiting.length < many) await this.gather(early);
