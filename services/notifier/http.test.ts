@@ -222,6 +222,13 @@ describe('a connection has failed', () => {
   });
 });
 
+test('for the log are 300 characters of what went wrong, and of a target that may not be dialled nothing but that', async () => {
+  const targets = new Targets(true, () => Promise.reject(new Error('x'.repeat(1_000))));
+  expect((await post(sender({ targets }), 'https://hooks.test/'))!.detail).toBe('x'.repeat(300));
+  const blocked = await post(sender({ targets: new Targets(false) }), 'http://hooks.test/services/secret');
+  expect(blocked!.detail).not.toContain('secret');
+});
+
 describe('an address is judged when it is connected to', () => {
   test.each(['https://127.0.0.1/', 'https://[::1]/', 'https://2130706433/', 'https://[::ffff:10.0.0.1]/', 'http://example.com/'])(
     '%s is not',

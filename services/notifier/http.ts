@@ -85,7 +85,8 @@ export class Sender {
     };
     try {
       const target = this.options.targets.read(url);
-      if (typeof target === 'string') throw new BlockedAddress(url);
+      // Not its text, which may hold secrets, and goes to the log.
+      if (typeof target === 'string') throw new BlockedAddress('the target');
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
       const answer = await orAborted(
@@ -177,7 +178,8 @@ function classOf(error: unknown): ErrorClass {
   return 'connection_failed';
 }
 
+// Cut: what a certificate says of its names, for one, may be 75 KB.
 function detailOf(error: unknown): string {
   const { code, message = String(error) } = error as Failure;
-  return code === undefined ? message : `${code}: ${message}`;
+  return (code === undefined ? message : `${code}: ${message}`).slice(0, 300);
 }
