@@ -83,6 +83,34 @@ test('what a dead worker held is sent as soon as the endpoint has room, not a le
   }
 });
 
+test('however many tenants have no webhook, 2,000 of their deliveries fail at once, as many of each', async () => {
+  const alone = await startNotifier({ claims: false });
+  const tenants = Array.from({ length: 5 }, () => newTenant().tenant);
+  await inTransaction(alone.work, tenants, async (client) => {
+    await client.query(
+      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
+        select t, gen_random_uuid(), gen_random_uuid(), 'balance.updated', false, 'pending', 1, false, now(), now()
+        from unnest($1::uuid[]) as t, generate_series(1, 450)`,
+      [tenants],
+    );
+    await client.query('insert into due select t, now() from unnest($1::uuid[]) as t', [tenants]);
+  });
+  const failed = async () => {
+    const { rows } = await inTransaction(alone.work, tenants, (client) =>
+      client.query<{ failed: number }>(
+        `select count(*) filter (where status = 'failed')::int as failed from deliveries where tenant_id = any ($1) group by tenant_id`,
+        [tenants],
+      ),
+    );
+    return rows.map((row) => row.failed);
+  };
+  await claimDue(alone.work, bounds);
+  expect(await failed()).toEqual(Array(5).fill(400));
+  await claimDue(alone.work, bounds);
+  expect(await failed()).toEqual(Array(5).fill(450));
+  await alone.end();
+});
+
 test('a test delivery whose claim PostgreSQL forgot in a crash is not sent a second time', async () => {
   const { tenantId, tenant } = newTenant();
   const receiver = await startReceiver(async (_, response) => {

@@ -49,8 +49,9 @@ export interface ClaimRound {
   nextMs: number | null;
 }
 
-// Deliveries of a tenant without webhook that fail at once.
-const unsentAtOnce = 500;
+// Deliveries of tenants without webhook that fail at once, in equal shares: 50,000 took 2.4 s, on a slow disk more than a statement may, and
+// nobody's are claimed meanwhile.
+const unsentAtOnce = 2_000;
 
 // A claim of a tenant excludes others of it by a lock of its own, so that what is in flight is counted right, and neither events nor records
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
@@ -86,7 +87,7 @@ const claim = {
         from deliveries d left join claims c on c.tenant_id = d.tenant_id and c.delivery_id = d.id
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
           and (c.until is null or c.until <= (select at from clock))
-        order by d.run_at, d.id limit case when t.enabled then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} end
+        order by d.run_at, d.id limit case when t.enabled then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} / cardinality($1::uuid[]) end
       ) as r
     ), chosen as materialized (
       select * from ready where enabled and not abandoned order by turn limit $3
