@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
 import { jest } from '@jest/globals';
+import { withClient } from '../deploy/local/databases.ts';
 import { figureOf, until } from '../test/asking.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { openProxy } from '../test/proxy.ts';
@@ -211,6 +212,34 @@ test('a connection that is cut while a reversal is under way leaves one reversal
   }
   await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
   await proxy.close();
+});
+
+test('reads that take every connection of the ledger leave it ready', async () => {
+  await withClient(house.databases.ledger.adminUrl, async (admin) => {
+    await admin.query('begin; lock table accounts in access exclusive mode');
+    // Each is given up after two seconds; so many wait for one of eight connections that nobody would get one within five.
+    let asking = true;
+    const reads = Array.from({ length: 30 }, async () => {
+      while (asking) await rest('GET', at('accounts'), { key });
+    });
+    try {
+      const waiting = async () => {
+        const { rows } = await admin.query(
+          'select count(distinct pid) from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())',
+        );
+        return Number(rows[0].count);
+      };
+      await until(waiting, (count) => count >= 8);
+      // What was said of it before holds for a second.
+      await pause(1_100);
+      const ready = await rest('GET', '/readyz');
+      expect([ready.status, ready.body.dependencies]).toEqual([200, expect.objectContaining({ ledger: 'ok' })]);
+    } finally {
+      asking = false;
+      await admin.query('rollback');
+      await Promise.all(reads);
+    }
+  });
 });
 
 describe('while the ledger is away', () => {

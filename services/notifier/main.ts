@@ -84,8 +84,11 @@ await run(async (lifetime) => {
     subscribe({ kafka: openKafka(kafka, 'notifier', logger), topic: kafka.topic, group: 'notifier', logger, metrics }, handlerOf(notifier));
   if (events) lifetime.add('events', () => events.close());
 
+  // Apart from the calls: where those are many and slow, events and deliveries go on.
+  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  lifetime.add('asked', () => asked.end());
   const readiness = async (): Promise<Readiness> => {
-    const answer = await calls.query('select 1').then(
+    const answer = await asked.query('select 1').then(
       () => 'ok',
       () => 'away',
     );
