@@ -1,5 +1,6 @@
-// Asking a house again until it answers as it should, and reading its figures.
+// Asking patiently: again until a house answers as it should, and for longer than it is asked in earnest; and reading its figures.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Transport } from '@connectrpc/connect';
 import type { House } from './house.ts';
 
 /** Asks again until the answer is as wanted. */
@@ -16,4 +17,12 @@ export async function figureOf(house: House, name: 'gateway' | 'identity', figur
   const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
   const lines = text.split('\n').filter((each) => each.startsWith(figure) && each.includes(label));
   return lines.reduce((sum, each) => sum + Number(each.slice(each.lastIndexOf(' ') + 1)), 0);
+}
+
+/** The caller, which waits 50 s for an answer unless told otherwise instead of ten: a busy disk alone may take those for a commit. */
+export function patiently(caller: Transport): Transport {
+  return {
+    ...caller,
+    unary: (method, signal, timeoutMs, ...rest) => caller.unary(method, signal, timeoutMs ?? 50_000, ...rest),
+  };
 }

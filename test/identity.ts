@@ -8,6 +8,7 @@ import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/refusal.ts';
+import { patiently } from './asking.ts';
 import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
 
@@ -65,7 +66,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
   const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20, retried: [] });
   await answering(caller, child);
   return {
-    client: createClient(IdentityService, caller),
+    client: createClient(IdentityService, patiently(caller)),
     child,
     async metric(name) {
       const text = await (await fetch(`http://127.0.0.1:${ops}/metrics`)).text();
@@ -86,7 +87,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
 }
 
 async function answering(caller: Caller, child: Child): Promise<void> {
-  const health = createClient(Health, caller);
+  const health = createClient(Health, patiently(caller));
   while (child.running()) {
     const answer = await health.check({}).catch(() => undefined);
     if (answer?.status === Serving.SERVING) return;

@@ -10,6 +10,7 @@ import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { serve } from '../services/platform/serve.ts';
 import { openLog } from '../services/platform/telemetry.ts';
+import { patiently } from './asking.ts';
 import { freshDatabase, patient, type FreshDatabase } from './house.ts';
 
 export type LedgerClient = Client<typeof LedgerService>;
@@ -46,7 +47,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20 } = {}): Promise<
   });
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes, retried: [] });
   return {
-    client: createClient(LedgerService, caller),
+    client: createClient(LedgerService, patiently(caller)),
     database,
     pool,
     async end() {

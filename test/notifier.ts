@@ -17,6 +17,7 @@ import { pinnedPlans } from '../services/platform/plans.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { serve } from '../services/platform/serve.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
+import { patiently } from './asking.ts';
 import { freshDatabase, patient, type FreshDatabase } from './house.ts';
 
 export type NotifierClient = Client<typeof NotifierService>;
@@ -80,7 +81,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20, retried: [] });
   return {
     ...notifier,
-    client: createClient(NotifierService, caller),
+    client: createClient(NotifierService, patiently(caller)),
     database,
     work,
     metrics,
