@@ -126,7 +126,8 @@ function answerMustFit(read: (Order | Refusal)[], most: number): void {
 }
 
 async function resultOf(writer: Writer, order: Order | Refusal, how: { signal: AbortSignal; handBack: boolean }): Promise<PostingResult> {
-  const outcome: Outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how);
+  const internal = (): Outcome => ({ refusal: new Refusal('internal', 'internal error') });
+  const outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how).catch(internal);
   if ('result' in outcome) return outcome.result;
   if ('held' in outcome) return create(PostingResultSchema, {});
   const { reason, message, blame } = outcome.refusal;
