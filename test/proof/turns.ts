@@ -29,7 +29,13 @@ export interface Lengths {
   seconds: number;
 }
 
-/** Takes so many rounds of all windows, each of so many seconds, first in the one house, then in the other. */
+/** Seconds after which a window without one answer is no longer taken again. */
+const longestWindow = 30;
+
+/**
+ * Takes so many rounds of all windows, each of so many seconds, first in the one house, then in the other. A window
+ * in which nothing was answered is taken again, twice as long.
+ */
 export async function takeTurns(
   houses: Record<Side, Measured>,
   { warmUp, rounds, seconds, say }: Lengths & { say: (line: string) => void },
@@ -38,7 +44,10 @@ export async function takeTurns(
   const window = async (side: Side, kind: Kind, length: number): Promise<Loaded> => {
     const loaded = await take(houses[side], kind, length);
     if (kind === 'posting') turns.posted[side].push(loaded);
-    return loaded;
+    if (loaded.requests > 0) return loaded;
+    // A machine that stood still all the while; percentiles of nothing are 0 and would count as reached.
+    if (length >= longestWindow) throw new Error(`${kind}, ${side}: nothing was answered in ${length} s`);
+    return window(side, kind, 2 * length);
   };
   // Compiles the hot paths, opens connections, and brings what is asked for into memory, in both houses alike.
   if (warmUp > 0) for (const side of sides) for (const kind of kinds) await window(side, kind, warmUp);
