@@ -19,3 +19,23 @@ test('postings whose answer might not fit into a message are refused before any 
     await ledger.end();
   }
 });
+
+test('what is refused of a call is part of its answer', async () => {
+  const ledger = await startLedger({ maxMessageBytes: 1 << 20 });
+  try {
+    const { tenantId } = newTenant();
+    const [one, other] = ['a'.repeat(64), 'b'.repeat(64)];
+    for (const accountCode of [one, other]) await ledger.client.createAccount({ tenantId, accountCode, name: 'n', type: 'asset' });
+    const lines = Array.from({ length: 200 }, (_, place) => `${place % 2 === 0 ? `${one} debit` : `${other} credit`} 1.00 NGN`);
+    const good = { tenantId, entries: entries(...lines) };
+    const bad = { tenantId, entries: entries('a debit 1.00 NGN'), reference: 'ก'.repeat(1_000) };
+    const post = (...counts: [number, number]) =>
+      ledger.client.postTransactions({ postings: [good, bad].flatMap((each, place) => Array(counts[place]).fill(each)) });
+    expect(await refusal(post(26, 150))).toMatchObject({ reason: 'validation_failed', field: 'postings', tag: 'max', value: '176' });
+    expect((await ledger.client.listTransactions({ tenantId })).transactions).toEqual([]);
+    const { results } = await post(15, 100);
+    expect(results.map(({ outcome }) => outcome.case)).toEqual([...Array(15).fill('transaction'), ...Array(100).fill('refusal')]);
+  } finally {
+    await ledger.end();
+  }
+});

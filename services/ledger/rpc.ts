@@ -116,7 +116,10 @@ function answerMustFit(read: (Order | Refusal)[], most: number): void {
   let bytes = 0;
   for (const each of read) {
     bytes += transactionBytes;
-    if (each instanceof Refusal) continue;
+    if (each instanceof Refusal) {
+      bytes += Buffer.byteLength(each.message + (each.blame?.value ?? ''));
+      continue;
+    }
     for (const text of [each.metadata, each.description, each.idempotencyKey, each.reference ?? '']) bytes += Buffer.byteLength(text);
     for (const { code } of each.entries) bytes += entryBytes + code.length;
   }
