@@ -193,3 +193,17 @@ test.each([
   await allTaken(sick);
   expect(await letters()).toEqual([]);
 });
+
+test('a tenant whose events are not taken is asked about no more often for posting more', async () => {
+  failing = Code.Internal;
+  let asked = 0;
+  isFatal = (event) => isPoisoned(event) && ++asked > 0;
+  const sick = await books.newTenant();
+  await post(sick, poisoned);
+  await until(() => Promise.resolve(asked > 0));
+  for (let number = 0; number < 300; number++) await post(sick);
+  // After 0.2 s, after 0.4 s, and so on.
+  expect(asked).toBeLessThan(20);
+  failing = null;
+  await allTaken(sick);
+});

@@ -43,11 +43,14 @@ export class Relay {
   private readonly working = new Set<string>();
   /** Times a tenant was held by another replica or not taken, in a row. */
   private readonly misses = new Map<string, number>();
+  /** Those whose events were not taken: what they post meanwhile waits with them. */
+  private readonly postponed = new Set<string>();
   /** Tenants that rest before their events are passed over. */
   private readonly resting = new Set<string>();
   private rest: NodeJS.Timeout | undefined;
   private ending = false;
-  private readonly timers = new Set<NodeJS.Timeout>();
+  /** By tenant, of those that are looked at again. */
+  private readonly timers = new Map<string, NodeJS.Timeout>();
   private readonly loops: Promise<void>[] = [];
   private sleepers: (() => void)[] = [];
   private readonly closed = new AbortController();
@@ -89,7 +92,7 @@ export class Relay {
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
   wake(tenant: string): void {
-    if (!this.options.exit) return;
+    if (!this.options.exit || this.postponed.has(tenant)) return;
     if (this.listeners.noneFor(tenant) && !this.ending) {
       this.resting.add(tenant);
       this.rest ??= setTimeout(() => this.endRest(), restMs);
@@ -122,7 +125,7 @@ export class Relay {
     const busy = () => this.due.size > 0 || this.working.size > 0;
     while (busy() && this.failures === 0 && performance.now() < until) await pause(20);
     this.closed.abort();
-    for (const timer of this.timers) clearTimeout(timer);
+    for (const timer of this.timers.values()) clearTimeout(timer);
     this.rouse();
     await Promise.all(this.loops);
     await this.options.exit?.close();
@@ -209,14 +212,15 @@ export class Relay {
       const why = delivery.postponed.get(each) ?? each.unreadable;
       if (why !== undefined) {
         logger.warn({ err: why, tenant: each.tenant }, 'events of a tenant were not taken');
+        this.postponed.add(each.tenant);
         this.later(each.tenant, 200, 10_000);
       } else {
-        this.misses.delete(each.tenant);
+        this.reached(each.tenant);
         if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
       }
     }
     for (const { tenant, mark, through } of stretches) {
-      this.misses.delete(tenant);
+      this.reached(tenant);
       // Of whom there was nothing to pass over was not asked.
       if (through > mark) this.listeners.learn(tenant, wanted.has(tenant));
       if (wanted.has(tenant)) this.due.add(tenant);
@@ -244,18 +248,23 @@ export class Relay {
     this.answeredAt = performance.now();
   }
 
+  private reached(tenant: string): void {
+    this.misses.delete(tenant);
+    this.postponed.delete(tenant);
+  }
+
   /** Another replica has the tenant, or the other side fails over it: looked at again soon, and then less often. */
   private later(tenant: string, firstMs: number, mostMs: number): void {
     const misses = this.misses.get(tenant) ?? 0;
     this.misses.set(tenant, misses + 1);
-    const timer = setTimeout(
-      () => {
-        this.timers.delete(timer);
-        this.wake(tenant);
-      },
-      Math.min(firstMs * 2 ** misses, mostMs),
-    );
-    this.timers.add(timer);
+    // One look for all that were in vain: each would otherwise be made again for ever.
+    clearTimeout(this.timers.get(tenant));
+    const again = () => {
+      this.timers.delete(tenant);
+      this.postponed.delete(tenant);
+      this.wake(tenant);
+    };
+    this.timers.set(tenant, setTimeout(again, Math.min(firstMs * 2 ** misses, mostMs)));
   }
 
   private async poll(exit: Exit): Promise<void> {
