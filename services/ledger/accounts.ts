@@ -3,7 +3,7 @@ import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
-import { inTransaction, readTenant, type Client, type Pool } from '../platform/postgres.ts';
+import { inTransaction, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
 import {
   accountColumns,
@@ -29,7 +29,7 @@ import { isSystemCode, normalSide, templates, type AccountType, type BusinessTyp
  * template has them. Throws {@link Refusal}: `chart_exists` where another template was set up, `account_code_taken`.
  */
 export function setUpChart(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   template: BusinessType,
   by: By,
@@ -87,7 +87,7 @@ export interface NewAccount {
  * Makes one account. Throws {@link Refusal}: `account_code_taken` (also for codes kept for the ledger's own accounts), `account_not_found`
  * for an unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
  */
-export function createAccount(pool: Pool, tenant: string, wanted: NewAccount, by: By): Promise<AccountRecord> {
+export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, by: By): Promise<AccountRecord> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs, from } = await lock(client, tenant, { make: true });
     const { code, parentCode } = wanted;
@@ -125,7 +125,7 @@ export type AccountUpdate = AccountChange & { version?: bigint | undefined };
  * one with a balance, or a group with active accounts below it), `parent_invalid` (opening one again below a closed group) and
  * `insufficient_funds` (forbidding a negative balance to an account that has one, so that no such account is ever below zero).
  */
-export function updateAccount(pool: Pool, tenant: string, code: string, update: AccountUpdate, by: By): Promise<AccountRecord> {
+export function updateAccount(pool: Connections, tenant: string, code: string, update: AccountUpdate, by: By): Promise<AccountRecord> {
   const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs, from } = await lock(client, tenant, { make: false, code });
@@ -150,7 +150,7 @@ export function updateAccount(pool: Pool, tenant: string, code: string, update: 
 }
 
 /** One account. Throws {@link Refusal}: `account_not_found`. */
-export async function getAccount(pool: Pool, tenant: string, code: string): Promise<AccountRecord> {
+export async function getAccount(pool: Connections, tenant: string, code: string): Promise<AccountRecord> {
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
     name: 'get_account',
     text: `select ${accountColumns} from accounts a where a.tenant_id = $1 and a.code = $2`,
@@ -169,7 +169,7 @@ export interface AccountFilter {
 
 /** A page of accounts, newest first (identifiers are ordered by time). Throws {@link Refusal} for a cursor that is none. */
 export async function listAccounts(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   filter: AccountFilter,
   { limit, cursor }: Page,

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
-import { ms, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
+import { ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
@@ -43,7 +43,7 @@ function currencyMeant(code: string, account: HolderRow, asked: string): string 
  * What an account holds in one currency; empty: the account's only one. Zeros and version 0 where nothing was posted. Throws
  * {@link Refusal}: `account_not_found`, `account_is_group`, `validation_failed` (a currency is required), `currency_not_allowed`.
  */
-export async function getBalance(pool: Pool, tenant: string, code: string, currency: string): Promise<Balance> {
+export async function getBalance(pool: Connections, tenant: string, code: string, currency: string): Promise<Balance> {
   const [rows] = await readTenant<[BalanceRow[]]>(pool, tenant, {
     name: 'get_balance',
     text: `select a.id, a.normal_balance, a.currency, a.is_group, b.debits::text, b.credits::text, b.pending_debits::text,
@@ -93,7 +93,7 @@ interface HistoryRow {
 
 /** A page of the entries of one account and currency, newest first. Throws {@link Refusal} as {@link getBalance}, and for a bad cursor. */
 export async function listBalanceHistory(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   code: string,
   currency: string,

@@ -2,8 +2,10 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { currencies } from '../platform/money.ts';
-import type { Pool } from '../platform/postgres.ts';
+import type { Connections, Pool } from '../platform/postgres.ts';
+import { SharedPool } from '../platform/shared-pool.ts';
 import { traceparentOf } from '../platform/trace.ts';
+import { Turns } from '../platform/turns.ts';
 import { Refusal } from './accounting.ts';
 import { createAccount, getAccount, listAccounts, setUpChart, unknownAccount, updateAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
@@ -14,18 +16,22 @@ import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { Span } from './span.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { Turns } from './turns.ts';
 import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './wire.ts';
 
 /**
- * The handlers of charts, accounts, balances and of everything that only reads. They throw {@link Refusal}. `committed` is told the tenant
- * (UUID) whose log has grown, after the commit.
+ * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw
+ * {@link Refusal} and, where too many calls wait, Overloaded. `committed` is told the tenant (UUID) whose log has grown, after the commit.
  */
-export function chartAndReads(pool: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
+export function chartAndReads(connections: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
+  const pool = new SharedPool(connections);
   // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need.
-  const turns = new Turns();
-  const changed = async <Answer>(tenant: string, { signal }: HandlerContext, change: () => Promise<Answer>): Promise<Answer> => {
-    const answer = await turns.take(tenant, signal, change);
+  const turns = new Turns({ ofOne: 1 });
+  const changed = async <Answer>(
+    tenant: string,
+    { signal }: HandlerContext,
+    change: (own: Connections) => Promise<Answer>,
+  ): Promise<Answer> => {
+    const answer = await turns.take(tenant, signal, () => change(pool.of(tenant, signal)));
     committed(tenant);
     return answer;
   };
@@ -34,10 +40,11 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
       const by = byOf(traced(request, context));
-      return { businessType, ...(await changed(tenant, context, () => setUpChart(pool, tenant, businessType, by))) };
+      return { businessType, ...(await changed(tenant, context, (own) => setUpChart(own, tenant, businessType, by))) };
     },
     async getHierarchy(request, { signal }) {
-      return { accounts: await getHierarchy(pool, tenantOf(request), request.includeBalances, signal) };
+      const tenant = tenantOf(request);
+      return { accounts: await getHierarchy(pool.of(tenant, signal), tenant, request.includeBalances, signal) };
     },
     async createAccount(request, context) {
       const tenant = tenantOf(request);
@@ -55,7 +62,7 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         metadata: checkedMetadata(request.metadata).text,
       };
       const by = byOf(traced(request, context));
-      return { account: await changed(tenant, context, () => createAccount(pool, tenant, wanted, by)) };
+      return { account: await changed(tenant, context, (own) => createAccount(own, tenant, wanted, by)) };
     },
     async updateAccount(request, context) {
       const tenant = tenantOf(request);
@@ -69,24 +76,27 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
       };
       const code = namedCode(request.accountCode);
       const by = byOf(traced(request, context));
-      return { account: await changed(tenant, context, () => updateAccount(pool, tenant, code, change, by)) };
+      return { account: await changed(tenant, context, (own) => updateAccount(own, tenant, code, change, by)) };
     },
-    async getAccount(request) {
-      return { account: await getAccount(pool, tenantOf(request), namedCode(request.accountCode)) };
+    async getAccount(request, { signal }) {
+      const tenant = tenantOf(request);
+      return { account: await getAccount(pool.of(tenant, signal), tenant, namedCode(request.accountCode)) };
     },
-    async listAccounts(request) {
+    async listAccounts(request, { signal }) {
       const filter = {
         type: optional(request.type, (type) => oneOf('type', type, accountTypes)) ?? null,
         status: optional(request.status, (status) => oneOf('status', status, ['active', 'closed'])) ?? null,
         parentCode: optional(request.parentCode, (code) => checkedCode('parent_code', code)) ?? null,
       };
-      return listAccounts(pool, tenantOf(request), filter, pageOf(request));
+      const tenant = tenantOf(request);
+      return listAccounts(pool.of(tenant, signal), tenant, filter, pageOf(request));
     },
-    async getTransaction(request) {
+    async getTransaction(request, { signal }) {
       const id = checkedId('transaction_id', 'txn', request.transactionId);
-      return { transaction: await getTransaction(pool, tenantOf(request), id) };
+      const tenant = tenantOf(request);
+      return { transaction: await getTransaction(pool.of(tenant, signal), tenant, id) };
     },
-    async listTransactions(request) {
+    async listTransactions(request, { signal }) {
       const filter = {
         accountCode: optional(request.accountCode, (code) => checkedCode('account_code', code)),
         currency: optional(request.currency, (currency) => oneOf('currency', currency, currencies)),
@@ -94,21 +104,25 @@ export function chartAndReads(pool: Pool, committed: (tenant: string) => void): 
         idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
         ...spanOf(request),
       };
-      return listTransactions(pool, tenantOf(request), filter, pageOf(request));
+      const tenant = tenantOf(request);
+      return listTransactions(pool.of(tenant, signal), tenant, filter, pageOf(request));
     },
-    async getBalance(request) {
+    async getBalance(request, { signal }) {
       const currency = request.currency === '' ? '' : oneOf('currency', request.currency, currencies);
-      return { balance: await getBalance(pool, tenantOf(request), namedCode(request.accountCode), currency) };
+      const tenant = tenantOf(request);
+      return { balance: await getBalance(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency) };
     },
-    async listBalanceHistory(request) {
+    async listBalanceHistory(request, { signal }) {
       const currency = request.currency === '' ? '' : oneOf('currency', request.currency, currencies);
       const code = namedCode(request.accountCode);
-      return listBalanceHistory(pool, tenantOf(request), code, currency, spanOf(request), pageOf(request));
+      const tenant = tenantOf(request);
+      return listBalanceHistory(pool.of(tenant, signal), tenant, code, currency, spanOf(request), pageOf(request));
     },
-    async listEvents(request) {
+    async listEvents(request, { signal }) {
       const { afterSequence } = request;
       if (afterSequence < 0n) throw invalid('after_sequence', 'min', afterSequence.toString(), 'after_sequence must not be below zero');
-      return listEvents(pool, tenantOf(request), afterSequence, checkedLimit(request.limit));
+      const tenant = tenantOf(request);
+      return listEvents(pool.of(tenant, signal), tenant, afterSequence, checkedLimit(request.limit));
     },
   };
 }

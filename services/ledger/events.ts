@@ -2,7 +2,7 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { ms, readTenant, type Pool } from '../platform/postgres.ts';
+import { ms, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesis, type EventType } from './log.ts';
 import { fitting } from './page.ts';
@@ -29,7 +29,7 @@ export const eventColumns = eventNames.replace('created_ms', `${ms('created_at')
 
 /** The log after a place, oldest first, at most `limit` events, fewer where they are large. */
 export async function listEvents(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   afterSequence: bigint,
   limit: number,

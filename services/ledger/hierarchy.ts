@@ -3,10 +3,10 @@ import { create } from '@bufbuild/protobuf';
 import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
-import { readTenant, type Pool } from '../platform/postgres.ts';
+import { readTenant, type Connections } from '../platform/postgres.ts';
+import { Turns } from '../platform/turns.ts';
 import { Refusal } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
-import { Turns } from './turns.ts';
 
 /** Sums of one currency, minor units. */
 interface Total {
@@ -16,19 +16,23 @@ interface Total {
 
 // About what an account without texts takes in an answer.
 const accountBytes = 300;
-// While it is put together a chart takes several times its size in memory: larger ones are read one at a time, and none beyond the second bound.
-// Of one tenant no more than one stands in that line, so that his many do not stand before another's.
+// While it is put together a chart takes several times its size in memory: larger ones are read one at a time, the tenants in turn, and none
+// beyond the second bound.
 const largeBytes = 1 << 20;
 const mostBytes = 8 << 20;
-const ofTenant = new Turns();
-const ofAll = new Turns();
+const large = new Turns({ most: 1, ofOne: 1 });
 
 /**
  * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
  * every currency that was posted to it or below it, signed by the node's own normal side. Throws {@link Refusal}: `overloaded` where the chart
- * is larger than 8 MiB. `signal` tells that the caller is gone.
+ * is larger than 8 MiB, and {@link Overloaded}. `signal` tells that the caller is gone.
  */
-export async function getHierarchy(pool: Pool, tenant: string, includeBalances: boolean, signal: AbortSignal): Promise<AccountNode[]> {
+export async function getHierarchy(
+  pool: Connections,
+  tenant: string,
+  includeBalances: boolean,
+  signal: AbortSignal,
+): Promise<AccountNode[]> {
   const [[size]] = await readTenant<[[{ bytes: number }]]>(pool, tenant, {
     name: 'chart_size',
     text: `select coalesce(sum(${accountBytes} + octet_length(metadata) + octet_length(name) + coalesce(octet_length(description), 0)), 0)::float8 as bytes
@@ -38,10 +42,10 @@ export async function getHierarchy(pool: Pool, tenant: string, includeBalances: 
   if (size.bytes > mostBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
   const read = () => wholeChart(pool, tenant, includeBalances);
   if (size.bytes <= largeBytes) return read();
-  return ofTenant.take(tenant, signal, () => ofAll.take('large', signal, read));
+  return large.take(tenant, signal, read);
 }
 
-async function wholeChart(pool: Pool, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
+async function wholeChart(pool: Connections, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
   const [accounts, balances] = await readTenant<
     [AccountRow[], { account_id: string; currency: string; debits: string; credits: string }[]]
   >(

@@ -1,7 +1,7 @@
 // Reads of transactions. Each is one round trip that sees one tenant.
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
-import { ms, readTenant, type Client, type Pool } from '../platform/postgres.ts';
+import { ms, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { cut, fitting, placeOf, type Page } from './page.ts';
 import { Query, rangeOf, type LogRange, type Span } from './span.ts';
@@ -29,7 +29,7 @@ function recordOf(tenant: string, row: TransactionRow): Transaction {
 }
 
 /** One transaction by its UUID. Throws {@link Refusal}: `transaction_not_found`. */
-export async function getTransaction(pool: Pool, tenant: string, id: string): Promise<Transaction> {
+export async function getTransaction(pool: Connections, tenant: string, id: string): Promise<Transaction> {
   const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
     name: 'get_transaction',
     text: `select ${transactionColumns} from transactions t ${joinRecord} where t.tenant_id = $1 and t.id = $2`,
@@ -63,7 +63,7 @@ export interface TransactionFilter extends Span {
 
 /** A page of transactions, newest first; shorter than its limit where they are large. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions. */
 export async function listTransactions(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   filter: TransactionFilter,
   { limit, cursor }: Page,

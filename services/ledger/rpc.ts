@@ -11,6 +11,7 @@ import {
 import { isAway, type Pool } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
+import { Overloaded } from '../platform/turns.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './books-rpc.ts';
 import type { Outcome } from './queue.ts';
@@ -153,6 +154,7 @@ export function asConnectError(refusal: Refusal): ConnectError {
 // PostgreSQL being away is the caller's to wait for; everything else that is no refusal stays an internal error.
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
+  if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
   return isAway(error) ? asConnectError(new Refusal('unavailable', 'the database is away')) : error;
 }
 

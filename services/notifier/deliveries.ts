@@ -1,5 +1,5 @@
 // Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
-import { inTransaction, ms, readTenant, type Pool } from '../platform/postgres.ts';
+import { inTransaction, ms, readTenant, type Connections } from '../platform/postgres.ts';
 import { admit, type Quotas, type Standing } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { deliveryColumns, unlessSooner, type DeliveryRow } from './rows.ts';
@@ -41,7 +41,7 @@ export const totalStatement = {
 
 /** A page of the tenant's deliveries, newest first, how many there are in all, and the webhook. */
 export async function listDeliveries(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   { statuses, types, startMs, endMs, limit, offset }: Filter,
 ): Promise<{ webhook: WebhookRow | null; deliveries: DeliveryRow[]; total: bigint }> {
@@ -76,7 +76,7 @@ export interface WholeDelivery {
 }
 
 /** One delivery. Refused: `delivery_not_found`. */
-export async function readDelivery(pool: Pool, tenant: string, id: string): Promise<WholeDelivery> {
+export async function readDelivery(pool: Connections, tenant: string, id: string): Promise<WholeDelivery> {
   const values = [tenant, id];
   const [rows, attempts] = await readTenant<[(DeliveryRow & { body: string })[], (AttemptRow & { response_body: string | null })[]]>(
     pool,
@@ -104,7 +104,7 @@ export async function readDelivery(pool: Pool, tenant: string, id: string): Prom
  * `webhook_disabled`.
  */
 export async function retryDelivery(
-  pool: Pool,
+  pool: Connections,
   quotas: Quotas,
   tenant: string,
   id: string,

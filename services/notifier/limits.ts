@@ -1,5 +1,5 @@
 // Limits as rolling windows in PostgreSQL, so that they hold over all replicas: one row a tenant and policy with the times it counts.
-import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { inTransaction, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './refusal.ts';
 
 /** What is limited. */
@@ -40,7 +40,7 @@ const statements = {
 };
 
 /** Counts a request. Throws the refusal `rate_limited` where the window is full; that request is not counted. */
-export async function admit(pool: Pool, quotas: Quotas, tenant: string, policy: Policy): Promise<Standing> {
+export async function admit(pool: Connections, quotas: Quotas, tenant: string, policy: Policy): Promise<Standing> {
   const quota = quotas[policy];
   const window = windows[policy];
   const values = [tenant, policy, window];

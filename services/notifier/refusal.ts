@@ -11,6 +11,7 @@ export type Reason =
   | 'webhook_disabled'
   | 'rate_limited'
   | 'test_failed'
+  | 'overloaded'
   | 'unavailable';
 
 /** Thrown for what is refused by a rule; anything else that is thrown is a fault. */

@@ -9,9 +9,11 @@ import {
   type WebhookSchema,
 } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { toId } from '../platform/ids.ts';
-import { isAway } from '../platform/postgres.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
+import { SharedPool } from '../platform/shared-pool.ts';
+import { Overloaded } from '../platform/turns.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
@@ -31,18 +33,30 @@ const codes: Record<Reason, Code> = {
   webhook_disabled: Code.FailedPrecondition,
   rate_limited: Code.ResourceExhausted,
   test_failed: Code.Aborted,
+  overloaded: Code.ResourceExhausted,
   unavailable: Code.Unavailable,
 };
 
 /** What the calls work with. */
 export interface NotifierParts extends WebhookParts {
+  /** For calls; the tenants share it. */
+  pool: Pool;
   consumer: Consumer;
   courier: Courier;
 }
 
 /** The calls of `notifier.v1.NotifierService`. */
 export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) => void {
-  const { pool, quotas, consumer, courier } = parts;
+  const { quotas, consumer, courier } = parts;
+  const shared = new SharedPool(parts.pool);
+  // A tenant's call, and the parts with what he may have of the connections.
+  const ofTenant = <Request extends { tenantId: string }, Response>(
+    work: (request: Request, tenant: string, own: WebhookParts) => Promise<Response>,
+  ) =>
+    answer((request: Request, { signal }) => {
+      const tenant = tenantOf(request.tenantId);
+      return work(request, tenant, { ...parts, pool: shared.of(tenant, signal) });
+    });
   const maxAttempts = courier.options.retryDelays.length + 1;
   const deliveryMessage = (row: DeliveryRow): MessageInitShape<typeof DeliverySchema> => ({
     id: toId('wh_delivery', row.id),
@@ -69,29 +83,29 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         const wanted = await consumer.pass(asked);
         return { wantedTenantIds: wanted.map((tenant) => toId('tenant', tenant)) };
       }),
-      configureWebhook: answer(async ({ tenantId, url, events, secret, enabled }) => {
-        const done = await configure(parts, tenantOf(tenantId), { url, events, secret, enabled });
+      configureWebhook: ofTenant(async ({ url, events, secret, enabled }, tenant, own) => {
+        const done = await configure(own, tenant, { url, events, secret, enabled });
         const { webhook, created, standing } = done;
         return { webhook: webhookMessage(webhook), ...optional('secret', done.secret), created, limit: limitMessage(standing) };
       }),
-      getWebhook: answer(async ({ tenantId }) => {
-        const webhook = await readWebhook(pool, tenantOf(tenantId));
+      getWebhook: ofTenant(async (_, tenant, { pool }) => {
+        const webhook = await readWebhook(pool, tenant);
         if (!webhook) throw notConfigured();
         return { webhook: webhookMessage(webhook) };
       }),
-      updateWebhook: answer(async ({ tenantId, url, events, changeEvents, enabled, secret }) => {
-        const done = await update(parts, tenantOf(tenantId), { url, enabled, secret, ...(changeEvents && { events }) });
+      updateWebhook: ofTenant(async ({ url, events, changeEvents, enabled, secret }, tenant, own) => {
+        const done = await update(own, tenant, { url, enabled, secret, ...(changeEvents && { events }) });
         return { webhook: webhookMessage(done.webhook), ...optional('secret', done.secret) };
       }),
-      deleteWebhook: answer(async ({ tenantId }) => {
-        await remove(pool, tenantOf(tenantId));
+      deleteWebhook: ofTenant(async (_, tenant, { pool }) => {
+        await remove(pool, tenant);
         return {};
       }),
-      rotateSecret: answer(async ({ tenantId, overlapSeconds }) => {
-        const { webhook, secret } = await rotate(parts, tenantOf(tenantId), overlapSeconds);
+      rotateSecret: ofTenant(async ({ overlapSeconds }, tenant, own) => {
+        const { webhook, secret } = await rotate(own, tenant, overlapSeconds);
         return { webhook: webhookMessage(webhook), secret };
       }),
-      listDeliveries: answer(async (request) => {
+      listDeliveries: ofTenant(async (request, tenant, { pool }) => {
         const filter = {
           statuses: filterOf('status', request.status),
           types: filterOf('event_type', request.eventType),
@@ -100,11 +114,11 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
           limit: integer('limit', request.limit, 1, 100),
           offset: integer('offset', request.offset, 0, 0x7fffffff),
         };
-        const { webhook, deliveries, total } = await listDeliveries(pool, tenantOf(request.tenantId), filter);
+        const { webhook, deliveries, total } = await listDeliveries(pool, tenant, filter);
         return { ...(webhook && { webhook: webhookMessage(webhook) }), deliveries: deliveries.map(deliveryMessage), total };
       }),
-      getDelivery: answer(async ({ tenantId, deliveryId }) => {
-        const whole = await readDelivery(pool, tenantOf(tenantId), deliveryOf(deliveryId));
+      getDelivery: ofTenant(async ({ deliveryId }, tenant, { pool }) => {
+        const whole = await readDelivery(pool, tenant, deliveryOf(deliveryId));
         return {
           delivery: deliveryMessage(whole.delivery),
           payload: whole.payload,
@@ -112,26 +126,27 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
           attempts: whole.attempts.map(attemptMessage),
         };
       }),
-      retryDelivery: answer(async ({ tenantId, deliveryId }) => {
-        const { delivery, standing } = await retryDelivery(pool, quotas, tenantOf(tenantId), deliveryOf(deliveryId));
+      retryDelivery: ofTenant(async ({ deliveryId }, tenant, { pool }) => {
+        const { delivery, standing } = await retryDelivery(pool, quotas, tenant, deliveryOf(deliveryId));
         courier.wake();
         return { delivery: deliveryMessage(delivery), limit: limitMessage(standing) };
       }),
-      testWebhook: answer(async ({ tenantId, eventType }) => {
-        const { whole, responseTimeMs, standing } = await sendTest(parts, courier, tenantOf(tenantId), eventType);
+      testWebhook: ofTenant(async ({ eventType }, tenant, own) => {
+        const { whole, responseTimeMs, standing } = await sendTest(own, courier, tenant, eventType);
         return { delivery: deliveryMessage(whole.delivery), responseTimeMs, payload: whole.payload, limit: limitMessage(standing) };
       }),
     });
 }
 
 function answer<Request, Response>(
-  work: (request: Request) => Promise<Response>,
+  work: (request: Request, context: HandlerContext) => Promise<Response>,
 ): (request: Request, context: HandlerContext) => Promise<Response> {
   return async (request, context) => {
     const fields = context.values.get(logFields);
     try {
-      return await work(request);
-    } catch (error) {
+      return await work(request, context);
+    } catch (thrown) {
+      const error = thrown instanceof Overloaded ? new Refusal('overloaded', thrown.message, { retryAfter: 1 }) : thrown;
       if (error instanceof Refusal) {
         fields['reason'] = error.reason;
         throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });

@@ -1,5 +1,5 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
-import { inTransaction, ms, readTenant, type Pool, type Statement } from '../platform/postgres.ts';
+import { inTransaction, ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas, type Standing } from './limits.ts';
@@ -8,7 +8,7 @@ import { newSecret, type Vault } from './vault.ts';
 
 /** What the use cases work with. */
 export interface WebhookParts {
-  pool: Pool;
+  pool: Connections;
   vault: Vault;
   targets: Targets;
   quotas: Quotas;
@@ -35,7 +35,7 @@ export function notConfigured(): Refusal {
 }
 
 /** The tenant's webhook (UUID), or null where none is configured. */
-export async function readWebhook(pool: Pool, tenant: string): Promise<WebhookRow | null> {
+export async function readWebhook(pool: Connections, tenant: string): Promise<WebhookRow | null> {
   const statement: Statement = { ...selectWebhook, values: [tenant] };
   const [rows] = await readTenant<[WebhookRow[]]>(pool, tenant, statement);
   return rows[0] ?? null;
@@ -125,12 +125,12 @@ export async function rotate(
 }
 
 /** Forgets the webhook. What is pending fails when it is due. Refused: `webhook_not_configured`. */
-export async function remove(pool: Pool, tenant: string): Promise<void> {
+export async function remove(pool: Connections, tenant: string): Promise<void> {
   const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
   if (gone.rowCount === 0) throw notConfigured();
 }
 
-function change(pool: Pool, tenant: string, assignments: string, values: unknown[]): Promise<WebhookRow> {
+function change(pool: Connections, tenant: string, assignments: string, values: unknown[]): Promise<WebhookRow> {
   return inTransaction(pool, [tenant], async (client) => {
     const { rows } = await client.query<WebhookRow>(
       `update webhooks set updated_at = clock_timestamp(), ${assignments} where tenant_id = $1 returning ${columns}`,

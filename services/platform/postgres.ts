@@ -11,6 +11,11 @@ pg.types.setTypeParser(pg.types.builtins.INT8, (text) => BigInt(text));
 export type Pool = pg.Pool;
 export type Client = pg.PoolClient;
 
+/** Where a transaction gets its connection from: a pool, or what a tenant's call may have of one. */
+export interface Connections {
+  connect(): Promise<Client>;
+}
+
 /** What a pool needs beyond its address. */
 export interface PoolOptions {
   /** Connections at most. */
@@ -134,7 +139,7 @@ export interface Statement {
  * connection is then closed, not reused.
  */
 export async function readTenant<Rows extends pg.QueryResultRow[][]>(
-  pool: Pool,
+  pool: Connections,
   tenant: string,
   ...statements: Statement[]
 ): Promise<Rows> {
@@ -160,7 +165,11 @@ export async function readTenant<Rows extends pg.QueryResultRow[][]>(
  * Runs `work` in a transaction that sees the given tenants' rows (UUIDs); commits its result or rolls back what it threw. `set_config` is
  * local to the transaction, so the next user of a pooled connection sees nothing of it.
  */
-export async function inTransaction<Result>(pool: Pool, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
+export async function inTransaction<Result>(
+  pool: Connections,
+  tenants: string[],
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
   const client = await pool.connect();
   let broken = false;
   try {

@@ -1,0 +1,56 @@
+import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
+import { SharedPool } from './shared-pool.ts';
+import { openLog } from './telemetry.ts';
+
+let database: FreshDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await freshDatabase('ledger');
+});
+afterAll(() => database.drop());
+beforeEach(() => {
+  pool = openPool(database.ownerUrl, { name: 'test', max: 4, logger: openLog('test', 'silent') });
+});
+afterEach(() => pool.end());
+
+const never = new AbortController().signal;
+
+test('one tenant’s transactions never hold all connections, and who asks once is not served behind his many', async () => {
+  const shared = new SharedPool(pool);
+  const [holding, first] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let held = 0;
+  const hold = async () => {
+    held++;
+    if (held === 4) first.resolve();
+    await holding.promise;
+  };
+  let ended = 0;
+  const many = Array.from({ length: 200 }, () => inTransaction(shared.of('many', never), [], hold).finally(() => ended++));
+  await readTenant(shared.of('other', never), '00000000-0000-0000-0000-000000000000', { text: 'select 1', values: [] });
+  expect(pool.totalCount).toBe(4);
+  // Now everything is taken.
+  const last = inTransaction(shared.of('another', never), [], hold);
+  await first.promise;
+  expect(held).toBe(4);
+  const one = inTransaction(shared.of('one', never), [], async () => ended);
+  holding.resolve();
+  expect(await one).toBeLessThan(20);
+  await Promise.all([...many, last]);
+});
+
+test('a connection that is given up, or can’t be had, leaves its place to the next', async () => {
+  const shared = new SharedPool(pool);
+  const of = () => shared.of('tenant', never);
+  const failing = Array.from({ length: 20 }, () => readTenant(of(), 'no tenant', { text: 'select 1 / 0', values: [] }));
+  const ends = await Promise.allSettled(failing);
+  expect(ends.map(({ status }) => status)).toEqual(failing.map(() => 'rejected'));
+  const away = openPool('postgres://nobody@127.0.0.1:1/nothing', { name: 'test', max: 4, logger: openLog('test', 'silent') });
+  const none = new SharedPool(away);
+  const calls = Array.from({ length: 20 }, () => none.of('tenant', never).connect());
+  expect(await Promise.allSettled(calls)).toEqual(
+    calls.map(() => ({ status: 'rejected', reason: expect.objectContaining({ code: 'ECONNREFUSED' }) })),
+  );
+  await away.end();
+  expect(await inTransaction(of(), [], async () => 'done')).toBe('done');
+});
