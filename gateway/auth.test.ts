@@ -2,6 +2,7 @@
 import { jest } from '@jest/globals';
 import { figureOf, until } from '../test/asking.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
+import { newEmail } from '../test/identity.ts';
 import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
 
 // Some of these wait for what is known of a key to be forgotten, again on a machine that was too busy the first time.
@@ -95,6 +96,27 @@ test('the address that a trusted proxy names is the one whose failed logins coun
   for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.1')).status).toBe(401);
   expect((await attempt('192.0.2.1')).status).toBe(429);
   expect((await attempt('192.0.2.2')).status).toBe(401);
+});
+
+test('who logs in from another address does not wait until all are registered who came from one', async () => {
+  const { email, password } = await house.signUp();
+  const from = (address: string, path: string, body: object) =>
+    rest('POST', `/v1/auth/${path}`, { body, headers: { 'x-forwarded-for': address } });
+  const mostAtOnce = maxInFlight / 2 - 2;
+  const registeredMeanwhile = async () => {
+    let registered = 0;
+    const crowd = Array.from({ length: mostAtOnce }, async () => {
+      const body = { email: newEmail(), password, first_name: 'Ada', last_name: 'Lovelace' };
+      expect((await from('192.0.2.3', 'register', body)).status).toBe(201);
+      registered++;
+    });
+    expect((await from('192.0.2.4', 'login', { email, password })).status).toBe(200);
+    const meanwhile = registered;
+    await Promise.all(crowd);
+    return meanwhile;
+  };
+  // Where this process or identity stood still, all may have been registered before he came.
+  await until(registeredMeanwhile, (registered) => registered < mostAtOnce / 2);
 });
 
 describe('while identity is away', () => {

@@ -79,7 +79,13 @@ export function userRoutes(app: App, { identity }: Services): void {
     async (request, reply) => {
       const { body } = request;
       const { user } = await identity.register(
-        { email: body.email, password: body.password, firstName: body.first_name, lastName: body.last_name },
+        {
+          email: body.email,
+          password: body.password,
+          firstName: body.first_name,
+          lastName: body.last_name,
+          clientAddress: request.ip,
+        },
         within(request, 15_000),
       );
       reply.code(201);

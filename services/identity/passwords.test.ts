@@ -34,10 +34,47 @@ test('a caller that has gone while it waited is not worked for, and its place go
   const passwords = new Passwords(metrics, { concurrency: 1, queue: 5 });
   const gone = new AbortController();
   const first = passwords.hash('correct horse');
-  const second = passwords.hash('correct horse', gone.signal);
+  const second = passwords.hash('correct horse', { signal: gone.signal });
   const third = passwords.hash('correct horse');
   gone.abort();
   await expect(second).rejects.toThrow('aborted');
   await Promise.all([first, third]);
   expect(await metrics.metrics()).toContain('identity_passwords_total{what="hash"} 2');
+});
+
+describe('of two callers', () => {
+  /** What is settled, in its order: who asked, and how it ended. */
+  const asked = () => {
+    const passwords = open({ concurrency: 1, queue: 4 });
+    const ends: string[] = [];
+    const ask = (address: string) =>
+      passwords.hash('correct horse', { address }).then(
+        () => ends.push(`${address} done`),
+        (error: Refusal) => ends.push(`${address} ${error.reason}`),
+      );
+    return { ask, ends };
+  };
+
+  test('one who asks for many waits for them as long as it takes, and the other for one of them', async () => {
+    const { ask, ends } = asked();
+    const many = [ask('many'), ask('many'), ask('many'), ask('many')];
+    await ask('one');
+    expect(ends).toEqual(['many done', 'many done', 'one done']);
+    await Promise.all(many);
+    expect(ends).toEqual(['many done', 'many done', 'one done', 'many done', 'many done']);
+  });
+
+  test('one who fills the queue gives up his newest for the other, and gets no more of it himself', async () => {
+    const { ask, ends } = asked();
+    const many = Array.from({ length: 6 }, () => ask('many'));
+    await ask('one');
+    await Promise.all(many);
+    expect(ends).toEqual(['many overloaded', 'many overloaded', 'many done', 'many done', 'one done', 'many done', 'many done']);
+  });
+
+  test('neither gives up what the other would then have more of', async () => {
+    const { ask, ends } = asked();
+    await Promise.all([ask('a'), ask('a'), ask('a'), ask('b'), ask('b'), ask('b'), ask('a'), ask('c')]);
+    expect(ends.filter((end) => end.endsWith('overloaded'))).toEqual(['b overloaded', 'a overloaded', 'a overloaded']);
+  });
 });

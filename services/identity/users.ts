@@ -2,6 +2,7 @@
 import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
+import { limitedAddress } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
@@ -16,6 +17,8 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
+  /** For his share of what is computed. */
+  clientAddress: string;
 }
 
 /** Makes a user. Throws `validation_failed`, `email_taken`, `overloaded`. */
@@ -24,10 +27,11 @@ export async function register(orm: MikroORM, passwords: Passwords, given: Regis
   const password = field.newPassword('password', given.password);
   const firstName = field.text('first_name', given.firstName, 255);
   const lastName = field.text('last_name', given.lastName, 255);
+  const address = field.optionalText('client_address', given.clientAddress, 255) ?? '';
   const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
   // Asked before the expensive part, decided by the unique key after it.
   if (await byEmail(orm, email)) throw taken();
-  const passwordHash = await passwords.hash(password, signal);
+  const passwordHash = await passwords.hash(password, { address: limitedAddress(address), signal });
   const em = rows(orm);
   const createdAt = new Date(await clockOf(em));
   const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
@@ -62,7 +66,7 @@ export async function login(
   const address = field.optionalText('client_address', given.clientAddress, 255) ?? '';
   await admitLogin(pool, email, address);
   const user = await byEmail(orm, email);
-  const right = await passwords.verify(user?.passwordHash ?? null, password, signal);
+  const right = await passwords.verify(user?.passwordHash ?? null, password, { address: limitedAddress(address), signal });
   if (!user || !right) {
     const standing = await recordFailure(pool, email, address);
     throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });

@@ -197,6 +197,13 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
    * @generated from field: string last_name = 4;
    */
   lastName: string;
+
+  /**
+   * Address of the client: passwords are hashed for one address in turn with the others. Calls without share one turn.
+   *
+   * @generated from field: string client_address = 5;
+   */
+  clientAddress: string;
 };
 
 /**
@@ -236,7 +243,7 @@ export declare type LoginRequest = Message<"identity.v1.LoginRequest"> & {
   password: string;
 
   /**
-   * Address of the client, for the throttle.
+   * Address of the client, for the throttle and, as of a registration, for its turn.
    *
    * @generated from field: string client_address = 3;
    */
@@ -956,7 +963,7 @@ export declare const VerifyTenantMemberResponseSchema: GenMessage<VerifyTenantMe
  */
 export declare const IdentityService: GenService<{
   /**
-   * Register makes a user. Refused: `email_taken`.
+   * Register makes a user. Refused: `email_taken`, `overloaded` with RetryInfo.
    *
    * @generated from rpc identity.v1.IdentityService.Register
    */
@@ -967,7 +974,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * Login checks a password and opens a session. Refused: `unauthenticated` (the same for an unknown email and a wrong password, in the
-   * same time), `rate_limited` with RetryInfo.
+   * same time), `rate_limited` and `overloaded` with RetryInfo.
    *
    * @generated from rpc identity.v1.IdentityService.Login
    */
