@@ -6,10 +6,11 @@ const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 1
 function item(
   tenant: string,
   name: string,
-  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & { bytes?: number; entries?: number } = {},
+  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & { retry?: boolean; bytes?: number; entries?: number } = {},
 ) {
   const outcomes: Outcome[] = [];
-  const order = { tenant, description: name, bytes: more.bytes ?? 10, entries: Array.from({ length: more.entries ?? 2 }) };
+  const { retry = false, bytes = 10 } = more;
+  const order = { tenant, description: name, retry, bytes, entries: Array.from({ length: more.entries ?? 2 }) };
   const made = {
     order,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
@@ -123,6 +124,44 @@ test('a full queue sheds the newest of whoever has most waiting, not the newcome
   queues.add(newcomer.made);
   expect(newcomer.outcomes).toHaveLength(0);
   expect(greedy.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+});
+
+describe('what may have been posted', () => {
+  const waiting = (tenant: string, count: number, more: Parameters<typeof item>[2] = {}) =>
+    Array.from({ length: count }, (_, place) => item(tenant, `${tenant}${place}`, more));
+  const put = (queues: Queues, items: ReturnType<typeof item>[]) => items.forEach(({ made }) => queues.add(made));
+  const shedOf = (items: ReturnType<typeof item>[]) => items.flatMap(({ outcomes }, place) => (outcomes.length > 0 ? [place] : []));
+
+  test('takes the place of the newest of its tenant that was never begun, where that has its share', () => {
+    const queues = new Queues(bounds);
+    const own = [...waiting('a', 8), ...waiting('a', 2, { retry: true })];
+    put(queues, own);
+    const again = waiting('a', 2, { retry: true });
+    put(queues, again);
+    expect([shedOf(own), shedOf(again), queues.size]).toEqual([[6, 7], [], 10]);
+    expect(own[7]?.outcomes).toEqual(overloaded);
+  });
+
+  test('takes the place of what was never begun of whoever has most of that waiting', () => {
+    const queues = new Queues(bounds);
+    const [open, begun, few] = [waiting('open', 9, { uncertain: true }), waiting('begun', 8, { retry: true }), waiting('few', 3)];
+    put(queues, [...open, ...begun, ...few]);
+    const again = waiting('again', 2, { retry: true });
+    put(queues, again);
+    expect([open, begun, few, again].map(shedOf)).toEqual([[], [], [1, 2], []]);
+    const [own] = waiting('open', 1, { retry: true });
+    put(queues, [own!]);
+    expect([open, begun, few, [own!]].map(shedOf)).toEqual([[], [], [0, 1, 2], []]);
+  });
+
+  test('is shed itself where nothing waits that was never begun, and for nothing that was', () => {
+    const queues = new Queues(bounds);
+    const all = ['a', 'b'].flatMap((tenant) => [...waiting(tenant, 5, { uncertain: true }), ...waiting(tenant, 5, { retry: true })]);
+    put(queues, all);
+    const late = [...waiting('a', 1), ...waiting('a', 1, { retry: true }), ...waiting('c', 1), ...waiting('c', 1, { retry: true })];
+    put(queues, late);
+    expect([shedOf(all), shedOf(late), queues.size]).toEqual([[], [0, 1, 2, 3], 20]);
+  });
 });
 
 test('what waited too long is settled and not taken, but what may have been posted is resolved', () => {

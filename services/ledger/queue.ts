@@ -55,6 +55,10 @@ function newQueue(tenant: string): TenantQueue {
   return { tenant, items: [], bytes: 0, holder: alone, batches: 0, contended: false };
 }
 
+function neverBegun({ uncertain, order }: Item): boolean {
+  return !uncertain && !order.retry;
+}
+
 /** Queues by tenant. */
 export class Queues {
   private readonly tenants = new Map<string, TenantQueue>();
@@ -73,7 +77,7 @@ export class Queues {
 
   /**
    * Adds an item at the end of its tenant's queue. A full queue sheds who is over his share first: the item itself, or the newest of the
-   * tenant that has most waiting.
+   * tenant that has most waiting; and what may have been posted only where nothing waits that was never begun.
    */
   add(item: Item): void {
     const { tenant } = item.order;
@@ -82,23 +86,29 @@ export class Queues {
       item.settle({ held: true });
       return;
     }
-    if (queue.items.length >= this.bounds.waiting / 2 || queue.bytes >= this.bounds.waitingBytes / 2) {
+    if (!this.makeRoom(queue, item)) {
       item.settle({ refusal: overloaded() });
       return;
-    }
-    if (this.items >= this.bounds.waiting || this.bytes >= this.bounds.waitingBytes) {
-      const largest = [...this.tenants.values()].reduce((most, each) => (each.bytes > most.bytes ? each : most), queue);
-      const shed = largest === queue ? undefined : largest.items.pop();
-      if (!shed) {
-        item.settle({ refusal: overloaded() });
-        return;
-      }
-      this.count(largest, shed, -1);
-      shed.settle({ refusal: overloaded() });
     }
     this.tenants.set(tenant, queue);
     queue.items.push(item);
     this.count(queue, item, 1);
+  }
+
+  // Sheds what a newcomer needs the place of; false where that is the newcomer.
+  private makeRoom(queue: TenantQueue, item: Item): boolean {
+    const { waiting, waitingBytes } = this.bounds;
+    const isOver = queue.items.length >= waiting / 2 || queue.bytes >= waitingBytes / 2;
+    if (!isOver && this.items < waiting && this.bytes < waitingBytes) return true;
+    let from = neverBegun(item) || queue.items.some(neverBegun) ? queue : undefined;
+    for (const each of isOver ? [] : this.tenants.values()) {
+      if (each.bytes > (from?.bytes ?? 0) && each.items.some(neverBegun)) from = each;
+    }
+    if (!from || (from === queue && neverBegun(item))) return false;
+    const [shed] = from.items.splice(from.items.findLastIndex(neverBegun), 1) as [Item];
+    this.count(from, shed, -1);
+    shed.settle({ refusal: overloaded() });
+    return true;
   }
 
   /**
