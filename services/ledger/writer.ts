@@ -1,6 +1,6 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Pool } from '../platform/postgres.ts';
+import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';
@@ -93,7 +93,7 @@ export class Writer {
     });
     this.failures = new Counter({
       name: 'ledger_batch_failures_total',
-      help: 'Batches that failed, by SQLSTATE; those of class 22, 23 and 54 are halved until the culprit is alone',
+      help: 'Batches that failed, by SQLSTATE; those that were refused for what is in them are halved until the culprit is alone',
       labelNames: ['sqlstate'],
       registers,
     });
@@ -247,7 +247,7 @@ export class Writer {
     const sqlstate = typeof state === 'string' ? state : 'none';
     this.failures.inc({ sqlstate });
     if (sqlstate === '53100') this.fullAt = performance.now();
-    if (/^(22|23|54)/.test(sqlstate)) {
+    if (isOfItems(error, sqlstate)) {
       if (items.length > 1) {
         const half = Math.ceil(items.length / 2);
         await this.run(items.slice(0, half), wait);
@@ -262,7 +262,7 @@ export class Writer {
         return;
       }
       const { tenantId, transactionId, requestId } = item.order;
-      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request: requestId }, 'the database refused a posting');
+      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request: requestId }, 'a posting failed');
       item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;
     }
@@ -286,12 +286,6 @@ export class Writer {
       this.queues.putBack(items.filter((item) => item.uncertain));
       return;
     }
-    // A fault of this program's SQL will not mend itself by being repeated.
-    if (sqlstate.startsWith('42') || error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) {
-      logger.error({ err: error, items: items.length }, 'a batch failed');
-      for (const item of items) item.settle({ refusal: new Refusal('internal', 'internal error') });
-      return;
-    }
     // Anything else (connection lost, server stopping, statement time-out) leaves open whether it was committed. Running the same items
     // again resolves it: under the head's lock, what was posted is found by its key.
     logger.warn({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
@@ -304,6 +298,17 @@ export class Writer {
     this.pausedUntil = now + 100;
     this.queues.putBack(hopeful);
   }
+}
+
+/**
+ * Whether repeating a batch would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come
+ * of how the database is, of a statement prepared before a migration (0A000), or of what went wrong before in the transaction (class 25). A trigger
+ * may raise any code, and a page that can't be read is of one tenant, mostly.
+ */
+function isOfItems(error: unknown, sqlstate: string): boolean {
+  if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return true;
+  if (/^(22|23|42|54)/.test(sqlstate)) return true;
+  return (error as { severity?: unknown }).severity === 'ERROR' && !isAway(error) && !/^(0A|25)/.test(sqlstate);
 }
 
 function tenantsOf(items: Item[]): Set<string> {
