@@ -106,6 +106,28 @@ test('interim answers come before the answer, but not without end', async () => 
   expect(answer!.detail).toContain('interim');
 });
 
+test.each(['HTTP/1.1 100 Continue', 'HTTP/1.1 100', 'HTTP/1.1 100 Continue\r\nserver: old'])(
+  '%j before the answer is passed over, though nobody asked for it',
+  async (interim) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
+      // In one piece with the answer, and by itself.
+      socket.on('data', (bytes) => {
+        if (bytes.includes('POST /together')) socket.write(`${interim}\r\n\r\n${answer}`);
+        else socket.write(`${interim}\r\n\r\n`, () => setImmediate(() => socket.write(answer)));
+      });
+    });
+    servers.push(server);
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const by = sender();
+    for (const path of ['together', 'apart', 'together', 'apart']) {
+      expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
+    }
+  },
+);
+
 test.each([
   ['blanks of headers', `HTTP/1.1 200 OK\r\n${`a:${' '.repeat(1000)}b\r\n`.repeat(4_000)}content-length: 2\r\n\r\nok`],
   [

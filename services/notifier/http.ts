@@ -57,7 +57,7 @@ export class Sender {
     this.agent = new Agent({
       connect: (to, done) =>
         connect(to, (...outcome) => {
-          if (outcome[1]) limitAnswers(outcome[1]);
+          if (outcome[1]) readWithin(outcome[1]);
           done(...outcome);
         }),
       // Shorter than what servers usually wait: a request on a connection that the server is closing is lost.
@@ -114,7 +114,7 @@ export class Sender {
 }
 
 // What is read counts from one request to the next: undici has one at a time on a connection.
-function limitAnswers(socket: Socket): void {
+function readWithin(socket: Socket): void {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
   let bytes = 0;
@@ -124,10 +124,17 @@ function limitAnswers(socket: Socket): void {
   };
   socket.read = (size) => {
     const chunk = read(size) as Buffer | null;
+    if (chunk && bytes === 0) takeContinue(chunk);
     bytes += chunk?.length ?? 0;
     if (bytes > mostBytes) socket.destroy(new Error(`more than ${mostBytes} bytes of an answer`));
     return chunk;
   };
+}
+
+// Some servers and proxies say `100 Continue` to whoever posts, and nobody may fail of that (RFC 9110, section 15.2). undici closes the connection
+// for it, but takes the other interim answers, and 102 says as little.
+function takeContinue(chunk: Buffer): void {
+  if (chunk.toString('latin1', 0, 12) === 'HTTP/1.1 100') chunk[11] = '2'.charCodeAt(0);
 }
 
 // undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
