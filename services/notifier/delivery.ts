@@ -11,7 +11,7 @@ import { Endpoints, type Endpoint } from './endpoints.ts';
 import type { Answer, Sender } from './http.ts';
 import { putOff } from './outcomes.ts';
 import { Recorder } from './recorder.ts';
-import type { Vault } from './vault.ts';
+import { Unopened, type Vault } from './vault.ts';
 import { deliveryHeaders, verdict } from './webhook.ts';
 
 /** How deliveries are made. */
@@ -137,7 +137,8 @@ export class Courier {
 
   /**
    * Sends a delivery that is claimed, and records what came of it; null where it was not sent, or not to its end. That one is handed back,
-   * unless somebody waits for it (`awaited`): then it takes no turns, and has failed.
+   * unless somebody waits for it (`awaited`): then it takes no turns, and has failed. So has one whose secret can't be opened, which throws
+   * {@link Unopened} where nobody waits.
    */
   async attempt(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
     const flight: Flight = { open: false, slow: false };
@@ -148,7 +149,7 @@ export class Courier {
     try {
       let answer: Answer | null = null;
       const request = () => this.request(claimed, claimedAt, endpoint);
-      if (awaited) answer = await this.watched(flight, endpoint, request);
+      if (awaited) answer = await this.watched(flight, endpoint, request).catch(unsigned);
       else if (await endpoints.turnAt(endpoint)) {
         answer = await this.watched(flight, endpoint, request).finally(() => endpoints.leave(endpoint));
       }
@@ -298,4 +299,9 @@ export class Courier {
     });
     this.wakeUp = () => undefined;
   }
+}
+
+function unsigned(error: unknown): Answer {
+  if (!(error instanceof Unopened)) throw error;
+  return { statusCode: null, errorClass: 'secret_unreadable', body: null, durationMs: 0, detail: error.message };
 }

@@ -75,6 +75,24 @@ test('a test that fails says how, is recorded as failed and never tried again by
   expect(gone.metadata).toMatchObject({ status_code: '', error_class: 'connection_failed' });
 });
 
+test('a test whose secret can’t be opened says so, is recorded as failed and not sent; with a new secret the next one is', async () => {
+  await configured();
+  const { tenantId } = tenant;
+  const before = endpoint.received.length;
+  await inTransaction(notifier.work, [tenant.tenant], (client) =>
+    client.query(`update webhooks set secret = 'lost' || substr(secret, strpos(secret, ':'))`),
+  );
+  const refused = await refusal(notifier.client.testWebhook({ tenantId }));
+  expect(refused).toMatchObject({ reason: 'test_failed', message: 'Test webhook failed' });
+  expect(refused.metadata).toMatchObject({ status_code: '', error_class: 'secret_unreadable', policy: 'tests' });
+  const { delivery, attempts } = await notifier.client.getDelivery({ tenantId, deliveryId: refused.metadata!['delivery_id']! });
+  expect(delivery).toMatchObject({ status: 'failed', attempts: 1, errorClass: 'secret_unreadable' });
+  expect(attempts).toHaveLength(1);
+  expect(endpoint.received).toHaveLength(before);
+  await notifier.client.rotateSecret({ tenantId, overlapSeconds: 0 });
+  expect((await notifier.client.testWebhook({ tenantId })).delivery?.status).toBe('delivered');
+});
+
 test('a test whose process died while it waited has failed, and is not sent again', async () => {
   await configured();
   await notifier.client.testWebhook({ tenantId: tenant.tenantId });

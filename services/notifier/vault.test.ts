@@ -1,5 +1,5 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
-import { newSecret, Vault } from './vault.ts';
+import { newSecret, Unopened, Vault } from './vault.ts';
 
 const key = (id: string) => ({ id, key: createSecretKey(randomBytes(32)) });
 const [old, current] = [key('2024'), key('2025')];
@@ -13,13 +13,15 @@ test('a sealed secret opens for its tenant alone, and is sealed differently each
   expect(vault.seal('tenant a', secret)).not.toBe(sealed);
   expect(vault.open('tenant a', sealed)).toBe(secret);
   expect(vault.open('tenant a', sealed)).toBe(secret);
-  expect(() => vault.open('tenant b', sealed)).toThrow();
+  expect(() => vault.open('tenant b', sealed)).toThrow(Unopened);
+  expect(() => vault.open('tenant b', sealed)).toThrow('key 2025');
 });
 
 test('what was sealed with the key before still opens, and what has lost its key says which', () => {
   const sealed = new Vault([old]).seal('t', 'a secret');
   expect(new Vault([current, old]).open('t', sealed)).toBe('a secret');
   expect(() => new Vault([current]).open('t', sealed)).toThrow('key 2024');
+  expect(() => new Vault([current]).open('t', sealed)).toThrow(Unopened);
 });
 
 test('a changed byte is noticed', () => {

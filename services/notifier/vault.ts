@@ -8,6 +8,9 @@ export interface VaultKey {
   key: KeyObject;
 }
 
+/** Thrown for a text that can't be opened: its key is not known, it was changed, or it was sealed for another tenant. */
+export class Unopened extends Error {}
+
 const remembered = 1_000;
 
 /** Seals with the first key, opens with whichever sealed. */
@@ -28,7 +31,7 @@ export class Vault {
     return `${id}:${Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]).toString('base64')}`;
   }
 
-  /** Throws where the key is not known, the text was changed, or it was sealed for another tenant. */
+  /** Throws {@link Unopened}. */
   open(tenant: string, sealed: string): string {
     const place = `${tenant} ${sealed}`;
     const known = this.opened.get(place);
@@ -45,11 +48,15 @@ export class Vault {
     const colon = sealed.indexOf(':');
     const id = sealed.slice(0, colon);
     const known = this.keys.find((each) => each.id === id);
-    if (!known) throw new Error(`a webhook secret is sealed with key ${id}, which WEBHOOK_ENCRYPTION_KEY does not name`);
+    if (!known) throw new Unopened(`a webhook secret is sealed with key ${id}, which WEBHOOK_ENCRYPTION_KEY does not name`);
     const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
-    const decipher = createDecipheriv('aes-256-gcm', known.key, bytes.subarray(0, 12), { authTagLength: 16 });
-    decipher.setAAD(Buffer.from(tenant)).setAuthTag(bytes.subarray(-16));
-    return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString();
+    try {
+      const decipher = createDecipheriv('aes-256-gcm', known.key, bytes.subarray(0, 12), { authTagLength: 16 });
+      decipher.setAAD(Buffer.from(tenant)).setAuthTag(bytes.subarray(-16));
+      return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString();
+    } catch (cause) {
+      throw new Unopened(`a webhook secret can't be opened with key ${id}: ${(cause as Error).message}`, { cause });
+    }
   }
 }
 

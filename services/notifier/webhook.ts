@@ -15,7 +15,7 @@ export type Status = (typeof statuses)[number];
 
 /** Why an attempt failed, as coarse as a tenant may know: more would tell him about networks that are not his. */
 export type ErrorClass =
-  'timeout' | 'connection_failed' | 'tls_error' | 'blocked_address' | 'redirect' | 'http_status' | 'webhook_disabled';
+  'timeout' | 'connection_failed' | 'tls_error' | 'blocked_address' | 'redirect' | 'http_status' | 'webhook_disabled' | 'secret_unreadable';
 
 /** What is signed. */
 export interface Signed {
