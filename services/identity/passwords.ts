@@ -3,8 +3,8 @@
 import { availableParallelism } from 'node:os';
 import { hash, verify, type Options } from '@node-rs/argon2';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { Overloaded, Turns } from '../platform/turns.ts';
 import { Refusal } from './refusal.ts';
-import { Turns } from './turns.ts';
 
 // OWASP's choice for argon2id (Password Storage Cheat Sheet): 19 MiB, two passes, one lane: 9 ms here. argon2id is the library's default;
 // its enum is a const enum, which type stripping can't resolve. The table takes nothing else.
@@ -29,17 +29,18 @@ export interface Caller {
 /** One core stays free for everything else. A full queue takes some seconds, and a caller waits no longer. */
 const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParallelism() - 1), queue: 250 };
 
+const never = new AbortController().signal;
+
 /** Hashes and verifies passwords. Both throw the refusal `overloaded` when too many wait already. */
 export class Passwords {
-  private readonly limits: PasswordLimits;
   private readonly computed: Counter<'what'>;
   private readonly turns: Turns;
-  private running = 0;
   private readonly nobodys: Promise<string>;
 
   constructor(metrics: Registry, limits: PasswordLimits = defaultLimits) {
-    this.limits = limits;
-    this.turns = new Turns(limits.queue);
+    const { concurrency, queue } = limits;
+    // Many people share an address: alone it may have all the places.
+    this.turns = new Turns({ most: concurrency, ofOne: concurrency, waiting: queue, waitingOfOne: queue });
     this.computed = new Counter({
       name: 'identity_passwords_total',
       help: 'Password computations by kind: hash, verify',
@@ -70,18 +71,15 @@ export class Passwords {
     return right && stored !== null;
   }
 
-  private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal }: Caller): Promise<Result> {
-    // Whoever ends hands its place over, so nobody who comes meanwhile overtakes.
-    if (this.running < this.limits.concurrency) this.running++;
-    else if (!(await this.turns.wait(address))) {
-      throw new Refusal('overloaded', 'too many passwords are being checked, try again later', { retryAfter: 2 });
-    }
+  private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal = never }: Caller): Promise<Result> {
     try {
-      signal?.throwIfAborted();
-      this.computed.inc({ what });
-      return await work();
-    } finally {
-      if (!this.turns.next()) this.running--;
+      return await this.turns.take(address, signal, () => {
+        this.computed.inc({ what });
+        return work();
+      });
+    } catch (error) {
+      if (!(error instanceof Overloaded)) throw error;
+      throw new Refusal('overloaded', 'too many passwords are being checked, try again later', { retryAfter: 2 });
     }
   }
 }

@@ -1,13 +1,16 @@
-// Work of many tenants that needs what they share: so much of it at once, of one tenant no more than his part, and tenants who wait take turns.
+// Work for many (tenants, or addresses of strangers) that needs what they share: so much of it at once, for one no more than his part, and those who
+// wait take turns.
 
 /** How much is done at once, and may wait. */
 export interface TurnsOptions {
   /** In all; without a bound unless given. */
   most?: number | undefined;
-  /** Of one tenant. */
+  /** For one of them. */
   ofOne: number;
-  /** What may wait in all, 4,000 unless given; of one tenant half of it. */
+  /** What may wait in all, 4,000 unless given. */
   waiting?: number | undefined;
+  /** Of one of them; half of all unless given. */
+  waitingOfOne?: number | undefined;
   /** Milliseconds that one waits at most; as long as his caller unless given. */
   patienceMs?: number | undefined;
 }
@@ -20,7 +23,7 @@ interface Waiting {
   refuse: (why: Error) => void;
 }
 
-/** What is a tenant's. */
+/** What is one's. */
 interface Share {
   name: string;
   begun: number;
@@ -32,6 +35,7 @@ export class Turns {
   private readonly most: number;
   private readonly ofOne: number;
   private readonly mostWaiting: number;
+  private readonly mostOfOne: number;
   private readonly patienceMs: number | undefined;
   private readonly shares = new Map<string, Share>();
   /** Those who wait though they have not their part; the next one first. Empty where there is room. */
@@ -39,15 +43,21 @@ export class Turns {
   private begun = 0;
   private waiting = 0;
 
-  constructor({ most = Infinity, ofOne, waiting = 4_000, patienceMs }: TurnsOptions) {
+  constructor({ most = Infinity, ofOne, waiting = 4_000, waitingOfOne = waiting / 2, patienceMs }: TurnsOptions) {
     this.most = most;
     this.ofOne = ofOne;
     this.mostWaiting = waiting;
+    this.mostOfOne = waitingOfOne;
     this.patienceMs = patienceMs;
   }
 
+  /** What waits. */
+  get size(): number {
+    return this.waiting;
+  }
+
   /**
-   * Does a tenant's work in his turn; answers or throws what the work does. `signal` tells that the caller is gone: then it is not begun, and
+   * Does one's work in his turn; answers or throws what the work does. `signal` tells that the caller is gone: then it is not begun, and
    * the signal's reason is thrown. Throws {@link Overloaded}.
    */
   async take<Result>(name: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
@@ -60,7 +70,7 @@ export class Turns {
   }
 
   /**
-   * Begins a tenant's work, which is to be ended once: at once where nothing is answered, else when the promise is kept. Throws or rejects as
+   * Begins one's work, which is to be ended once: at once where nothing is answered, else when the promise is kept. Throws or rejects as
    * {@link take}; then there is nothing to end.
    */
   begin(name: string, signal: AbortSignal): Promise<void> | undefined {
@@ -76,7 +86,7 @@ export class Turns {
     return undefined;
   }
 
-  /** Ends a tenant's work that was begun. */
+  /** Ends one's work that was begun. */
   end(name: string): void {
     const share = this.shares.get(name);
     if (!share || share.begun === 0) throw new Error('what ends was not begun');
@@ -122,13 +132,13 @@ export class Turns {
     });
   }
 
-  /** Throws where the tenant has half of all places; where all are taken, the newest of the tenant that has most is refused. */
+  /** Throws where one has all his places; where all are taken, the newest of who has most is refused, unless the newcomer would then have more. */
   private makeRoom(share: Share): void {
     const tooMany = 'too many calls are waiting';
-    if (share.waiting.length >= this.mostWaiting / 2) throw new Overloaded(tooMany);
+    if (share.waiting.length >= this.mostOfOne) throw new Overloaded(tooMany);
     if (this.waiting < this.mostWaiting) return;
     const largest = [...this.shares.values()].reduce((most, each) => (each.waiting.length > most.waiting.length ? each : most), share);
-    if (largest === share) throw new Overloaded(tooMany);
+    if (largest.waiting.length <= share.waiting.length + 1) throw new Overloaded(tooMany);
     largest.waiting.at(-1)?.refuse(new Overloaded(tooMany));
   }
 
