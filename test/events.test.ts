@@ -148,6 +148,9 @@ function faults(): void {
     expect(second).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     expect(last).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     expect(new Set([second, last, told.get(events.at(-3)!.id)]).size).toBe(2);
+
+    await send('POST', '/webhooks/test', {}, trace(7));
+    expect(receiver.received.at(-1)!.headers['traceparent']).toBe(trace(7));
   });
 
   test('the trace context of a gRPC call stands in where its postings have none', async () => {

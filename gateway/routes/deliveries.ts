@@ -1,6 +1,6 @@
 // What became of a tenant's events on their way to its webhook; the retry by hand and the test.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
+import { askedBy, within, type App } from '../app.ts';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, oneOf, optional, paging, period, webhookEvents, whole } from '../fields.ts';
 import { dayStart, pathDelivery } from '../pages.ts';
@@ -159,7 +159,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request, reply) => {
-      const given = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '' };
+      const { traceparent } = askedBy(request);
+      const given = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '', traceparent };
       const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(given, within(request, testTimeoutMs));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const { id, status, statusCode = null } = delivery;

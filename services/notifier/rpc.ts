@@ -131,8 +131,8 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         courier.wake();
         return { delivery: deliveryMessage(delivery), limit: limitMessage(standing) };
       }),
-      testWebhook: ofTenant(async ({ eventType }, tenant, own) => {
-        const { whole, responseTimeMs, standing } = await sendTest(own, courier, tenant, eventType);
+      testWebhook: ofTenant(async ({ eventType, traceparent }, tenant, own) => {
+        const { whole, responseTimeMs, standing } = await sendTest(own, courier, tenant, { type: eventType, traceparent });
         return { delivery: deliveryMessage(whole.delivery), responseTimeMs, payload: whole.payload, limit: limitMessage(standing) };
       }),
     });

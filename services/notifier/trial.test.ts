@@ -40,6 +40,22 @@ test('a test is sent at once and signed, though the webhook is disabled and not 
   expect(deliveries).toEqual([answer.delivery]);
 });
 
+test('a test goes in the trace of its request, or in one of its own, also when it is repeated by hand', async () => {
+  const failing = await receiver((_, response) => response.writeHead(503).end());
+  await configured({ url: failing.url });
+  const { tenantId } = tenant;
+  const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+  const told = () => failing.received.map(({ headers }) => headers['traceparent']);
+  const refused = await refusal(notifier.client.testWebhook({ tenantId, traceparent }));
+  await refusal(notifier.client.testWebhook({ tenantId, traceparent: 'none' }));
+  await refusal(notifier.client.testWebhook({ tenantId }));
+  await notifier.client.retryDelivery({ tenantId, deliveryId: refused.metadata!['delivery_id']! });
+  await failing.count(4);
+  const own = expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+  expect(told()).toEqual([traceparent, own, own, traceparent]);
+  expect(new Set(told()).size).toBe(3);
+});
+
 test.each(['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'])(
   'a test may be of type %s',
   async (eventType) => {

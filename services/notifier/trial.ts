@@ -1,7 +1,9 @@
 // The test delivery: a made-up event, sent while the caller waits, and recorded like any other.
+import { createHash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, ms } from '../platform/postgres.ts';
+import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
 import type { Claimed } from './claims.ts';
 import { readDelivery, type WholeDelivery } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
@@ -14,14 +16,15 @@ import { eventTypes } from './webhook.ts';
 import { notConfigured, type WebhookParts } from './webhooks.ts';
 
 /**
- * Sends a test event of a type (empty: `test.webhook`) to the tenant's endpoint, whether it is enabled and subscribed or not. Refused:
- * `validation_failed`, `rate_limited`, `webhook_not_configured`, `test_failed` (metadata: `delivery_id`, `status_code`, `error_class`).
+ * Sends a test event of a type (empty: `test.webhook`) to the tenant's endpoint, whether it is enabled and subscribed or not, in the trace of
+ * its request, or in one of its own where `traceparent` is none. Refused: `validation_failed`, `rate_limited`, `webhook_not_configured`,
+ * `test_failed` (metadata: `delivery_id`, `status_code`, `error_class`).
  */
 export async function sendTest(
   { pool, quotas }: WebhookParts,
   courier: Courier,
   tenant: string,
-  type: string,
+  { type, traceparent: given }: { type: string; traceparent: string },
 ): Promise<{ whole: WholeDelivery; responseTimeMs: number; standing: Standing }> {
   const eventType = type === '' ? 'test.webhook' : type;
   if (!(eventTypes as readonly string[]).includes(eventType)) {
@@ -37,6 +40,7 @@ export async function sendTest(
     const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
     const about = { id: toId('evt', eventId), type: eventType, createdMs: BigInt(startedMs), tenantId: toId('tenant', tenant) };
     const body = testBody(about);
+    const traceparent = traceparentOf(given) ?? ownTraceparent(eventId, createHash('sha256').update(body).digest());
     // By hand: whatever comes of it, no attempt follows by itself. Claimed from the beginning, so that no worker takes it.
     await client.query(
       `with made as (
@@ -46,11 +50,11 @@ export async function sendTest(
          insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
          values ($1, $2, $7, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))
          returning until
-       ), body as (insert into payloads (tenant_id, event_id, body) values ($1, $3, $8))
+       ), body as (insert into payloads (tenant_id, event_id, body, traceparent) values ($1, $3, $8, $9))
        insert into due (tenant_id, next_at) select $1, until from claimed ${unlessSooner}`,
-      [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body],
+      [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body, traceparent],
     );
-    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, destination, body, traceparent: null };
+    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, destination, body, traceparent };
   });
   const sent = await courier.attempt(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};

@@ -750,6 +750,13 @@ export declare type TestWebhookRequest = Message<"notifier.v1.TestWebhookRequest
    * @generated from field: string event_type = 2;
    */
   eventType: string;
+
+  /**
+   * W3C trace context of the request, for the delivery; absent or invalid, the delivery has one of its own.
+   *
+   * @generated from field: string traceparent = 3;
+   */
+  traceparent: string;
 };
 
 /**
