@@ -77,6 +77,7 @@ describe.each([
     ['a generated secret', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
     ['any other secret', "It's a Secret to Everybody"],
     ['one that only begins like a generated one', 'whsec_this is no base64'],
+    ['one whose base64 has bits that no encoder leaves', 'whsec_MfKQ9r8GKYqrTwjUPD8ILR=='],
   ] as const) {
     testHere(`takes deliveries signed with ${kind} once, and refuses others`, async () => {
       const { url, output } = await run(language, command, file, secret);
