@@ -122,6 +122,9 @@ export const paging = {
   ),
 };
 
+/** What a list says whose pages are bounded in bytes, too. */
+export const shortPages = 'Where the items are large, a page holds fewer than `limit`: go by `has_more`.';
+
 /** `start_date` and `end_date` of a list. */
 export const period = {
   start_date: Type.Optional(

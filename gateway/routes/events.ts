@@ -1,7 +1,7 @@
 // The audit trail: the tenant's log, hash-chained.
 import { Type } from 'typebox';
 import { within, type App } from '../app.ts';
-import { paging, whole } from '../fields.ts';
+import { paging, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
 import { eventJson } from '../wire.ts';
@@ -43,7 +43,7 @@ export function eventRoutes(app: App, { ledger }: Services): void {
           tag: 'Events',
           summary: 'Read the audit trail',
           description: [
-            'Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros.',
+            `Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros. ${shortPages}`,
             '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` and `account.updated` the account’s record, of the latter with `changes`.',
           ].join('\n\n'),
           answers: {

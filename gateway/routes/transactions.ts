@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { within, type App } from '../app.ts';
 import { currencies } from '../../services/platform/money.ts';
-import { accountCode, oneOf, paging, period } from '../fields.ts';
+import { accountCode, oneOf, paging, period, shortPages } from '../fields.ts';
 import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
@@ -30,7 +30,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           id: 'listTransactions',
           tag: 'Transactions',
           summary: 'List transactions',
-          description: 'Newest first.',
+          description: `Newest first. ${shortPages}`,
           answers: {
             200: {
               description: 'A page of transactions',
