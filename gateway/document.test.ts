@@ -113,6 +113,18 @@ describe('the OpenAPI document', () => {
     const short = contract.operations.filter(({ definition }) => /holds fewer than `limit`: go by `has_more`/.test(definition.description));
     expect(short.map(({ id }) => id).sort()).toEqual(['listEvents', 'listTransactions']);
   });
+
+  test('says which accounts are refused that the shapes would admit', () => {
+    const [made, changed] = ['createAccount', 'updateAccount'].map(
+      (id) => contract.operations.find((operation) => operation.id === id)?.definition.description as string,
+    );
+    expect(made).toMatch(/32 deep/);
+    expect(made).toMatch(/`SUSPENSE-NGN`/);
+    expect(made).toMatch(/closed group/);
+    expect(changed).toMatch(/closed group/);
+    expect(changed).toMatch(/active accounts below it/);
+    expect(changed).toMatch(/below zero/);
+  });
 });
 
 describe('/docs', () => {

@@ -112,6 +112,10 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           id: 'createAccount',
           tag: 'Accounts',
           summary: 'Create an account',
+          description: [
+            'The parent must be an active group of the same type: none is made below a closed group, and a chart is at most 32 deep (`parent_invalid`).',
+            'The codes of the ledger’s own accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`).',
+          ].join(' '),
           bodies: {
             pool: {
               account_code: 'CUSTOMER-WALLETS-USD',
@@ -224,7 +228,11 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           id: 'updateAccount',
           tag: 'Accounts',
           summary: 'Change an account',
-          description: 'Fields that are left out, or null, stay as they are; an empty description removes it.',
+          description: [
+            'Fields that are left out, or null, stay as they are; an empty description removes it.',
+            'Not closed are an account with a balance and a group with active accounts below it (`account_not_empty`); none is opened again below a closed group (`parent_invalid`).',
+            '`allow_negative` is not taken from an account that is below zero (`insufficient_funds`).',
+          ].join(' '),
           bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
           bodyOptional: true,
           answers: { 200: { ...one, description: 'The account after the change' } },
