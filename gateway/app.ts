@@ -9,7 +9,7 @@ import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstanc
 import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { traceparentOf } from '../services/platform/trace.ts';
-import { admit, nobody, type Authorities } from './auth.ts';
+import { admit, checkAgain, nobody, type Authorities } from './auth.ts';
 import { bodyLimit, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
 import { answerBrokenHttp, answerConnect } from './http.ts';
@@ -92,6 +92,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
   // Set on each request: the framework shares no objects between them.
   app.decorateRequest('caller');
+  app.decorateRequest('checked', 0);
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
   app.decorateRequest('held', null);
@@ -148,6 +149,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
         done();
         return;
       }
+      request.checked = performance.now();
       const refusal = load.enter(request) ?? check(request);
       const go = (problem: Problem | null | undefined) => {
         // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
@@ -157,6 +159,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       else go(refusal);
     };
     route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
+    if (access.by !== 'nobody') route.preValidation = [checkAgain(check), ...[route.preValidation ?? []].flat()];
     // What is posted is answered with little more than was sent, and that is bounded already.
     if ([route.method].flat().includes('GET')) {
       route.onSend = (request, _reply, payload, done) => {

@@ -1,4 +1,7 @@
 // Who may call, as identity says it: keys that are revoked or expire, failed logins, and while it is away.
+import { connect } from 'node:net';
+import { text as allOf } from 'node:stream/consumers';
+import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { figureOf, until } from '../test/asking.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
@@ -70,6 +73,34 @@ describe('a key', () => {
     const { refused, since } = await lastTaken(text, 401);
     expect([refused.status, refused.body.code]).toEqual([401, 'unauthenticated']);
     expect(since - revoked).toBeLessThan(5000);
+  });
+
+  test('posts nothing more once it is dead, also where a posting was begun before', async () => {
+    const text = await house.apiKey(tenant);
+    expect((await balance(text)).status).toBe(200);
+    const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
+    const body = (name: string) => JSON.stringify({ ...line, idempotency_key: name });
+    /** Begins a posting; what is returned sends the end of it and answers with the status. */
+    const begin = async (name: string) => {
+      const socket = connect(Number(new URL(house.url).port), '127.0.0.1').setEncoding('utf8');
+      const sent = body(name);
+      const head = `POST /v1/tenants/${tenant.slug}/transactions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${text}\r\n`;
+      const more = `Content-Type: application/json\r\nContent-Length: ${sent.length}\r\nConnection: close\r\n\r\n`;
+      const asked = await inFlight();
+      socket.write(head + more + sent.slice(0, 5));
+      await until(inFlight, (count) => count > asked);
+      return async () => {
+        socket.write(sent.slice(5));
+        return Number((await allOf(socket)).split(' ')[1]);
+      };
+    };
+    const [finish, finishDead] = [await begin('in time'), await begin('too late')];
+    await pause(1_100);
+    expect(await finish()).toBe(201);
+    await rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/key_${text.split('_')[2]}`, { key: tenant.owner.token });
+    await lastTaken(text, 401);
+    expect(await finishDead()).toBe(401);
+    expect((await rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: body('too late') })).status).toBe(201);
   });
 
   test('is dead at its expiry, though it was just asked about', async () => {
