@@ -80,10 +80,11 @@ export function newRefreshToken(): string {
 
 /**
  * What counts as one address for a limit: an IPv4 address, the /64 of an IPv6 address (one subscriber has at least that many), or the
- * text itself where it is no address.
+ * text itself where it is no address. Some proxies name a port with it (RFC 7239, section 6), which is another one with each connection.
  */
 export function limitedAddress(address: string): string {
-  const text = address.replace(/^::ffff:(?=[0-9.]+$)/i, '').replace(/%.*$/, '');
+  const [, host = address] = /^\[(.*)\](?::\d+)?$/.exec(address) ?? /^([0-9.]+):\d+$/.exec(address) ?? [];
+  const text = host.replace(/^::ffff:(?=[0-9.]+$)/i, '').replace(/%.*$/, '');
   if (isIP(text) !== 6) return text.slice(0, 64);
   const [head = '', tail] = text.split('::');
   const left = head === '' ? [] : head.split(':');
