@@ -17,6 +17,8 @@ interface KeySet {
 export class Tokens {
   private keys: KeySet | undefined;
   private asked = -Infinity;
+  /** Why identity could not be asked the last time, where it could not. */
+  private failure: Error | undefined;
   private call: Promise<KeySet> | undefined;
   private readonly fetch: () => Promise<string>;
 
@@ -25,7 +27,10 @@ export class Tokens {
     this.fetch = fetch;
   }
 
-  /** The id of the token's user, or null where the token is not valid. Throws where no keys are known and identity is away. */
+  /**
+   * The id of the token's user, or null where the token is not valid. Throws where identity is away and no keys are known, or none that could
+   * have signed the token: a new one may have.
+   */
   async userOf(token: string): Promise<string | null> {
     if (token.length > 4096) return null;
     const keys = await this.current();
@@ -34,11 +39,9 @@ export class Tokens {
     } catch (error) {
       if (!(error instanceof errors.JWKSNoMatchingKey)) return null;
       // Whoever comes while identity is asked waits for the same answer.
-      if (!this.call && performance.now() - this.asked < coolDownMs) return null;
-      return this.load().then(
-        (fresh) => verified(token, fresh).catch(() => null),
-        () => null,
-      );
+      if (this.call || performance.now() - this.asked >= coolDownMs) return verified(token, await this.load()).catch(() => null);
+      if (this.failure) throw this.failure;
+      return null;
     }
   }
 
@@ -60,7 +63,12 @@ export class Tokens {
     this.call ??= this.fetch()
       .then((text) => {
         this.keys = { text, find: createLocalJWKSet(JSON.parse(text) as JSONWebKeySet), fetched: performance.now() };
+        this.failure = undefined;
         return this.keys;
+      })
+      .catch((error: unknown) => {
+        this.failure = error as Error;
+        throw error;
       })
       .finally(() => (this.call = undefined));
     return this.call;
