@@ -1,7 +1,8 @@
 // Nobody keeps others from logging in: through the door of a service, as its callers find it.
 import { setTimeout as pause } from 'node:timers/promises';
+import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
-import { newEmail, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { newEmail, newTenant, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
 
 let database: FreshDatabase;
@@ -72,4 +73,38 @@ test('while somebody logs in as fast as he can, others log in', async () => {
   await refused;
   for (let turn = 0; turn < 3; turn++) await client.login({ email: another.email, password, clientAddress: '198.51.100.1' });
   expect(await stop()).toEqual(['overloaded']);
+});
+
+test('what strangers have looked up leaves connections for keys, users and health', async () => {
+  const { id: userId, email } = await newUser(client);
+  const tenantId = await newTenant(client, userId);
+  const { key } = await client.createApiKey({ userId, tenantId, name: 'key', scopes: ['accounts:read'] });
+  await withClient(database.adminUrl, async (admin) => {
+    await admin.query('begin; lock table login_failures, users, refresh_tokens in access exclusive mode');
+    // Each that has a connection is given up after two seconds; so many wait for one that nobody else would get one within five.
+    let asking = true;
+    let refused = 0;
+    const strangers = [
+      () => client.login({ email, password: 'wrong', clientAddress: '192.0.2.1' }),
+      () => register('192.0.2.1'),
+      () => client.refresh({ refreshToken: 'lrt_unknown' }),
+      () => client.logout({ refreshToken: 'lrt_unknown' }),
+    ].flatMap((ask) =>
+      Array.from({ length: 30 }, async () => {
+        while (asking) await ask().catch(() => refused++);
+      }),
+    );
+    try {
+      while (refused < strangers.length) {
+        expect((await client.verifyApiKey({ key })).verified?.tenantId).toBe(tenantId);
+        expect((await client.listTenants({ userId })).tenants).toHaveLength(1);
+        expect((await identity.ready()).status).toBe(200);
+        await pause(20);
+      }
+    } finally {
+      asking = false;
+      await admin.query('rollback');
+      await Promise.all(strangers);
+    }
+  });
 });

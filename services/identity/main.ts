@@ -13,6 +13,7 @@ import { identityRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 import { forgetSessions, openSigner } from './sessions.ts';
 import { forgetFailures } from './throttle.ts';
+import { strangersTurns } from './users.ts';
 
 const sweepMs = 10 * 60_000;
 
@@ -51,7 +52,7 @@ await run(async (lifetime) => {
     );
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys) };
+  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), strangers: strangersTurns() };
   const served = await serve({
     host: config.host,
     port: config.port,

@@ -1,7 +1,6 @@
 // The door of the service: messages to use cases, refusals to gRPC codes.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
-import type { MikroORM } from '@mikro-orm/postgresql';
 import {
   IdentityService,
   type ApiKeySchema,
@@ -11,18 +10,18 @@ import {
   type VerifyApiKeyResponseSchema,
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import { isAway } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
+import { Overloaded } from '../platform/turns.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
 import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
-import type { Passwords } from './passwords.ts';
 import { Refusal, type Reason } from './refusal.ts';
 import type { ApiKeyRow, TenantRow, UserRow } from './schema.ts';
-import { closeSession, refreshSession, type Session, type Signer } from './sessions.ts';
+import { closeSession, refreshSession, type Session } from './sessions.ts';
 import { createTenant, listTenants, roleOf, tenantUuid } from './tenants.ts';
-import { login, register, userById } from './users.ts';
+import { login, register, userById, type LoginParts } from './users.ts';
 
 const codes: Record<Reason, Code> = {
   validation_failed: Code.InvalidArgument,
@@ -37,31 +36,25 @@ const codes: Record<Reason, Code> = {
   unavailable: Code.Unavailable,
 };
 
-/** What the calls work with. */
-export interface IdentityParts {
-  orm: MikroORM;
-  pool: Pool;
-  passwords: Passwords;
-  signer: Signer;
-}
-
 /** The calls of `identity.v1.IdentityService`. */
-export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
-  const { orm, pool, passwords, signer } = parts;
+export function identityRoutes(parts: LoginParts): (router: ConnectRouter) => void {
+  const { orm, pool, signer, strangers } = parts;
   return (router) =>
     router.service(IdentityService, {
-      register: answer(async (request, { signal }) => ({ user: userMessage(await register(orm, passwords, request, signal)) })),
+      register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, standing } = await login(parts, request, signal);
         const { window: windowSeconds, reset: resetSeconds, ...rest } = standing;
         return { session: sessionMessage(session), user: userMessage(user), rateLimit: { ...rest, windowSeconds, resetSeconds } };
       }),
-      refresh: answer(async (request) => {
-        const { session, user } = await refreshSession(orm, signer, field.secret('refresh_token', request.refreshToken));
+      refresh: answer(async (request, { signal }) => {
+        const given = field.secret('refresh_token', request.refreshToken);
+        const { session, user } = await strangers.take('', signal, () => refreshSession(orm, signer, given));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
-      logout: answer(async (request) => {
-        await closeSession(orm, field.secret('refresh_token', request.refreshToken));
+      logout: answer(async (request, { signal }) => {
+        const given = field.secret('refresh_token', request.refreshToken);
+        await strangers.take('', signal, () => closeSession(orm, given));
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
@@ -127,7 +120,8 @@ function answer<Request extends object, Response>(
     if (requestId !== null) fields['request_id'] = requestId;
     try {
       return await work(request, context);
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown instanceof Overloaded ? new Refusal('overloaded', thrown.message, { retryAfter: 1 }) : thrown;
       if (error instanceof Refusal) {
         fields['reason'] = error.reason;
         throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });

@@ -1,6 +1,5 @@
 // Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
 import type { Pool } from '../platform/postgres.ts';
-import { limitedAddress } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
@@ -49,9 +48,9 @@ const record = {
   ) select * from counts`,
 };
 
-/** Where this address stands with this account. Throws the refusal `rate_limited` where a limit is reached. */
+/** Where this address (as it is limited) stands with this account. Throws the refusal `rate_limited` where a limit is reached. */
 export async function admitLogin(pool: Pool, email: string, address: string): Promise<Standing> {
-  const { rows } = await pool.query<Counts>({ ...look, values: [limitedAddress(address), email] });
+  const { rows } = await pool.query<Counts>({ ...look, values: [address, email] });
   return admitted(rows[0]);
 }
 
@@ -60,7 +59,7 @@ export async function admitLogin(pool: Pool, email: string, address: string): Pr
  * come at once, ten are answered.
  */
 export async function recordFailure(pool: Pool, email: string, address: string): Promise<Standing> {
-  const values = [limitedAddress(address), email];
+  const values = [address, email];
   const client = await pool.connect();
   try {
     const [, , answer] = await Promise.all([

@@ -2,6 +2,7 @@
 import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
+import { Turns } from '../platform/turns.ts';
 import { limitedAddress } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -10,6 +11,21 @@ import { Refusal } from './refusal.ts';
 import { User, type UserRow } from './schema.ts';
 import { openSession, type Session, type Signer } from './sessions.ts';
 import { admitLogin, recordFailure, standingMetadata, type Standing } from './throttle.ts';
+
+/**
+ * The turns of callers who have shown no credential, by address, at what is looked up for them: of five connections of each pool two are left,
+ * so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
+ */
+export const strangersTurns = (): Turns => new Turns({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
+
+/** What a registration and a login need. */
+export interface LoginParts {
+  orm: MikroORM;
+  pool: Pool;
+  passwords: Passwords;
+  signer: Signer;
+  strangers: Turns;
+}
 
 /** What a new user gives. */
 export interface Registration {
@@ -21,17 +37,17 @@ export interface Registration {
   clientAddress: string;
 }
 
-/** Makes a user. Throws `validation_failed`, `email_taken`, `overloaded`. */
-export async function register(orm: MikroORM, passwords: Passwords, given: Registration, signal: AbortSignal): Promise<UserRow> {
+/** Makes a user. Throws `validation_failed`, `email_taken`, `overloaded`, {@link Overloaded}. */
+export async function register({ orm, passwords, strangers }: LoginParts, given: Registration, signal: AbortSignal): Promise<UserRow> {
   const email = field.email('email', given.email);
   const password = field.newPassword('password', given.password);
   const firstName = field.text('first_name', given.firstName, 255);
   const lastName = field.text('last_name', given.lastName, 255);
-  const address = field.optionalText('client_address', given.clientAddress, 255) ?? '';
+  const address = limitedAddress(field.optionalText('client_address', given.clientAddress, 255) ?? '');
   const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
   // Asked before the expensive part, decided by the unique key after it.
-  if (await byEmail(orm, email)) throw taken();
-  const passwordHash = await passwords.hash(password, { address: limitedAddress(address), signal });
+  if (await strangers.take(address, signal, () => byEmail(orm, email))) throw taken();
+  const passwordHash = await passwords.hash(password, { address, signal });
   const em = rows(orm);
   const createdAt = new Date(await clockOf(em));
   const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
@@ -44,29 +60,23 @@ export async function register(orm: MikroORM, passwords: Passwords, given: Regis
   return user;
 }
 
-/** What a login needs. */
-export interface LoginParts {
-  orm: MikroORM;
-  pool: Pool;
-  passwords: Passwords;
-  signer: Signer;
-}
-
 /**
  * Opens a session for email and password. An unknown email costs the same work and gets the same answer as a wrong password. Throws
- * `validation_failed`, `unauthenticated`, `rate_limited`, `overloaded`.
+ * `validation_failed`, `unauthenticated`, `rate_limited`, `overloaded`, {@link Overloaded}.
  */
 export async function login(
-  { orm, pool, passwords, signer }: LoginParts,
+  { orm, pool, passwords, signer, strangers }: LoginParts,
   given: { email: string; password: string; clientAddress: string },
   signal: AbortSignal,
 ): Promise<{ session: Session; user: UserRow; standing: Standing }> {
   const email = field.text('email', given.email, 254);
   const password = field.password('password', given.password);
-  const address = field.optionalText('client_address', given.clientAddress, 255) ?? '';
-  await admitLogin(pool, email, address);
-  const user = await byEmail(orm, email);
-  const right = await passwords.verify(user?.passwordHash ?? null, password, { address: limitedAddress(address), signal });
+  const address = limitedAddress(field.optionalText('client_address', given.clientAddress, 255) ?? '');
+  const user = await strangers.take(address, signal, async () => {
+    await admitLogin(pool, email, address);
+    return byEmail(orm, email);
+  });
+  const right = await passwords.verify(user?.passwordHash ?? null, password, { address, signal });
   if (!user || !right) {
     const standing = await recordFailure(pool, email, address);
     throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
