@@ -81,6 +81,43 @@ describe('what identity said of a key', () => {
     expect(own.find(text)).toBeNull();
   });
 
+  test('is asked for anew, and not waited for, where the question in the background has no answer when its time is up', async () => {
+    const answers: PromiseWithResolvers<(VerifiedKey | undefined)[]>[] = [];
+    const own = new Keys(() => {
+      const answer = Promise.withResolvers<(VerifiedKey | undefined)[]>();
+      answers.push(answer);
+      return answer.promise;
+    });
+    const askTwice = async () => {
+      const first = own.find(text);
+      answers.shift()?.resolve([key]);
+      await first;
+      await pass(2501);
+      expect(own.find(text)).toEqual(known);
+      await pass(499);
+      expect(answers).toHaveLength(1);
+      const waiting = [own.find(text), own.find(text)];
+      expect(answers).toHaveLength(2);
+      const [background, anew] = answers.splice(0);
+      return { waiting: Promise.all(waiting.map(async (each) => each)), background, anew };
+    };
+    // The later question tells, also where the one before is answered after it.
+    const revoked = await askTwice();
+    revoked.anew?.resolve([undefined]);
+    expect(await revoked.waiting).toEqual([null, null]);
+    revoked.background?.resolve([key]);
+    await pass(0);
+    expect(own.find(text)).toBeNull();
+    await pass(3000);
+    // Whichever is answered first is enough for who waits.
+    const good = await askTwice();
+    good.background?.resolve([key]);
+    expect(await good.waiting).toEqual([known, known]);
+    good.anew?.reject(new Error('identity is away'));
+    await pass(0);
+    expect(own.find(text)).toEqual(known);
+  });
+
   test('is asked for again together with what it said of others, up to a hundred at a time, and each gets its own answer', async () => {
     const texts = Array.from({ length: 101 }, () => newKeyText(newId('key')));
     const valid = new Set(texts);

@@ -53,10 +53,13 @@ export class Keys {
   // Apart, so that a flood of invented keys pushes no good one out.
   private readonly good = new Map<string, Entry>();
   private readonly bad = new Map<string, Entry>();
-  private readonly calls = new Map<string, Promise<KnownKey | null>>();
-  private readonly stale = new Set<string>();
-  /** Keys that are not known and wait for a call. */
-  private readonly unknown = new Map<string, PromiseWithResolvers<KnownKey | null>>();
+  /** Keys whose callers wait. */
+  private readonly waited = new Map<string, PromiseWithResolvers<KnownKey | null>>();
+  /** Those of them that wait for a call. */
+  private readonly unknown = new Set<string>();
+  /** Keys that are asked about in the background, or soon will be. */
+  private readonly refreshed = new Set<string>();
+  private stale: string[] = [];
   private lookUps = 0;
   private readonly verify: Verify;
 
@@ -70,65 +73,77 @@ export class Keys {
     if (entry) {
       const age = performance.now() - entry.asked;
       if (age < lifetimeMs) {
-        if (age > refreshMs && !this.calls.has(text)) this.refreshSoon(text);
+        if (age > refreshMs && !this.refreshed.has(text)) this.refreshSoon(text);
         return unexpired(entry.key);
       }
     }
-    return this.calls.get(text) ?? (looksLikeKey(text) ? this.lookUp(text) : null);
+    // Whoever comes while a key is asked about in the background does not wait for that: a replica that stands still had it, and with it a
+    // hundred keys, time out after two seconds while another would have answered.
+    return this.waited.get(text)?.promise ?? (looksLikeKey(text) ? this.lookUp(text) : null);
   }
 
   private lookUp(text: string): Promise<KnownKey | null> {
     const found = Promise.withResolvers<KnownKey | null>();
-    this.calls.set(text, found.promise);
-    this.unknown.set(text, found);
+    this.waited.set(text, found);
+    this.unknown.add(text);
     this.askUnknown();
     return found.promise;
   }
 
   private askUnknown(): void {
     while (this.unknown.size > 0 && this.lookUps < mostLookUps) {
-      const together = [...this.unknown].slice(0, mostLookedUp);
-      for (const [text] of together) this.unknown.delete(text);
+      const texts = [...this.unknown].slice(0, mostLookedUp);
+      for (const text of texts) this.unknown.delete(text);
       this.lookUps++;
-      const calls = this.ask(together.map(([text]) => text));
-      for (const [place, [, found]] of together.entries()) calls[place]?.then(found.resolve, found.reject);
-      void Promise.allSettled(calls).then(() => {
-        this.lookUps--;
-        this.askUnknown();
-      });
+      const waited = texts.map((text) => this.waited.get(text));
+      void this.ask(texts)
+        .catch((error: unknown) => {
+          for (const [place, text] of texts.entries()) {
+            waited[place]?.reject(error);
+            if (this.waited.get(text) === waited[place]) this.waited.delete(text);
+          }
+        })
+        .finally(() => {
+          this.lookUps--;
+          this.askUnknown();
+        });
     }
   }
 
   private refreshSoon(text: string): void {
-    if (this.stale.size === 0) setTimeout(() => this.refresh(), gatherMs).unref();
-    this.stale.add(text);
+    if (this.stale.length === 0) setTimeout(() => this.refresh(), gatherMs).unref();
+    this.stale.push(text);
+    this.refreshed.add(text);
   }
 
   private refresh(): void {
-    const texts = [...this.stale].filter((text) => !this.calls.has(text));
-    this.stale.clear();
+    const texts = this.stale;
+    this.stale = [];
     for (let from = 0; from < texts.length; from += mostTogether) {
+      const together = texts.slice(from, from + mostTogether);
       // Whoever finds a key expired and identity away says so; nobody waits for these.
-      for (const call of this.ask(texts.slice(from, from + mostTogether))) call.catch(() => undefined);
+      void this.ask(together)
+        .catch(() => undefined)
+        .finally(() => together.forEach((text) => this.refreshed.delete(text)));
     }
   }
 
-  private ask(texts: string[]): Promise<KnownKey | null>[] {
+  private async ask(texts: string[]): Promise<void> {
     const asked = performance.now();
-    const answers = this.verify(texts);
-    return texts.map((text, place) => {
-      const call = answers
-        .then((verified) => {
-          const key = verified[place] ? known(verified[place]) : null;
-          this.good.delete(text);
-          this.bad.delete(text);
-          keep(key ? this.good : this.bad, text, { key, asked });
-          return unexpired(key);
-        })
-        .finally(() => this.calls.delete(text));
-      this.calls.set(text, call);
-      return call;
-    });
+    const answers = await this.verify(texts);
+    for (const [place, text] of texts.entries()) {
+      const answer = answers[place];
+      const key = answer ? known(answer) : null;
+      // Of two that were under way the later question tells, whichever is answered last.
+      const before = this.good.get(text) ?? this.bad.get(text);
+      if (before && before.asked > asked) continue;
+      this.good.delete(text);
+      this.bad.delete(text);
+      keep(key ? this.good : this.bad, text, { key, asked });
+      this.unknown.delete(text);
+      this.waited.get(text)?.resolve(unexpired(key));
+      this.waited.delete(text);
+    }
   }
 }
 
