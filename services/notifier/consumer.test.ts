@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { ChangedBalanceSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -238,6 +239,19 @@ test('an event of which no body can be made is kept, and holds up nobody', async
 test('an event whose ids are malformed is kept', async () => {
   await ingest(create(EventSchema, { id: 'evt_?', tenantId: 'nobody', sequence: 1n }));
   expect(await letters()).toContainEqual({ source: 'nobody 1.0', reason: expect.stringContaining('malformed') });
+});
+
+test('an event whose tenant is as long and as odd as it likes is kept, and holds up nobody', async () => {
+  const tenant = await subscribed();
+  // Three bytes each, and nothing that PostgreSQL could compress: more than a row of an index may hold.
+  const tenantId = String.fromCodePoint(...Array.from(randomBytes(2_000), (byte, place) => 0x4e00 + 16 * byte + (place % 16)));
+  const good = tenant.posting();
+  await ingest(create(EventSchema, { id: newId('evt'), tenantId, sequence: 1n }), good);
+  expect(await made(tenant)).toEqual([good.id]);
+  expect(await letters()).toContainEqual({
+    source: expect.stringContaining(tenantId.slice(0, 100)),
+    reason: expect.stringContaining('malformed'),
+  });
 });
 
 test('an event that PostgreSQL refuses is kept alone', async () => {

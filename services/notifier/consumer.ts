@@ -283,7 +283,8 @@ async function insert(client: Client, found: NewDelivery[]): Promise<number> {
 
 function letterOf(event: Event, reason: string): Letter {
   const { tenantId, sequence, part } = event;
-  return { source: `${tenantId} ${sequence}.${part}`, value: toBinary(EventSchema, event), reason };
+  // A foreign message's is as long as it likes: a row of an index holds 2,704 bytes, and a log line should not be longer.
+  return { source: `${tenantId.slice(0, 100)} ${sequence}.${part}`, value: toBinary(EventSchema, event), reason };
 }
 
 /** Whether PostgreSQL refuses the data itself, and would refuse it again: 22 data, 23 constraint, 54 limits. */
