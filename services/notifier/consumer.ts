@@ -86,17 +86,20 @@ export class Consumer {
   /**
    * Takes events, each tenant's in its order; resolves after the commit. What was taken before is skipped, a place that was passed over
    * is noted as a gap. An event that can't be made into a delivery is kept as a dead letter and does not hold up the others. Throws what
-   * PostgreSQL answers where that is not the event's fault: nothing has been taken then.
+   * PostgreSQL answers where that is not the event's fault: nothing has been taken then. `unreadable` came between them, and is kept with them.
    */
-  async ingest(events: Event[]): Promise<void> {
-    if (events.length === 0) return;
-    const letters: Letter[] = [];
+  async ingest(events: Event[], unreadable: Letter[] = []): Promise<void> {
+    const letters = [...unreadable];
     const known: Known[] = [];
     for (const event of events) {
       const tenant = toUuid('tenant', event.tenantId);
       const eventId = toUuid('evt', event.id);
       if (tenant !== null && eventId !== null && event.sequence > 0n && event.part >= 0) known.push({ event, tenant, eventId });
       else letters.push(letterOf(event, 'its tenant, id or place in the log is malformed'));
+    }
+    if (known.length === 0) {
+      if (letters.length > 0) await this.keep(letters);
+      return;
     }
     const made = await this.take(known, letters).catch(async (error: unknown) => {
       if (!isDataError(error)) throw error;

@@ -6,38 +6,38 @@ import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient } fro
 import { newId } from '../platform/ids.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { subscribe, type Handler, type SubscribeOptions, type Subscription, type Unreadable } from './kafka.ts';
+import { subscribe, type SubscribeOptions, type Subscription, type Handler, type Unreadable } from './kafka.ts';
 
 const logger = openLog('test', 'silent');
 let brokers: string;
 let topic: string;
 let ends: (() => Promise<void>)[] = [];
 
-/** What a handler has seen, and what it may be told to do. */
-class Notes implements Handler {
+/** What has been taken, and what the taking may be told to do. */
+class Notes {
   readonly seen: bigint[] = [];
   readonly letters: Unreadable[] = [];
+  /** Times that something was handed over. */
+  turns = 0;
   /** Called before anything is noted; may throw. */
   before: (sequences: bigint[]) => Promise<void> | void = () => undefined;
 
-  async events(events: Parameters<Handler['events']>[0]): Promise<void> {
+  readonly take: Handler = async (events, unreadable) => {
+    this.turns += 1;
     const sequences = events.map(({ sequence }) => sequence);
     await this.before(sequences);
     this.seen.push(...sequences);
-  }
-
-  async unreadable(message: Unreadable): Promise<void> {
-    this.letters.push(message);
-  }
+    this.letters.push(...unreadable);
+  };
 }
 
 async function until(happened: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await happened())) await new Promise((done) => setTimeout(done, 20));
 }
 
-function open(handler: Handler, more: Partial<SubscribeOptions> = {}): Subscription & { metrics: Registry } {
+function open({ take }: Notes, more: Partial<SubscribeOptions> = {}): Subscription & { metrics: Registry } {
   const metrics = new Registry();
-  const subscription = subscribe({ kafka: testClient(brokers), topic, group: 'test', logger, metrics, ...more }, handler);
+  const subscription = subscribe({ kafka: testClient(brokers), topic, group: 'test', logger, metrics, ...more }, take);
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= subscription.close());
   ends.push(close);
@@ -136,7 +136,7 @@ describeWithKafka("Kafka's reader", () => {
     expect(failures).toBe(4);
   });
 
-  test('keeps what is no event with its reason, in its place, and goes on', async () => {
+  test('keeps what is no event with its reason, and goes on', async () => {
     const notes = new Notes();
     await send(1n, Buffer.from('no protobuf'), null, Buffer.alloc(0), 2n);
     open(notes);
@@ -148,6 +148,16 @@ describeWithKafka("Kafka's reader", () => {
       ['3', 'the event has no id, tenant or sequence'],
     ]);
     expect(notes.letters[0]?.value?.toString()).toBe('no protobuf');
+  });
+
+  test('hands a flood of what is no event over by the hundreds, so that events do not wait for it', async () => {
+    const notes = new Notes();
+    await send(...Array.from({ length: 2_000 }, (_, place) => (place % 2 === 0 ? Buffer.from('no protobuf') : BigInt(place))));
+    open(notes);
+    await until(async () => (await uncommitted()) === 0n);
+    expect([notes.seen.length, notes.letters.length]).toEqual([1_000, 1_000]);
+    // Ten, if Kafka gives all of them at once.
+    expect(notes.turns).toBeLessThan(100);
   });
 
   test('a consumer that stands still while messages wait is built anew', async () => {

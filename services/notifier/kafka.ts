@@ -18,13 +18,11 @@ export interface Unreadable {
   reason: string;
 }
 
-/** What is done with messages. Both are called again with the same after they threw, and may see what they have seen before. */
-export interface Handler {
-  /** Notes events durably, in this order; of one partition, so that each tenant's are in the tenant's order, but for what was redriven. */
-  events(events: Event[]): Promise<void>;
-  /** Keeps a message that can't be decoded, with its reason. */
-  unreadable(message: Unreadable): Promise<void>;
-}
+/**
+ * Takes messages durably: events in this order, which are those of one partition, so that each tenant's are in the tenant's order but for what
+ * was redriven; and what can't be decoded, with its reason. Called again with the same after it threw, and may see what it has seen before.
+ */
+export type Handler = (events: Event[], unreadable: Unreadable[]) => Promise<void>;
 
 /** What a subscription needs. */
 export interface SubscribeOptions {
@@ -200,21 +198,17 @@ class Reader implements Subscription {
     return false;
   }
 
-  /** Everything in its place: what comes before an unreadable message is noted before it. */
+  // At once: one at a time, what is foreign would keep the events of all partitions waiting.
   private async hand(topic: string, partition: number, messages: KafkaMessage[]): Promise<void> {
-    let events: Event[] = [];
+    const events: Event[] = [];
+    const unreadable: Unreadable[] = [];
     for (const message of messages) {
       const read = decode(message);
-      if (!('reason' in read)) {
-        events.push(read);
-        continue;
-      }
-      if (events.length > 0) await this.handler.events(events);
-      events = [];
       const { key, value, offset } = message;
-      await this.handler.unreadable({ topic, partition, offset, key, value, headers: headersOf(message), reason: read.reason });
+      if (!('reason' in read)) events.push(read);
+      else unreadable.push({ topic, partition, offset, key, value, headers: headersOf(message), reason: read.reason });
     }
-    if (events.length > 0) await this.handler.events(events);
+    await this.handler(events, unreadable);
   }
 
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.

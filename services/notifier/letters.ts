@@ -2,6 +2,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { bytesArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A message that is kept. */
@@ -15,20 +16,24 @@ export interface Letter {
 
 const job = { name: 'job_dead_letters', text: `select set_config('app.job', 'dead letters', true)` };
 
+const insert = {
+  name: 'insert_letters',
+  text: `insert into dead_letters (id, source, key, value, reason, received_at)
+    select *, clock_timestamp() from unnest($1::uuid[], $2::text[], $3::bytea[], $4::bytea[], $5::text[]) on conflict do nothing`,
+};
+
 /** Keeps letters, each once however often it comes. */
 export function insertLetters(client: Client, letters: Letter[]): Promise<unknown> {
   if (letters.length === 0) return Promise.resolve();
   const text = (value: string) => value.replaceAll('\0', '\ufffd').slice(0, 1000);
-  return Promise.all([
-    client.query(job),
-    ...letters.map(({ source, key, value, reason }) =>
-      client.query(
-        `insert into dead_letters (id, source, key, value, reason, received_at) values ($1, $2, $3, $4, $5, clock_timestamp())
-         on conflict do nothing`,
-        [uuidv7(), text(source), key ? Buffer.from(key) : null, Buffer.from(value), text(reason)],
-      ),
-    ),
-  ]);
+  const values = [
+    uuidArray(letters.map(() => uuidv7())),
+    textArray(letters.map(({ source }) => text(source))),
+    bytesArray(letters.map(({ key }) => key ?? null)),
+    bytesArray(letters.map(({ value }) => value)),
+    textArray(letters.map(({ reason }) => text(reason))),
+  ];
+  return Promise.all([client.query(job), client.query({ ...insert, values })]);
 }
 
 /** The ids of all letters, the oldest first. */

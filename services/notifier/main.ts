@@ -28,10 +28,11 @@ const sweepEveryMs = 10 * 60_000;
 const graceMs = 18_000;
 
 function handlerOf({ consumer }: Notifier): Handler {
-  return {
-    events: (events) => consumer.ingest(events),
-    unreadable: ({ topic, partition, offset, key, value, reason }) =>
-      consumer.keep([{ source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason }]),
+  return (events, unreadable) => {
+    const letters = unreadable.map(({ topic, partition, offset, key, value, reason }) => {
+      return { source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason };
+    });
+    return consumer.ingest(events, letters);
   };
 }
 
