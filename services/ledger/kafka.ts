@@ -2,7 +2,7 @@
 import { toBinary } from '@bufbuild/protobuf';
 import { Partitioners, type Kafka, type Message, type Producer } from 'kafkajs';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { ensureTopic, openKafka, type KafkaSettings } from '../platform/kafka.ts';
+import { ensureTopic, metadataMaxAgeMs, openKafka, type KafkaSettings } from '../platform/kafka.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { EventRefused, type Exit } from './exit.ts';
 
@@ -76,6 +76,7 @@ async function connected(kafka: Kafka): Promise<Producer> {
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
+    metadataMaxAge: metadataMaxAgeMs,
     createPartitioner: Partitioners.DefaultPartitioner,
     // The relay repeats by itself.
     retry: { retries: 1 },

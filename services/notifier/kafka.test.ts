@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import type { Consumer, Kafka, Message } from 'kafkajs';
+import type { Admin, Consumer, Kafka, Message } from 'kafkajs';
 import { Registry } from 'prom-client';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient } from '../../test/kafka.ts';
@@ -45,16 +45,29 @@ function open({ take }: Notes, more: Partial<SubscribeOptions> = {}): Subscripti
 }
 
 async function send(...values: (bigint | Buffer | null)[]): Promise<void> {
+  await sendTo(undefined, ...values);
+}
+
+/** Undefined: the partition of the key, which is always the same. */
+async function sendTo(partition: number | undefined, ...values: (bigint | Buffer | null)[]): Promise<void> {
   const producer = testClient(brokers).producer();
   await producer.connect();
   const tenantId = newId('tenant');
   const messages = values.map((value): Message => {
-    if (typeof value !== 'bigint') return { key: 'k', value };
+    const place = { key: 'k', ...(partition !== undefined && { partition }) };
+    if (typeof value !== 'bigint') return { ...place, value };
     const event = create(EventSchema, { id: newId('evt'), tenantId, sequence: value, type: 'account.created' });
-    return { key: 'k', value: Buffer.from(toBinary(EventSchema, event)) };
+    return { ...place, value: Buffer.from(toBinary(EventSchema, event)) };
   });
   await producer.send({ topic, messages });
   await producer.disconnect();
+}
+
+async function withAdmin(work: (admin: Admin) => Promise<unknown>): Promise<void> {
+  const admin = testClient(brokers).admin();
+  await admin.connect();
+  await work(admin);
+  await admin.disconnect();
 }
 
 /** Messages of the topic that the group has not committed; null where Kafka can't say yet, as while a partition's leader is chosen. */
@@ -158,6 +171,19 @@ describeWithKafka("Kafka's reader", () => {
     expect([notes.seen.length, notes.letters.length]).toEqual([1_000, 1_000]);
     // Ten, if Kafka gives all of them at once.
     expect(notes.turns).toBeLessThan(100);
+  });
+
+  test('partitions that an operator adds are read soon, without a restart', async () => {
+    const notes = new Notes();
+    await send(1n);
+    open(notes);
+    await until(() => notes.seen.length > 0);
+    await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic, count: 6 }] }));
+    // A sender that does not know the partition yet drops what is for it.
+    await until(async () => {
+      await sendTo(5, 2n);
+      return notes.seen.includes(2n);
+    });
   });
 
   test('a consumer that stands still while messages wait is built anew', async () => {

@@ -5,6 +5,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import type { Consumer, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { metadataMaxAgeMs } from '../platform/kafka.ts';
 import type { Logger } from '../platform/telemetry.ts';
 
 /** A message that holds no event, as it stands on the topic. */
@@ -123,6 +124,7 @@ class Reader implements Subscription {
       heartbeatInterval: 2_000,
       rebalanceTimeout: 20_000,
       maxWaitTimeInMs: 500,
+      metadataMaxAge: metadataMaxAgeMs,
       allowAutoTopicCreation: false,
       // A crashed consumer is not restarted by kafkajs but built anew here.
       retry: { retries: 5, restartOnFailure: () => Promise.resolve(false) },

@@ -58,6 +58,12 @@ function saslSettings(settings: Settings): SASLOptions | undefined {
   return { mechanism, username: settings.text('KAFKA_SASL_USERNAME'), password: settings.text('KAFKA_SASL_PASSWORD') };
 }
 
+/**
+ * Age of what a producer or consumer knows of the topic, at most, milliseconds. kafkajs asks every five minutes unless told otherwise: so long
+ * nobody would read a partition that an operator has added.
+ */
+export const metadataMaxAgeMs = 10_000;
+
 /** A client whose own log lines go to ours. Its retries are few: who uses it repeats by himself, and knows then what he repeats. */
 export function openKafka(settings: KafkaSettings, clientId: string, logger: Logger): Kafka {
   const config: KafkaConfig = {
