@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import type { Admin, Consumer, Kafka, Message } from 'kafkajs';
+import { ConfigResourceTypes, ConfigSource, type Admin, type Consumer, type Kafka, type Message } from 'kafkajs';
 import { Registry } from 'prom-client';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient } from '../../test/kafka.ts';
@@ -118,6 +118,19 @@ describeWithKafka("Kafka's reader", () => {
   afterEach(async () => {
     for (const end of ends) await end();
     ends = [];
+  });
+
+  test('the topic keeps every event, as it was sent, whatever is the default of the brokers', async () => {
+    await withAdmin(async (admin) => {
+      const configNames = ['cleanup.policy', 'compression.type', 'message.timestamp.type'];
+      const asked = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames }], includeSynonyms: false };
+      const entries = (await admin.describeConfigs(asked)).resources[0]?.configEntries ?? [];
+      expect(entries.map(({ configName, configValue, configSource }) => [configName, configValue, configSource]).sort()).toEqual([
+        ['cleanup.policy', 'delete', ConfigSource.TOPIC_CONFIG],
+        ['compression.type', 'producer', ConfigSource.TOPIC_CONFIG],
+        ['message.timestamp.type', 'LogAppendTime', ConfigSource.TOPIC_CONFIG],
+      ]);
+    });
   });
 
   test('hands events over in their order, commits behind them, and a later reader goes on from there', async () => {

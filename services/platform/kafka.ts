@@ -100,6 +100,9 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       { name: 'max.message.bytes', value: String(settings.maxMessageBytes) },
       // The brokers' time: a sender's that is an hour ahead is refused, and one that is far behind is past its retention at once.
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
+      // Whatever the brokers' default is: compaction keeps the last event of a tenant alone, and kafkajs can't read what a broker compresses.
+      { name: 'cleanup.policy', value: 'delete' },
+      { name: 'compression.type', value: 'producer' },
       // acks -1 waits for the copies in sync, which may be the leader alone unless the topic asks for more.
       ...(replication === undefined ? [] : [{ name: 'min.insync.replicas', value: String(Math.max(1, replication - 1)) }]),
     ];
