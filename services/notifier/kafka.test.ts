@@ -48,17 +48,19 @@ async function send(...values: (bigint | Buffer | null)[]): Promise<void> {
   await sendTo(undefined, ...values);
 }
 
+function eventMessage(sequence: bigint): Message {
+  const event = create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence, type: 'account.created' });
+  return { key: 'k', value: Buffer.from(toBinary(EventSchema, event)) };
+}
+
 /** Undefined: the partition of the key, which is always the same. */
 async function sendTo(partition: number | undefined, ...values: (bigint | Buffer | null)[]): Promise<void> {
   const producer = testClient(brokers).producer();
   await producer.connect();
-  const tenantId = newId('tenant');
-  const messages = values.map((value): Message => {
-    const place = { key: 'k', ...(partition !== undefined && { partition }) };
-    if (typeof value !== 'bigint') return { ...place, value };
-    const event = create(EventSchema, { id: newId('evt'), tenantId, sequence: value, type: 'account.created' });
-    return { ...place, value: Buffer.from(toBinary(EventSchema, event)) };
-  });
+  const messages = values.map((value) => ({
+    ...(typeof value === 'bigint' ? eventMessage(value) : { key: 'k', value }),
+    ...(partition !== undefined && { partition }),
+  }));
   await producer.send({ topic, messages });
   await producer.disconnect();
 }
@@ -197,6 +199,18 @@ describeWithKafka("Kafka's reader", () => {
       await sendTo(5, 2n);
       return notes.seen.includes(2n);
     });
+  });
+
+  test('nothing waits behind a transaction, as a mirror of the topic writes it', async () => {
+    const notes = new Notes();
+    open(notes);
+    const producer = testClient(brokers).producer({ transactionalId: topic, idempotent: true, maxInFlightRequests: 1 });
+    await producer.connect();
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [eventMessage(1n)] });
+    await transaction.commit();
+    await producer.disconnect();
+    await until(async () => notes.seen.length > 0 && (await uncommitted()) === 0n);
   });
 
   test('a consumer that stands still while messages wait is built anew', async () => {

@@ -165,7 +165,9 @@ class Reader implements Subscription {
       const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
       if (!(await this.note(topic, partition, part, wanted, () => payload.heartbeat()))) return;
       payload.resolveOffset(last.offset);
-      const offset = String(BigInt(last.offset) + 1n);
+      // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
+      const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
+      const offset = String(BigInt(through) + 1n);
       await payload.commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
       this.progressed = performance.now();
       await payload.heartbeat();
