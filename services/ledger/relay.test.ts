@@ -221,6 +221,31 @@ describeWithKafka('the relay over Kafka', () => {
     });
   });
 
+  testWithJava('while Kafka is stalled a replica ends in time, and what it had in hand is published by another', async () => {
+    const kafka = await ownKafka();
+    books.ends.push(() => kafka.stop());
+    const topic = newTopic();
+    const open = () => books.openReplica(kafkaExit(settingsOf(kafka.address, topic), logger));
+    const { writer, end } = open();
+    const tenant = await books.newTenant();
+    await post(writer, tenant);
+    await books.published();
+    await kafka.signal('SIGSTOP');
+    // Both of its lanes have something in hand.
+    const others = [await books.newTenant(), await books.newTenant()];
+    for (const other of others) await post(writer, other);
+    const began = performance.now();
+    await end();
+    // A process has 25 s in all.
+    expect(performance.now() - began).toBeLessThan(15_000);
+    await kafka.signal('SIGCONT');
+    open();
+    await books.published();
+    for (const each of [tenant, ...others]) {
+      expect(firstOf(await messagesOf(kafka.address, topic), each)).toEqual((await books.eventsOf(each)).map(place));
+    }
+  });
+
   testWithJava('while Kafka is away postings go on, the lag shows, and everything is published when it is back', async () => {
     const kafka = await ownKafka();
     books.ends.push(() => kafka.stop());

@@ -117,7 +117,7 @@ export class Relay {
     return { [exit.name]: this.failures === 0 && this.answeredAt > -Infinity ? 'ok' : 'away' };
   }
 
-  /** Publishes what is known to wait, for a few seconds at most, then stops; what is left is found by others, or after the next start. */
+  /** Publishes what is known to wait, then stops, both for five seconds at most; what is left is found by others, or after the next start. */
   async close(): Promise<void> {
     this.ending = true;
     this.endRest();
@@ -127,8 +127,9 @@ export class Relay {
     this.closed.abort();
     for (const timer of this.timers.values()) clearTimeout(timer);
     this.rouse();
-    await Promise.all(this.loops);
-    await this.options.exit?.close();
+    const ended = Promise.all(this.loops).then(() => this.options.exit?.close());
+    // A send that is not answered is left behind: its claims run out, and who takes them sends again.
+    await Promise.race([ended, pause(5_000, undefined, { ref: false })]);
   }
 
   private async lane(exit: Exit): Promise<void> {

@@ -2,7 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { ConfigResourceTypes, ConfigSource, type Admin, type Consumer, type Kafka, type Message } from 'kafkajs';
 import { Registry } from 'prom-client';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
-import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient } from '../../test/kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
 import { newId } from '../platform/ids.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
@@ -283,6 +283,25 @@ describeWithKafka("Kafka's reader", () => {
     await send(...range(1, 20));
     await until(async () => (await uncommitted()) === 0n);
     expect(second.seen).toEqual(range(1, 20));
+  });
+
+  testWithJava('while Kafka is stalled it is closed in time all the same', async () => {
+    const kafka = await ownKafka();
+    const settings = settingsOf(kafka.address, topic);
+    await ensureTopic(testClient(kafka.address), settings);
+    const running = open(new Notes(), { kafka: testClient(kafka.address) });
+    await until(() => running.state() === 'ok');
+    await kafka.signal('SIGSTOP');
+    try {
+      const starting = open(new Notes(), { kafka: testClient(kafka.address) });
+      const began = performance.now();
+      await Promise.all([running.close(), starting.close()]);
+      // A process has 25 s in all, and its deliveries 18 of them.
+      expect(performance.now() - began).toBeLessThan(7_000);
+    } finally {
+      await kafka.signal('SIGCONT');
+      await kafka.stop();
+    }
   });
 
   test('says that it is away where no broker answers, and can be closed all the same', async () => {

@@ -41,7 +41,7 @@ export interface SubscribeOptions {
 export interface Subscription {
   /** `ok`, or what is wrong. */
   state(): string;
-  /** Finishes the batch in hand, then leaves the group. */
+  /** Finishes the batch in hand, then leaves the group; after five seconds it no longer waits for a database or a Kafka that is slow. */
   close(): Promise<void>;
 }
 
@@ -97,7 +97,8 @@ class Reader implements Subscription {
   async close(): Promise<void> {
     this.closed.abort();
     this.giveUp?.('closed');
-    await this.running;
+    // What is left behind is read again by others, once the group has forgotten this member.
+    await Promise.race([this.running, pause(5_000, undefined, { ref: false })]);
   }
 
   /** One consumer after the other, until this is closed. */
