@@ -254,6 +254,35 @@ describeWithKafka("Kafka's reader", () => {
     expect(notes.seen).toEqual([1n]);
   });
 
+  test('messages that the topic has removed before they were noted are counted, and what is left is taken', async () => {
+    await send(...range(1, 10));
+    const first = open(new Notes());
+    await until(async () => (await uncommitted()) === 0n);
+    await first.close();
+    await send(...range(11, 30));
+    await withAdmin(async (admin) => {
+      const [full] = (await admin.fetchTopicOffsets(topic)).filter(({ high }) => high === '30');
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: full!.partition, offset: '25' }] });
+    });
+    const notes = new Notes();
+    const second = open(notes);
+    await until(() => notes.seen.length > 0);
+    expect(notes.seen).toEqual(range(26, 30));
+    expect(await second.metrics.getSingleMetricAsString('notifier_consumer_lost_total')).toMatch(/^notifier_consumer_lost_total 15$/m);
+  });
+
+  test('the lag is told also while the handler can note nothing', async () => {
+    const notes = new Notes();
+    notes.before = () => Promise.reject(new Error('the database is away'));
+    await send(1n);
+    const reader = open(notes, { watchdogSeconds: 3 });
+    await until(() => notes.turns > 0);
+    await send(2n);
+    await until(async () => /^notifier_consumer_lag 2$/m.test(await reader.metrics.getSingleMetricAsString('notifier_consumer_lag')));
+    notes.before = () => undefined;
+    await until(async () => (await uncommitted()) === 0n);
+  });
+
   test('finishes the batch in hand when it is closed', async () => {
     const notes = new Notes();
     let release: () => void = () => undefined;

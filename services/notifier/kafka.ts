@@ -60,6 +60,9 @@ class Reader implements Subscription {
   private readonly watchdogMs: number;
   private readonly rebuilds: Counter;
   private readonly lag: Gauge;
+  private readonly lost: Counter;
+  /** By partition, to where what is lost was told. */
+  private readonly told = new Map<number, bigint>();
   private readonly running: Promise<void>;
   private consumer: Consumer | undefined;
   /** Ends the consumer in use; set while one is. */
@@ -86,6 +89,8 @@ class Reader implements Subscription {
       registers,
     });
     this.lag = new Gauge({ name: 'notifier_consumer_lag', help: 'Messages on the partitions of this replica not yet noted', registers });
+    const help = 'Messages that the topic had removed before they were noted: alert on any';
+    this.lost = new Counter({ name: 'notifier_consumer_lost_total', help, registers });
     this.running = this.run();
   }
 
@@ -144,6 +149,8 @@ class Reader implements Subscription {
     this.consumer = consumer;
     try {
       await consumer.connect();
+      // Before kafkajs, which forgets the committed offset where its message is no longer there.
+      await this.measure().catch(() => undefined);
       await consumer.subscribe({ topic, fromBeginning: true });
       await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, eachBatch: (payload) => this.batch(consumer, payload) });
       return await ended;
@@ -196,6 +203,7 @@ class Reader implements Subscription {
       } finally {
         clearInterval(beat);
         this.inHandler -= 1;
+        this.progressed = performance.now();
       }
       // A rebalance takes the partition away: thrown from here, kafkajs joins again.
       await heartbeat();
@@ -218,11 +226,26 @@ class Reader implements Subscription {
 
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
   private async watch(): Promise<void> {
-    const { kafka, topic, logger } = this.options;
-    if (this.isClosed() || !this.consumer) return;
     const consumer = this.consumer;
-    const quietMs = performance.now() - this.progressed;
-    if (this.inHandler > 0) return;
+    if (this.isClosed() || !consumer) return;
+    try {
+      const lag = await this.measure();
+      const quietMs = performance.now() - this.progressed;
+      if (lag === 0n) this.progressed = Math.max(this.progressed, performance.now() - this.watchdogMs / 3);
+      else if (quietMs >= this.watchdogMs && this.consumer === consumer && this.inHandler === 0) {
+        this.options.logger.error({ lag: Number(lag), quietSeconds: Math.round(quietMs / 1000) }, 'the consumer stands still');
+        this.giveUp?.('stood still');
+      }
+    } catch (error) {
+      // What can't be measured is not what it was.
+      this.lag.set(NaN);
+      this.options.logger.debug({ err: error as Error }, 'the lag could not be read');
+    }
+  }
+
+  /** The messages that wait on the partitions of this replica; tells of those that the topic has removed before they were noted. */
+  private async measure(): Promise<bigint> {
+    const { kafka, topic, logger } = this.options;
     const admin = kafka.admin();
     try {
       await admin.connect();
@@ -232,18 +255,20 @@ class Reader implements Subscription {
       let lag = 0n;
       for (const { partition, high, low } of ends) {
         if (this.assigned && !this.assigned.has(partition)) continue;
+        const first = BigInt(low);
         const from = noted.get(partition) ?? -1n;
-        const rest = BigInt(high) - (from < BigInt(low) ? BigInt(low) : from);
+        const rest = BigInt(high) - (from < first ? first : from);
         if (rest > 0n) lag += rest;
+        // Of a partition of which nothing was noted it is not known.
+        const told = this.told.get(partition) ?? 0n;
+        const lost = first - (from < told ? told : from);
+        if (from < 0n || lost <= 0n) continue;
+        this.told.set(partition, first);
+        this.lost.inc(Number(lost));
+        logger.error({ partition, lost: Number(lost), noted: Number(from) }, 'the topic has removed messages that were not noted');
       }
       this.lag.set(Number(lag));
-      if (lag === 0n) this.progressed = Math.max(this.progressed, performance.now() - this.watchdogMs / 3);
-      else if (quietMs >= this.watchdogMs && this.consumer === consumer && this.inHandler === 0) {
-        logger.error({ lag: Number(lag), quietSeconds: Math.round(quietMs / 1000) }, 'the consumer stands still');
-        this.giveUp?.('stood still');
-      }
-    } catch (error) {
-      logger.debug({ err: error as Error }, 'the lag could not be read');
+      return lag;
     } finally {
       await admin.disconnect().catch(() => undefined);
     }
