@@ -107,6 +107,7 @@ export class Queues {
     if (!from || (from === queue && neverBegun(item))) return false;
     const [shed] = from.items.splice(from.items.findLastIndex(neverBegun), 1) as [Item];
     this.count(from, shed, -1);
+    if (from.items.length === 0 && from.batches === 0) this.tenants.delete(from.tenant);
     shed.settle({ refusal: overloaded() });
     return true;
   }

@@ -209,8 +209,13 @@ describeWithKafka("Kafka's reader", () => {
     const transaction = await producer.transaction();
     await transaction.send({ topic, messages: [eventMessage(1n)] });
     await transaction.commit();
-    await producer.disconnect();
     await until(async () => notes.seen.length > 0 && (await uncommitted()) === 0n);
+    const takenBack = await producer.transaction();
+    await takenBack.send({ topic, messages: [eventMessage(2n)] });
+    await takenBack.abort();
+    await producer.disconnect();
+    await until(async () => (await uncommitted()) === 0n);
+    expect(notes.seen).toEqual([1n]);
   });
 
   test('a consumer that stands still while messages wait is built anew', async () => {

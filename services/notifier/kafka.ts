@@ -89,7 +89,7 @@ class Reader implements Subscription {
       registers,
     });
     this.lag = new Gauge({ name: 'notifier_consumer_lag', help: 'Messages on the partitions of this replica not yet noted', registers });
-    const help = 'Messages that the topic had removed before they were noted: alert on any';
+    const help = 'Messages that the topic had removed before they were noted, counted by each replica that finds them: alert on any';
     this.lost = new Counter({ name: 'notifier_consumer_lost_total', help, registers });
     this.running = this.run();
   }
@@ -145,6 +145,11 @@ class Reader implements Subscription {
         this.fetched = this.progressed = performance.now();
       });
       consumer.on(consumer.events.FETCH, () => (this.fetched = performance.now()));
+      // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
+      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { topic: of, partition, batchSize, lastOffset } }) => {
+        if (batchSize > 0) return;
+        consumer.commitOffsets([{ topic: of, partition, offset: String(BigInt(lastOffset) + 1n) }]).catch(() => undefined);
+      });
     });
     this.consumer = consumer;
     try {

@@ -24,8 +24,8 @@ const workConnections = 5;
 
 const sweepEveryMs = 10 * 60_000;
 
-// Of the 25 s in which a process has to end: what is in flight then is handed back.
-const graceMs = 18_000;
+// Of the 25 s in which a process has to end, after five at most each for calls and for Kafka: what is in flight then is handed back.
+const graceMs = 13_000;
 
 function handlerOf({ consumer }: Notifier): Handler {
   return (events, unreadable) => {
