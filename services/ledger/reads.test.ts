@@ -6,6 +6,7 @@ import { openPool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { listBalanceHistory } from './balances.ts';
 import { ledgerPlans } from './plans.ts';
+import { listTransactions } from './reads.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -115,6 +116,59 @@ test('transactions are listed newest first by every combination of filters, page
   expect(await list(tenantId, {}, 100)).toEqual(posted);
   const page = await ledger.client.listTransactions({ tenantId, limit: 24 });
   expect(page.nextCursor).toBe('');
+});
+
+test('a filter by reference and currency asks those transactions, not every balance for each of them', async () => {
+  const codes = Array.from({ length: 100 }, (_, number) => `w${number}`);
+  const tenantId = await tenantWith('hot', ...codes);
+  const posting = (code: string, currency: string) => ({
+    tenantId,
+    entries: entries(`${code} debit 1.00 ${currency}`, `hot credit 1.00 ${currency}`),
+  });
+  const salaries = codes.map((code) => ({ ...posting(code, 'NGN'), reference: 'salary' }));
+  await ledger.client.postTransactions({ postings: [...codes.map((code) => posting(code, 'USD')), ...salaries] });
+  const admin = new pg.Client(ledger.database.adminUrl);
+  await admin.connect();
+  const counted = async (query: string) => (await admin.query<{ count: number }>(query)).rows[0]!.count;
+  const rowsRead = () =>
+    counted(`select sum(idx_tup_read)::int as count from pg_stat_user_indexes where relname in ('balances', 'entries')`);
+  const name = 'test of filters';
+  const pool = openPool(ledger.database.serviceUrl, { name, max: 1, settings: ledgerPlans, logger: openLog('test', 'silent') });
+  const before = await rowsRead();
+  const listed = async (filter: object) => {
+    const { transactions } = await listTransactions(pool, toUuid('tenant', tenantId)!, filter, { limit: 50, cursor: '' });
+    return transactions.length;
+  };
+  for (const [currency, count] of [
+    ['NGN', 50],
+    ['USD', 0],
+  ] as const) {
+    expect(await listed({ reference: 'salary', currency })).toBe(count);
+    expect(await listed({ reference: 'salary', currency, startMs: 0n })).toBe(count);
+  }
+  expect(await listed({ currency: 'NGN' })).toBe(50);
+  expect(await listed({ currency: 'USD' })).toBe(50);
+  expect(await listed({ currency: 'EUR' })).toBe(0);
+  await pool.end();
+  // What a connection has read is told at its end at the latest.
+  while ((await counted(`select count(*)::int from pg_stat_activity where application_name = '${name}'`)) > 0) continue;
+  expect((await rowsRead()) - before).toBeLessThan(2_000);
+  await admin.end();
+});
+
+test('a text that holds what an entry’s currency looks like in an event makes no entry, and no empty page before the last', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const wanted: Transaction[] = [];
+  for (const currency of ['USD', 'NGN', 'NGN', 'USD', 'NGN']) {
+    const description = currency === 'USD' ? '' : '*\u0003USD';
+    const lines = entries(`a debit 1.00 ${currency}`, `b credit 1.00 ${currency}`);
+    const { transaction } = await ledger.client.postTransaction({ posting: { tenantId, entries: lines, description, reference: 'r' } });
+    if (currency === 'USD') wanted.unshift(transaction!);
+  }
+  for (const filter of [{ currency: 'USD' }, { currency: 'USD', reference: 'r' }]) {
+    for (const limit of [1, 2, 5]) expect(await list(tenantId, filter, limit)).toEqual(wanted);
+    expect((await ledger.client.listTransactions({ tenantId, limit: 1, ...filter })).transactions).toHaveLength(1);
+  }
 });
 
 test('a time finds its place in the log to the millisecond, start inclusive and end exclusive', async () => {
