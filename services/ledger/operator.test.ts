@@ -91,6 +91,15 @@ describe('how far the log was published', () => {
     expect(await said(tenant)).toEqual({ verified: [missing], checked: [missing] });
   });
 
+  test('is looked for through an open mark where there is more to publish', async () => {
+    const { tenant, tenantId } = await live();
+    await change(tenant, 'update relay_marks set sequence = 3, open_until = null where tenant_id = $1');
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    await change(tenant, 'delete from relay_marks where tenant_id = $1', 'insert into relay_marks (tenant_id, sequence) values ($1, 2)');
+    const closed = `${tenantId}: relay_marks is closed at 2, before the head at 3: nothing looks for what comes between until a ledger starts`;
+    expect(await said(tenant)).toEqual({ verified: [closed], checked: [closed] });
+  });
+
   test('begins again where it is lost and rebuild made the mark again', async () => {
     const { tenant, tenantId } = await live();
     const rebuilt = async () => {

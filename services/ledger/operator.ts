@@ -90,11 +90,10 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
     return;
   }
   // One step along each primary key at a time, all of which begin with the tenant.
-  const next = [...tables.map((table) => table.name), ...underived, ...besides].map(
-    (name) => `(select tenant_id from ${name} where tenant_id > $1 order by tenant_id limit 1)`,
-  );
-  const zero = '00000000-0000-0000-0000-000000000000';
-  for (let last = zero; ;) {
+  const names = [...tables.map((table) => table.name), ...underived, ...besides];
+  let last = '00000000-0000-0000-0000-000000000000';
+  for (let beyond = '>='; ; beyond = '>') {
+    const next = names.map((name) => `(select tenant_id from ${name} where tenant_id ${beyond} $1 order by tenant_id limit 1)`);
     const { rows } = await client.query<{ tenant_id: string }>(`${next.join(' union ')} order by tenant_id limit 1`, [last]);
     if (!rows[0]) return;
     last = rows[0].tenant_id;
@@ -102,13 +101,14 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
   }
 }
 
-/** The events of a tenant's log beyond a place, oldest first, a bounded number at a time. */
+/** The events of a tenant's log beyond a place, oldest first, a bounded number at a time. What is null where nothing may be is empty here. */
 export async function* piecesOf(client: pg.Client, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
   for (let last = after; ;) {
     const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
       name: 'piece_of_log',
-      text: `select tenant_id as tenant, sequence::text, event_id as "eventId", type, (extract(epoch from created_at) * 1000)::text as "createdMs",
-          actor, request_id as "requestId", payload, hash
+      text: `select tenant_id as tenant, sequence::text, coalesce(event_id, '00000000-0000-0000-0000-000000000000') as "eventId", type,
+          (extract(epoch from created_at) * 1000)::text as "createdMs", actor, request_id as "requestId", coalesce(payload, '') as payload,
+          coalesce(hash, '') as hash
         from log where tenant_id = $1 and sequence > $2 order by log.sequence limit ${piece}`,
       values: [tenant, last],
     });
@@ -119,19 +119,25 @@ export async function* piecesOf(client: pg.Client, tenant: string, after = 0n): 
 }
 
 /**
- * Holds the tenant's mark against its head: one is made with the other, the relay looks for events through the marks alone, and publishes
- * nothing at or below one.
+ * Holds the tenant's mark against its head: one is made with the other, the relay looks for events through the open marks alone, and publishes
+ * nothing at or below one. A change opens the mark, and it is closed under the head's lock where everything is published.
  */
 export async function markMustFitHead(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
-  const { rows } = await client.query<{ mark: string | null; head: string | null }>(
-    `select (select sequence from relay_marks where tenant_id = $1)::text as mark, (select sequence from heads where tenant_id = $1)::text as head`,
+  const { rows } = await client.query<{ mark: string | null; open: boolean | null; head: string | null }>(
+    `select m.sequence::text as mark, m.open_until is not null as open, h.sequence::text as head
+      from (select * from relay_marks where tenant_id = $1) m full join (select * from heads where tenant_id = $1) h using (tenant_id)`,
     [tenant],
   );
-  const { mark = null, head = null } = rows[0] ?? {};
+  const { mark = null, open = null, head = null } = rows[0] ?? {};
   if (mark === null && head !== null) findings.add('relay_marks is missing: nothing looks for events that are not published');
   if (mark !== null && head === null) findings.add(`relay_marks is at ${mark}, and there is no head`);
   if (mark !== null && head !== null && BigInt(mark) > BigInt(head)) {
     findings.add(`relay_marks is at ${mark}, beyond the head at ${head}: what comes between would not be published`);
+  }
+  if (mark !== null && head !== null && BigInt(mark) < BigInt(head) && open === false) {
+    findings.add(
+      `relay_marks is closed at ${mark}, before the head at ${head}: nothing looks for what comes between until a ledger starts`,
+    );
   }
 }
 
