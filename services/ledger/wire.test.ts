@@ -229,6 +229,7 @@ describe('a posting', () => {
   test('has ids of its tenant and of itself', () => {
     expect(refused(() => posted({ ...double, tenantId: 'x' }))).toMatchObject({ field: 'tenant_id', tag: 'id' });
     expect(refused(() => posted({ ...double, transactionId: 'x' }))).toMatchObject({ field: 'transaction_id', tag: 'id' });
+    expect(refused(() => posted({ ...double, timeoutMs: -1 }))).toEqual(because('timeout_ms', 'min', '-1', 'must not be below zero'));
   });
 });
 

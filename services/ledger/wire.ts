@@ -129,6 +129,8 @@ export function orderOf(posting: Posting): Order {
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
   const kind: Request['kind'] = entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
+  const { timeoutMs } = posting;
+  if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
   const order = {
     ...common(posting, transactionId),
     tenantId: posting.tenantId,
@@ -140,7 +142,7 @@ export function orderOf(posting: Posting): Order {
     entries: entries.map((entry, place) => entryOf(entry, kind === 'single' ? '' : `entries[${place}].`)),
     metadata: metadata.text,
     reverses: null,
-    timeoutMs: posting.timeoutMs > 0 ? posting.timeoutMs : 10_000,
+    timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
   };

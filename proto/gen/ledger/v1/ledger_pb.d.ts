@@ -110,7 +110,7 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   metadata: string;
 
   /**
-   * Who posts: an API key's id, or the name of the internal caller.
+   * Who posts: an API key's id, or the name of the internal caller; absent, here and in every change, `internal`.
    *
    * @generated from field: string actor = 8;
    */
@@ -124,7 +124,8 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   requestId: string;
 
   /**
-   * How long the caller waits, milliseconds from receipt (no clock is shared); what is not begun by then is not posted. 0 means 10,000.
+   * How long the caller waits, milliseconds from receipt (no clock is shared); what is not begun by then is not posted. 0 means 10,000;
+   * less is refused.
    *
    * @generated from field: int32 timeout_ms = 10;
    */
