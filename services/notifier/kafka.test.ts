@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { ConfigResourceTypes, ConfigSource, type Admin, type Consumer, type Kafka, type Message } from 'kafkajs';
+import kafkajs, { ConfigResourceTypes, ConfigSource, type Admin, type Consumer, type Kafka, type Message } from 'kafkajs';
 import { Registry } from 'prom-client';
+import { compress } from 'snappy';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { describeWithKafka, kafkaBrokers, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
 import { newId } from '../platform/ids.ts';
@@ -176,6 +177,33 @@ describeWithKafka("Kafka's reader", () => {
       ['3', 'the event has no id, tenant or sequence'],
     ]);
     expect(notes.letters[0]?.value?.toString()).toBe('no protobuf');
+  });
+
+  test.each(['gzip', 'snappy', 'lz4', 'zstd'])('events that the broker has compressed with %s are read', async (name) => {
+    await withAdmin((admin) => {
+      const configEntries = [{ name: 'compression.type', value: name }];
+      return admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] });
+    });
+    await send(...range(1, 5_000));
+    const notes = new Notes();
+    open(notes);
+    await until(() => notes.seen.length >= 5_000);
+    expect(notes.seen).toEqual(range(1, 5_000));
+  });
+
+  test('events that a sender has compressed with snappy, as those do that are not in Java, are read', async () => {
+    const notes = new Notes();
+    open(notes);
+    const snappy = kafkajs.CompressionTypes.Snappy;
+    const codecs = kafkajs.CompressionCodecs as Record<number, () => object>;
+    const codec = codecs[snappy]!();
+    codecs[snappy] = () => ({ ...codec, compress: ({ buffer }: { buffer: Buffer }) => compress(buffer) });
+    const producer = testClient(brokers).producer();
+    await producer.connect();
+    await producer.send({ topic, compression: snappy, messages: range(1, 50).map(eventMessage) });
+    await producer.disconnect();
+    await until(() => notes.seen.length >= 50);
+    expect(notes.seen).toEqual(range(1, 50));
   });
 
   test('hands a flood of what is no event over by the hundreds, so that events do not wait for it', async () => {

@@ -7,6 +7,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { metadataMaxAgeMs } from '../platform/kafka.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { readAllCompressions } from './codecs.ts';
 
 /** A message that holds no event, as it stands on the topic. */
 export interface Unreadable {
@@ -50,6 +51,7 @@ const chunk = 200;
 
 /** Reads the topic until it is closed; returns at once, whether Kafka can be reached or not. */
 export function subscribe(options: SubscribeOptions, handler: Handler): Subscription {
+  readAllCompressions();
   return new Reader(options, handler);
 }
 

@@ -1,5 +1,5 @@
-// What every process knows about Kafka: how it is reached, and the topic as it must be. The client is kafkajs, which nobody but this file and
-// each service's own `kafka.ts` sees, so that it can be replaced.
+// What every process knows about Kafka: how it is reached, and the topic as it must be. The client is kafkajs, which nobody but this file,
+// each service's own `kafka.ts` and the notifier's `codecs.ts` sees, so that it can be replaced.
 import { Kafka, logLevel, type KafkaConfig, type LogEntry, type SASLOptions } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
@@ -100,7 +100,7 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       { name: 'max.message.bytes', value: String(settings.maxMessageBytes) },
       // The brokers' time: a sender's that is an hour ahead is refused, and one that is far behind is past its retention at once.
       { name: 'message.timestamp.type', value: 'LogAppendTime' },
-      // Whatever the brokers' default is: compaction keeps the last event of a tenant alone, and kafkajs can't read what a broker compresses.
+      // Whatever the brokers' default is: compaction keeps the last event of a tenant alone, and what a broker compresses costs it and the reader time.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'compression.type', value: 'producer' },
       // acks -1 waits for the copies in sync, which may be the leader alone unless the topic asks for more.
