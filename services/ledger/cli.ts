@@ -1,8 +1,9 @@
-// The operator's commands: `verify [--tenant ID]`, `rebuild [--tenant ID] [--check]` and `redrive [--tenant ID]`. Run as the database's owner.
+// The operator's commands: `verify [--tenant ID]`, `rebuild [--tenant ID] [--check]`, `redrive [--tenant ID]` and `discard [--tenant ID]`. Run as
+// the database's owner.
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
-import { redrive } from './letters.ts';
+import { discard, redrive } from './letters.ts';
 import { counted, openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
@@ -10,7 +11,8 @@ import { verify } from './verify.ts';
 const usage = `usage: verify [--tenant ID]             walk logs and books, print what differs
        rebuild [--tenant ID] --check   derive every projection from the log and compare
        rebuild [--tenant ID]           derive every projection from the log and replace it
-       redrive [--tenant ID]           have the events that were refused published again`;
+       redrive [--tenant ID]           have the events that were refused published again
+       discard [--tenant ID]           forget the events that were refused: they stay in the log, and are not published`;
 
 /** Ends the process with one line of reason. */
 class Stop extends Error {}
@@ -32,6 +34,10 @@ async function main(): Promise<boolean> {
       say(`${counted(due, 'dead letter')} due: the ledger that runs publishes ${due === 1 ? 'it' : 'them'}`);
       return true;
     }
+    if (command === 'discard') {
+      say(`${counted(await discard(client, tenant, say), 'dead letter')} discarded`);
+      return true;
+    }
     const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, say);
     const outcome = repaired === 0 ? verdict(findings) : `${counted(repaired, 'tenant')} repaired, ${verdict(findings)}`;
     say(`${counted(tenants, 'tenant')} ${check ? 'derived' : 'rebuilt'} from ${counted(events, 'event')}: ${outcome}`);
@@ -41,7 +47,7 @@ async function main(): Promise<boolean> {
   }
 }
 
-const commands = ['verify', 'rebuild', 'redrive'] as const;
+const commands = ['verify', 'rebuild', 'redrive', 'discard'] as const;
 type Command = (typeof commands)[number];
 
 function isCommand(word: string | undefined): word is Command {

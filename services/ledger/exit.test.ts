@@ -102,6 +102,22 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
   expect(first(sick).at(-1)).toBe(refused[0]?.id);
 });
 
+test('dead letters of a tenant that an operator discards are not published, and others stay', async () => {
+  failing = Code.InvalidArgument;
+  const [sick, other] = [await books.newTenant(), await books.newTenant()];
+  for (const tenant of [sick, sick, other]) await post(tenant, poisoned);
+  await until(async () => (await letters()).length === 3);
+  const env = { PATH: process.env['PATH'], DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
+  const args = ['services/ledger/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
+  const { stdout } = spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' });
+  expect(stdout).toMatch(/^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/);
+  failing = null;
+  await redrive(books.owner, undefined, () => undefined);
+  await until(async () => (await letters())[0]?.published_at);
+  expect(await letters()).toHaveLength(1);
+  expect(first(sick)).toEqual(idsOf((await books.eventsOf(sick)).filter((event) => !isPoisoned(event))));
+});
+
 test('a dead letter over which the notifier fails when it is redriven keeps no other one back', async () => {
   failing = Code.InvalidArgument;
   const tenant = await books.newTenant();

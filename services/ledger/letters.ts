@@ -112,17 +112,42 @@ function eventIn(letter: DueLetter): Event {
   return event;
 }
 
+interface Waiting {
+  tenant_id: string;
+  sequence: string;
+  part: number;
+  type: string;
+  reason: string;
+}
+
+function told(rows: Waiting[], say: (line: string) => void): number {
+  for (const { tenant_id, sequence, part, type, reason } of rows)
+    say(`${toId('tenant', tenant_id)} ${sequence}.${part} ${type}: ${reason}`);
+  return rows.length;
+}
+
 /**
  * Has the dead letters of a tenant (a UUID; undefined: of all) published again by the ledger that runs. `client` is the owner's. Tells of
  * each and answers how many.
  */
 export async function redrive(client: pg.ClientBase, tenant: string | undefined, say: (line: string) => void): Promise<number> {
-  const { rows } = await client.query<{ tenant_id: string; sequence: string; part: number; type: string; reason: string }>(
+  const { rows } = await client.query<Waiting>(
     `update relay_dead_letters set due = true where published_at is null and ($1::uuid is null or tenant_id = $1)
       returning tenant_id, sequence::text, part, type, reason`,
     [tenant ?? null],
   );
-  for (const { tenant_id, sequence, part, type, reason } of rows)
-    say(`${toId('tenant', tenant_id)} ${sequence}.${part} ${type}: ${reason}`);
-  return rows.length;
+  return told(rows, say);
+}
+
+/**
+ * Throws the dead letters of a tenant (a UUID; undefined: of all) away that were not published: their events stay in the log, and nowhere else.
+ * `client` is the owner's. Tells of each and answers how many.
+ */
+export async function discard(client: pg.ClientBase, tenant: string | undefined, say: (line: string) => void): Promise<number> {
+  const { rows } = await client.query<Waiting>(
+    `delete from relay_dead_letters where published_at is null and ($1::uuid is null or tenant_id = $1)
+      returning tenant_id, sequence::text, part, type, reason`,
+    [tenant ?? null],
+  );
+  return told(rows, say);
 }

@@ -239,7 +239,7 @@ test('verify needs no right but to read: a standby will do', async () => {
 });
 
 describe('a role that row-level security binds', () => {
-  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']]])(
+  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']], [['discard']]])(
     'is told so by %j, rather than that nothing differs',
     (args) => {
       const role = new URL(ledger.database.serviceUrl).username;

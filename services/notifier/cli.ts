@@ -1,26 +1,49 @@
-// The operator's commands: `npm run notifier -- redrive` tries what lies among the dead letters again.
+// The operator's commands: `npm run notifier -- redrive` tries what lies among the dead letters again, `discard ID...` throws letters away.
 import { Registry } from 'prom-client';
+import { validate as isUuid } from 'uuid';
 import { StartFailure, run } from '../platform/lifetime.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase, type Pool } from '../platform/postgres.ts';
 import { Settings } from '../platform/settings.ts';
-import { openLog } from '../platform/telemetry.ts';
+import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';
+import { discardLetters } from './letters.ts';
 import { migrationNames } from './schema.ts';
 
-await run(async (lifetime) => {
-  const [, , command] = process.argv;
-  if (command !== 'redrive') throw new StartFailure(`unknown command ${command ?? ''}: there is redrive`);
-  const settings = new Settings(process.env);
-  const logger = openLog('notifier', 'silent');
-  const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier redrive', max: 2, logger });
-  lifetime.add('pool', () => pool.end());
-  await waitForDatabase(pool);
-  await checkRoleAndSchema(pool, migrationNames);
+const say = (line: string) => process.stdout.write(`${line}\n`);
+const complain = (line: string) => process.stderr.write(`${line}\n`);
+
+/** Answers whether none is left. */
+async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
   // Whoever claims next, in another process, finds the deliveries.
   const consumer = new Consumer({ pool, logger, metrics: new Registry(), wake: () => undefined });
   const { redriven, left } = await consumer.redrive();
+  for (const { id, reason } of left) complain(`${id}: ${reason}`);
+  say(`${redriven} redriven, ${left.length} left`);
+  return left.length === 0;
+}
+
+/** Answers whether all of them were there. */
+async function discard(pool: Pool, ids: string[]): Promise<boolean> {
+  const gone = await discardLetters(pool, ids);
+  for (const { id, source } of gone) say(`${id}: ${source}`);
+  const there = new Set(gone.map(({ id }) => id));
+  const missing = ids.filter((id) => !there.has(id.toLowerCase()));
+  for (const id of missing) complain(`${id}: there is no such letter`);
+  say(`${gone.length} discarded`);
+  return missing.length === 0;
+}
+
+await run(async (lifetime) => {
+  const [, , command, ...ids] = process.argv;
+  const known = command === 'redrive' ? ids.length === 0 : command === 'discard' && ids.length > 0 && ids.every((id) => isUuid(id));
+  if (!known) throw new StartFailure('usage: redrive | discard ID...');
+  const settings = new Settings(process.env);
+  const logger = openLog('notifier', 'silent');
+  const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier command', max: 2, logger });
+  lifetime.add('pool', () => pool.end());
+  await waitForDatabase(pool);
+  await checkRoleAndSchema(pool, migrationNames);
+  const done = command === 'redrive' ? await redrive(pool, logger) : await discard(pool, ids);
   await lifetime.end();
-  for (const { id, reason } of left) process.stderr.write(`${id}: ${reason}\n`);
-  process.stdout.write(`${redriven} redriven, ${left.length} left\n`);
-  process.exit(left.length === 0 ? 0 : 2);
+  process.exit(done ? 0 : 2);
 });

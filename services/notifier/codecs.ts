@@ -15,7 +15,7 @@ async function unsnap(bytes: Buffer): Promise<Buffer> {
   const block = async (part: Buffer) => Buffer.from(await uncompress(part));
   if (!bytes.subarray(0, blocksHeader.length).equals(blocksHeader)) return block(bytes);
   const blocks: Buffer[] = [];
-  for (let place = blocksHeader.length + versions; place < bytes.length; ) {
+  for (let place = blocksHeader.length + versions; place < bytes.length;) {
     const begin = place + 4;
     place = begin + bytes.readUInt32BE(place);
     blocks.push(await block(bytes.subarray(begin, place)));

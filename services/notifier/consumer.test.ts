@@ -265,6 +265,13 @@ test('an event that PostgreSQL refuses is kept alone', async () => {
   expect(await letters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('refused') });
 });
 
+const command = (...args: string[]) =>
+  spawnSync(process.execPath, ['services/notifier/cli.ts', ...args], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], DATABASE_URL: notifier.database.serviceUrl },
+    encoding: 'utf8',
+  });
+
 test('a letter that can be read by now is redriven by the operator’s command, past the mark, and the others stay', async () => {
   const tenant = await subscribed();
   const [first, lost, third] = [tenant.posting(), tenant.posting(), tenant.posting()];
@@ -275,12 +282,7 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   await notifier.consumer.keep([readable, garbage]);
   await notifier.consumer.keep([readable, garbage]);
   const count = (await letters()).length;
-  const run = () =>
-    spawnSync(process.execPath, ['services/notifier/cli.ts', 'redrive'], {
-      cwd: root,
-      env: { PATH: process.env['PATH'], DATABASE_URL: notifier.database.serviceUrl },
-      encoding: 'utf8',
-    });
+  const run = () => command('redrive');
   const { stdout, stderr, status } = run();
   expect(stdout).toBe(`1 redriven, ${count - 1} left\n`);
   expect(stderr).toMatch(/^[0-9a-f-]{36}: premature EOF$/m);
@@ -290,4 +292,18 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   // Where it comes once more by the log's own way, it is known.
   await ingest(lost);
   expect(await made(tenant)).toHaveLength(3);
+});
+
+test('letters that an operator has looked at are discarded by their ids, and no others', async () => {
+  const sources = [1, 2, 3].map((offset) => `topic/${newId('evt')}/${offset}`);
+  const before = command('redrive').stderr.length;
+  await notifier.consumer.keep(sources.map((source) => ({ source, value: Buffer.from('ffff', 'hex'), reason: 'not an event' })));
+  const looked = command('redrive').stderr.slice(before);
+  const [first, second, third] = [...looked.matchAll(/^([0-9a-f-]{36}): premature EOF$/gm)].map(([, id]) => id!);
+  const { stdout, status } = command('discard', first!, third!);
+  expect(stdout.split('\n').sort()).toEqual(['', '2 discarded', `${first}: ${sources[0]}`, `${third}: ${sources[2]}`].sort());
+  expect(status).toBe(0);
+  expect((await letters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
+  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such letter\n` });
+  expect(command('discard')).toMatchObject({ status: 1, stderr: 'usage: redrive | discard ID...\n' });
 });

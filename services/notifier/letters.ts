@@ -58,3 +58,15 @@ export async function openLetter(pool: Pool, id: string, work: (client: Client, 
     return true;
   });
 }
+
+/** Throws letters (ids) away unread; answers those that were there. */
+export async function discardLetters(pool: Pool, ids: string[]): Promise<{ id: string; source: string }[]> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(job);
+    const { rows } = await client.query<{ id: string; source: string }>(
+      'delete from dead_letters where id = any ($1::uuid[]) returning id, source',
+      [uuidArray(ids)],
+    );
+    return rows;
+  });
+}
