@@ -1,0 +1,74 @@
+// A house that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the README's order.
+import { jest } from '@jest/globals';
+import { createClient } from '@connectrpc/connect';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { withUpdates } from '../services/ledger/updates.ts';
+import { openCaller } from '../services/platform/caller.ts';
+import { newId } from '../services/platform/ids.ts';
+import { startHouse } from './house.ts';
+import { describeWithKafka, kafkaBrokers, newTopic } from './kafka.ts';
+import { startReceiver, until } from './notifier.ts';
+
+// Eight processes are started again.
+jest.setTimeout(180_000);
+
+const steadily = <Answer>(call: () => Promise<Answer>) => until(() => call().catch(() => null));
+
+describeWithKafka('between gRPC and Kafka', () => {
+  test('a house is switched there and back without losing an event', async () => {
+    const receiver = await startReceiver();
+    const kafka = { KAFKA_BROKERS: await kafkaBrokers(), KAFKA_TOPIC: newTopic(), KAFKA_PARTITIONS: '2' };
+    const house = await startHouse({ ledgers: 2, notifiers: 2 });
+    const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
+    const callers = [call(house.addresses.ledger), call(house.addresses.notifier)] as const;
+    const ledger = createClient(LedgerService, callers[0]);
+    const notifier = createClient(NotifierService, callers[1]);
+    const tenantId = newId('tenant');
+    await steadily(() => notifier.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted', 'account.created'] }));
+    for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+
+    const entries = ['debit', 'credit'].map((side, place) => ({ accountCode: 'ab'.charAt(place), side, amount: '1.00', currency: 'NGN' }));
+    let switching = true;
+    const posting = (async () => {
+      while (switching) {
+        const idempotencyKey = newId('txn');
+        await steadily(() => ledger.postTransaction({ posting: { tenantId, entries, idempotencyKey } }));
+      }
+    })();
+    const restart = async (service: string, environment: NodeJS.ProcessEnv) => {
+      for (const name of [service, `${service}-2`]) {
+        await house.kill(name, 'SIGTERM');
+        await house.restart(name, environment);
+      }
+    };
+    // Of both notifiers, added up.
+    const figure = async (name: RegExp) => {
+      const texts = await Promise.all(['notifier', 'notifier-2'].map(async (each) => (await fetch(`${house.opsUrl(each)}/metrics`)).text()));
+      const lines = texts.flatMap((text) => text.split('\n').filter((line) => name.test(line)));
+      return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+    };
+    await restart('notifier', kafka);
+    await restart('ledger', kafka);
+    await until(async () => (await figure(/^notifier_events_total\{.*"taken"/)) > 0);
+    const back = { KAFKA_BROKERS: '' };
+    await restart('ledger', back);
+    await until(async () => (await figure(/^notifier_consumer_lag[{ ]/)) === 0);
+    await restart('notifier', back);
+    switching = false;
+    await posting;
+
+    const expected = new Set<string>();
+    for (let after = 0n, more = true; more;) {
+      const { events, hasMore } = await steadily(() => ledger.listEvents({ tenantId, afterSequence: after, limit: 100 }));
+      for (const { id, type } of events.flatMap(withUpdates)) if (type !== 'balance.updated') expected.add(id);
+      [after, more] = [events.at(-1)?.sequence ?? after, hasMore];
+    }
+    const arrived = () => new Set(receiver.received.map(({ headers }) => String(headers['x-webhook-id'])));
+    await until(() => Promise.resolve(arrived().size >= expected.size));
+    expect(arrived()).toEqual(expected);
+    for (const caller of callers) caller.close();
+    await house.stop();
+    await receiver.close();
+  });
+});
