@@ -44,7 +44,9 @@ describeWithKafka('between gRPC and Kafka', () => {
     };
     // Of both notifiers, added up.
     const figure = async (name: RegExp) => {
-      const texts = await Promise.all(['notifier', 'notifier-2'].map(async (each) => (await fetch(`${house.opsUrl(each)}/metrics`)).text()));
+      const texts = await Promise.all(
+        ['notifier', 'notifier-2'].map(async (each) => (await fetch(`${house.opsUrl(each)}/metrics`)).text()),
+      );
       const lines = texts.flatMap((text) => text.split('\n').filter((line) => name.test(line)));
       return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
     };
