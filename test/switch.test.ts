@@ -29,9 +29,9 @@ describeWithKafka('between gRPC and Kafka', () => {
     for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
 
     const entries = ['debit', 'credit'].map((side, place) => ({ accountCode: 'ab'.charAt(place), side, amount: '1.00', currency: 'NGN' }));
-    let switching = true;
+    const switched = new AbortController();
     const posting = (async () => {
-      while (switching) {
+      while (!switched.signal.aborted) {
         const idempotencyKey = newId('txn');
         await steadily(() => ledger.postTransaction({ posting: { tenantId, entries, idempotencyKey } }));
       }
@@ -57,7 +57,7 @@ describeWithKafka('between gRPC and Kafka', () => {
     await restart('ledger', back);
     await until(async () => (await figure(/^notifier_consumer_lag[{ ]/)) === 0);
     await restart('notifier', back);
-    switching = false;
+    switched.abort();
     await posting;
 
     const expected = new Set<string>();
