@@ -45,32 +45,49 @@ const mostInterim = 16;
 // come as 384 KiB.)
 const mostBytes = 8 * answerLimit;
 
+// Of several addresses each but the last is given so long to connect, milliseconds, which is enough where a packet is lost. (With Node's 250 one was
+// given up that is further away, and where the next was of a family that does not get through, so was its receiver, each time.)
+const addressMs = 1_500;
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
   private readonly agent: Agent;
+  /** Opens a connection for each request. */
+  private readonly single: Agent;
+  /** How connections ended that the receiver closed while a request was on its way to him. */
+  private readonly closed = new WeakSet<Error>();
 
   constructor(options: SenderOptions) {
     this.options = options;
     const { targets, timeoutMs, ca } = options;
-    const connect = buildConnector({ lookup: targets.lookup, timeout: timeoutMs, ...(ca !== undefined && { ca }) });
-    this.agent = new Agent({
-      connect: (to, done) =>
+    const connect = buildConnector({
+      lookup: targets.lookup,
+      timeout: timeoutMs,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: addressMs,
+      ...(ca !== undefined && { ca }),
+    });
+    const made = {
+      connect: ((to, done) =>
         connect(to, (...outcome) => {
-          if (outcome[1]) readWithin(outcome[1]);
+          if (outcome[1]) watch(outcome[1], this.closed);
           done(...outcome);
-        }),
-      // Shorter than what servers usually wait: a request on a connection that the server is closing is lost.
-      keepAliveTimeout: 2_500,
-      keepAliveMaxTimeout: 30_000,
+        })) satisfies buildConnector.connector,
       // The deadline is one, and ours.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: 16_384,
-    });
+    };
+    // Shorter than what servers usually wait: what is sent on a connection that the server is closing is sent twice.
+    this.agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
+    this.single = new Agent({ ...made, pipelining: 0 });
   }
 
-  /** Sends one request and tells what came of it; null where `signal` ended it first. Never throws. */
+  /**
+   * Sends one request and tells what came of it; null where `signal` ended it first. Never throws. Where a receiver closes a connection that was
+   * kept, just when the request is sent, it is sent once more over a new one.
+   */
   async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
     const deadline = new AbortController();
@@ -89,10 +106,12 @@ export class Sender {
       if (typeof target === 'string') throw new BlockedAddress('the target');
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
-      const answer = await orAborted(
-        request(target, { dispatcher: this.agent, method: 'POST', headers, body, onInfo, signal: deadline.signal }),
-        deadline.signal,
-      );
+      const ask = (dispatcher: Agent) =>
+        orAborted(request(target, { dispatcher, method: 'POST', headers, body, onInfo, signal: deadline.signal }), deadline.signal);
+      const answer = await ask(this.agent).catch((error: unknown) => {
+        if (!this.closed.has(error as Error)) throw error;
+        return ask(this.single);
+      });
       statusCode = answer.statusCode;
       // Cut short, it fails once more when nobody reads any longer.
       answer.body.on('error', () => undefined);
@@ -109,16 +128,22 @@ export class Sender {
 
   /** Closes all connections. */
   async close(): Promise<void> {
-    await this.agent.destroy();
+    await Promise.all([this.agent.destroy(), this.single.destroy()]);
   }
 }
 
-// What is read counts from one request to the next: undici has one at a time on a connection.
-function readWithin(socket: Socket): void {
+// What is read counts from one request to the next: undici has one at a time on a connection. `closed` gets the end of one that has answered
+// before and says nothing more: mostly it was idle for longer than its server waits, and that has not seen the request.
+function watch(socket: Socket, closed: WeakSet<Error>): void {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
   let bytes = 0;
+  let kept = false;
+  socket.on('error', (error) => {
+    if (kept && bytes === 0) closed.add(error);
+  });
   socket.write = (...given: unknown[]) => {
+    kept ||= bytes > 0;
     bytes = 0;
     return write(...given);
   };

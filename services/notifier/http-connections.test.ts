@@ -1,0 +1,134 @@
+// The connections of requests: those that are kept and end, and those that take long to begin.
+import type { ServerResponse } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import { authority, good } from '../../test/certificates.ts';
+import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
+import { Targets } from './addresses.ts';
+import { Sender, type Answer } from './http.ts';
+
+const receivers: Receiver[] = [];
+const senders: Sender[] = [];
+
+afterAll(async () => {
+  for (const sender of senders) await sender.close();
+  for (const receiver of receivers) await receiver.close();
+});
+
+async function receiver(answer: Answering, tls?: { key: string; cert: string }): Promise<Receiver> {
+  const started = await startReceiver(answer, tls);
+  receivers.push(started);
+  return started;
+}
+
+function sender(targets: Targets): Sender {
+  const made = new Sender({ targets, timeoutMs: 20_000, ca: authority });
+  senders.push(made);
+  return made;
+}
+
+const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{"ä":1}' });
+
+describe('a connection that is kept, and ends just when the next request is sent,', () => {
+  /** Answers the first request of each connection; `next` has every other one. */
+  const first = (next: (socket: Socket) => unknown): Answering & { others: number } => {
+    const known = new WeakSet<Socket>();
+    const answer = (_: unknown, response: ServerResponse) => {
+      const socket = response.socket!;
+      if (known.has(socket)) {
+        answer.others++;
+        next(socket);
+      } else response.end('ok');
+      known.add(socket);
+    };
+    answer.others = 0;
+    return answer;
+  };
+
+  test.each([
+    ['closed', (socket: Socket) => socket.end(), undefined],
+    ['closed over TLS', (socket: Socket) => socket.end(), good],
+    ['reset', (socket: Socket) => socket.resetAndDestroy(), undefined],
+  ])('costs no attempt, for it is sent once more over a new one: %s', async (_, end, tls) => {
+    const answer = first(end);
+    const { url, received } = await receiver(answer, tls);
+    const by = sender(new Targets(true, () => Promise.resolve(['127.0.0.1'])));
+    let sent = 0;
+    while (answer.others < 2) {
+      sent++;
+      expect(await post(by, url.replace('127.0.0.1', 'hooks.test'))).toMatchObject({ statusCode: 200, errorClass: null, body: 'ok' });
+    }
+    expect(received).toHaveLength(sent + 2);
+    expect(new Set(received.map(({ body }) => body))).toEqual(new Set(['{"ä":1}']));
+  });
+
+  test.each([
+    ['the new one ends, too', 2, (socket: Socket) => socket.destroy()],
+    ['an answer has begun', 1, (socket: Socket) => socket.end('HTTP/1.1 200 OK\r\n')],
+  ])('costs one where %s', async (_, asked, end) => {
+    let over = false;
+    const answer = first(end);
+    const { url, received } = await receiver((request, response, place) => {
+      if (over) end(response.socket!);
+      else answer(request, response, place);
+      over = answer.others > 0;
+    });
+    const by = sender(new Targets(true));
+    let sent = 0;
+    let told: Answer | null = null;
+    while (answer.others === 0) {
+      told = await post(by, url);
+      sent++;
+    }
+    expect(told).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
+    expect(received).toHaveLength(sent - 1 + asked);
+  });
+});
+
+/** What becomes of a request to a name with two addresses: where the first is, packets are lost for a second, and at the other nobody listens. */
+async function postFarAway(): Promise<Answer | null> {
+  const awake = new Int32Array(new SharedArrayBuffer(4));
+  // It accepts nothing while it sleeps: when its queue is full, whoever connects is not answered, and asks again after a second.
+  const sleeper = new Worker(
+    `const { parentPort, workerData } = require('node:worker_threads');
+     const server = require('node:http').createServer((_, response) => response.end('ok'));
+     server.listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
+       parentPort.postMessage(server.address().port);
+       Atomics.wait(workerData, 0, 0);
+     });`,
+    { eval: true, workerData: awake },
+  );
+  const port = await new Promise<number>((done) => sleeper.once('message', done));
+  const queue: Socket[] = [];
+  try {
+    for (let answered = true; answered;) {
+      const socket = connect(port, '127.0.0.1');
+      queue.push(socket);
+      answered = await Promise.race([
+        new Promise<boolean>((done) => socket.once('connect', () => done(true))),
+        new Promise<boolean>((done) => setTimeout(done, 300, false)),
+      ]);
+    }
+    const asked = Promise.withResolvers<undefined>();
+    const targets = new Targets(true, () => {
+      asked.resolve(undefined);
+      return Promise.resolve(['127.0.0.1', '127.0.0.2']);
+    });
+    const answer = post(sender(targets), `http://hooks.test:${port}/`);
+    await asked.promise;
+    await new Promise((done) => setTimeout(done, 100));
+    Atomics.store(awake, 0, 1);
+    Atomics.notify(awake, 0);
+    return await answer;
+  } finally {
+    for (const socket of queue) socket.destroy();
+    await sleeper.terminate();
+  }
+}
+
+test('a receiver is reached that is far away, though its name has another address where nobody is', async () => {
+  let answer: Answer | null = null;
+  // On a busy machine the sleeper may wake too late.
+  for (let tried = 0; tried < 5 && answer?.statusCode !== 200; tried++) answer = await postFarAway();
+  expect(answer).toMatchObject({ statusCode: 200, errorClass: null, body: 'ok' });
+});
