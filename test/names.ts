@@ -19,8 +19,8 @@ export interface NameServer {
 
 const types: Record<number, string> = { 1: 'A', 28: 'AAAA' };
 
-/** Starts a name server over UDP; `answer` is asked anew for every question, and every answer may be kept for zero seconds. */
-export async function startNameServer(answer: (name: string, type: string, question: number) => Records): Promise<NameServer> {
+/** Starts a name server over UDP; `answer` is asked anew for every question, and every answer may be kept for zero seconds; null is none. */
+export async function startNameServer(answer: (name: string, type: string, question: number) => Records | null): Promise<NameServer> {
   const socket = createSocket('udp4');
   const asked: string[] = [];
   socket.on('message', (query, from) => {
@@ -33,7 +33,9 @@ export async function startNameServer(answer: (name: string, type: string, quest
     const type = types[query.readUInt16BE(at + 1)] ?? '';
     const name = labels.join('.').toLowerCase();
     asked.push(`${type} ${name}`);
-    const { addresses, alias } = answer(name, type, asked.length);
+    const told = answer(name, type, asked.length);
+    if (!told) return;
+    const { addresses, alias } = told;
     const bytes = addresses.map((each) => ipaddr.parse(each)).filter((each) => (each.kind() === 'ipv4') === (type === 'A'));
     const owner = alias === undefined ? Buffer.from([0xc0, 12]) : nameOf(alias);
     const records = [

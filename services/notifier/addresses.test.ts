@@ -208,6 +208,11 @@ describe('a name', () => {
     await expect(looked(new Targets(false, () => Promise.resolve([])))).rejects.toThrow('has no address');
   });
 
+  test('whose servers say nothing may be configured, and nobody waits for them for long', async () => {
+    const targets = new Targets(false, () => new Promise(() => undefined));
+    expect(await targets.admits(new URL('https://hooks.example/'))).toBe(true);
+  });
+
   test.each(['localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'localhost%2e'])(
     '%s is this machine, whatever DNS says',
     async (name) => {
@@ -222,14 +227,22 @@ describe('names are resolved by DNS itself', () => {
     'both.test': ['93.184.215.14', '2606:2800::1'],
     'four.test': ['93.184.215.14', '93.184.215.15'],
     'six.test': ['2606:2800::1'],
+    'slow.test': ['93.184.215.14', '2606:2800::1'],
+    'old.test': ['93.184.215.14'],
     'localhost.test': ['93.184.215.14'],
     mylocalhost: ['93.184.215.14'],
   };
   let names: NameServer;
   const resolve = (name: string, system = false) => dnsResolve({ system, servers: [names.address] })(name);
 
+  const questions = (name: string, type: string) => names.asked.filter((each) => each === `${type} ${name}`).length;
+
   beforeAll(async () => {
-    names = await startNameServer((name) => ({ addresses: records[name] ?? [] }));
+    names = await startNameServer((name, type) => {
+      if (name === 'slow.test' && questions(name, type) < 3) return null;
+      if (name === 'old.test' && type === 'AAAA') return null;
+      return { addresses: records[name] ?? [] };
+    });
   });
   afterAll(() => names.close());
 
@@ -239,6 +252,17 @@ describe('names are resolved by DNS itself', () => {
       expect(await resolve(name)).toEqual(records[name]);
     },
   );
+
+  test('one whose servers are slow is asked for more than twice, however quick others were', async () => {
+    const quick = dnsResolve({ system: false, servers: [names.address] });
+    for (let asked = 0; asked < 20; asked++) await quick('both.test');
+    expect(await quick('slow.test')).toEqual(records['slow.test']);
+  });
+
+  test('one whose server never answers for IPv6 has its other addresses soon', async () => {
+    expect(await resolve('old.test')).toEqual(['93.184.215.14']);
+    expect(questions('old.test', 'AAAA')).toBe(1);
+  });
 
   test('one that has none is told as the name server told it', async () => {
     await expect(resolve('nobody.test')).rejects.toMatchObject({ code: 'ENODATA' });

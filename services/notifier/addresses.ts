@@ -2,6 +2,7 @@
 import { ADDRCONFIG } from 'node:dns';
 import { Resolver, lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -62,17 +63,32 @@ function judge(address: Address): boolean {
 export type Resolve = (name: string) => Promise<string[]>;
 
 /**
+ * How often a name server is asked, the first time for a second, then for longer. It is less the quicker other names were: two tries of 3 s each
+ * gave up after 1.5 s on a name whose servers are slow or lose a packet. On a developer's machine the system is to be asked soon.
+ */
+const tries = { dns: 5, beforeSystem: 2 };
+
+/** There are servers that never answer for IPv6: where a name has addresses of the other family, milliseconds that are waited for it. */
+const sixLaterMs = 250;
+
+/** Whoever configures a target does not wait for longer for its addresses, milliseconds. */
+const admitMs = 5_000;
+
+/**
  * Resolves names by DNS itself. The system's resolver (getaddrinfo) would do it on one of the process's four threads, and four tenants
  * whose name servers never answer would stop everybody's look-ups. `system`: asks that one where DNS knows nothing, for names of a
  * developer's machine. `servers`: `address:port` of name servers to ask instead of the system's.
  */
 export function dnsResolve({ system, servers }: { system: boolean; servers?: string[] }): Resolve {
-  const resolver = new Resolver({ timeout: 3000, tries: 2 });
+  const resolver = new Resolver({ timeout: 1_000, tries: system ? tries.beforeSystem : tries.dns });
   if (servers) resolver.setServers(servers);
   return async (name) => {
     // RFC 6761: these never leave the machine, whatever DNS says.
     if (/(^|\.)localhost\.?$/i.test(name)) return ['127.0.0.1', '::1'];
-    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+    const six = Promise.allSettled([resolver.resolve6(name)]);
+    const [four] = await Promise.allSettled([resolver.resolve4(name)]);
+    const late = four.status === 'fulfilled' ? [pause(sixLaterMs, [], { ref: false })] : [];
+    const answers = [four, ...(await Promise.race([six, ...late]))];
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     if (addresses.length > 0) return addresses;
     if (system) return (await lookup(name, { all: true, hints: ADDRCONFIG })).map(({ address }) => address);
@@ -117,12 +133,14 @@ export class Targets {
     if (!this.insecure && isIP(host) !== 0 && !isPublic(host)) throw new BlockedAddress(url.hostname);
   }
 
-  /** Whether a target may be configured: its address, or every address that its name has now. A name that has none yet may. */
+  /** Whether a target may be configured: its address, or every address that its name has now. A name that has none yet, or none soon, may. */
   async admits(url: URL): Promise<boolean> {
     if (this.insecure) return true;
     try {
       this.checkLiteral(url);
-      if (isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0) await this.addresses(url.hostname);
+      if (isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0) {
+        await Promise.race([this.addresses(url.hostname), pause(admitMs, undefined, { ref: false })]);
+      }
       return true;
     } catch (error) {
       return !(error instanceof BlockedAddress);
