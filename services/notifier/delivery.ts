@@ -210,7 +210,7 @@ export class Courier {
     if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
     // Handed back, it fails with the next claim, like all that is pending there.
     if (!destination) return null;
-    const secrets = destination.secrets.map((sealed) => vault.open(tenant, sealed));
+    const secrets = vault.openAll(tenant, destination.secrets);
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
     return sender.send({ url: destination.url, headers, body }, this.handBack.signal);

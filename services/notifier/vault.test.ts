@@ -24,6 +24,13 @@ test('what was sealed with the key before still opens, and what has lost its key
   expect(() => new Vault([current]).open('t', sealed)).toThrow(Unopened);
 });
 
+test('of a webhook’s secrets the newest is enough, and is needed', () => {
+  const [before, now] = [new Vault([old]).seal('t', 'before'), new Vault([current]).seal('t', 'now')];
+  expect(new Vault([current, old]).openAll('t', [now, before])).toEqual(['now', 'before']);
+  expect(new Vault([current]).openAll('t', [now, before])).toEqual(['now']);
+  expect(() => new Vault([old]).openAll('t', [now, before])).toThrow(Unopened);
+});
+
 test('a changed byte is noticed', () => {
   const vault = new Vault([current]);
   const sealed = vault.seal('t', 'a secret');
