@@ -28,6 +28,16 @@ test('a tenant with a listener is published for a minute without asking, and the
   expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
 });
 
+test('a tenant nobody listens to is left alone for a second, not for ever', () => {
+  const listeners = new Listeners(true);
+  listeners.learn('a', false);
+  now += 999;
+  expect(listeners.noneFor('a')).toBe(true);
+  now += 1;
+  expect(listeners.noneFor('a')).toBe(false);
+  expect(listeners.split(['a']).unheard).toEqual(['a']);
+});
+
 test('the last answer is the one that holds', () => {
   const listeners = new Listeners(true);
   listeners.learn('a', false);

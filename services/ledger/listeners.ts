@@ -1,6 +1,12 @@
 // Which tenants have somebody who listens to their events, as far as the relay has learned. Never taken for true: the other side decides
 // each time, in the transaction that takes the events or passes them over.
 
+/**
+ * So long after nobody listened to a tenant his events are gathered before it is asked again, milliseconds: a busy tenant's marks, here and in the
+ * notifier, then cost next to nothing. Of one who was quiet for longer it is asked at once, for a webhook that was made meanwhile.
+ */
+export const restMs = 1_000;
+
 /** So long a tenant's events are published without asking again, milliseconds. */
 const heardMs = 60_000;
 /** Tenants remembered; of one that was forgotten is asked again. */
@@ -10,16 +16,17 @@ const most = 200_000;
 export class Listeners {
   private readonly askable: boolean;
   private readonly heardUntil = new Map<string, number>();
-  private readonly unheard = new Set<string>();
+  /** When that was answered. */
+  private readonly unheardAt = new Map<string, number>();
 
   /** `askable`: whether the other side says who listens; where it does not, everybody does. */
   constructor(askable: boolean) {
     this.askable = askable;
   }
 
-  /** Whether nobody listened when it was asked last. */
+  /** Whether nobody listened just now. */
   noneFor(tenant: string): boolean {
-    return this.unheard.has(tenant);
+    return performance.now() - (this.unheardAt.get(tenant) ?? -Infinity) < restMs;
   }
 
   /** Those whose events are to be published, and those of whom is to be asked. */
@@ -37,10 +44,10 @@ export class Listeners {
     if (wanted) {
       if (this.heardUntil.size > most) this.heardUntil.clear();
       this.heardUntil.set(tenant, performance.now() + heardMs);
-      this.unheard.delete(tenant);
+      this.unheardAt.delete(tenant);
     } else {
-      if (this.unheard.size > most) this.unheard.clear();
-      this.unheard.add(tenant);
+      if (this.unheardAt.size > most) this.unheardAt.clear();
+      this.unheardAt.set(tenant, performance.now());
       this.heardUntil.delete(tenant);
     }
   }

@@ -9,7 +9,7 @@ import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
 import { publishDueLetters } from './letters.ts';
-import { Listeners } from './listeners.ts';
+import { Listeners, restMs } from './listeners.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -27,12 +27,6 @@ export interface RelayOptions {
 
 /** A round: tenants, events and bytes of payload, shared by its tenants. */
 const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
-
-/**
- * So long the events of a tenant that nobody listened to just now are gathered before they are passed over, milliseconds: a busy tenant's
- * marks, here and in the notifier, then cost next to nothing.
- */
-const restMs = 1_000;
 
 /** Relays the events of all tenants. */
 export class Relay {
