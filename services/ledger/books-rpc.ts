@@ -24,8 +24,9 @@ import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './
  */
 export function chartAndReads(connections: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
   const pool = new SharedPool(connections);
-  // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need.
-  const turns = new Turns({ ofOne: 1 });
+  // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need. Those of many tenants
+  // leave some to the reads, too.
+  const turns = new Turns({ most: Math.max(1, Math.floor((connections.options.max * 3) / 4)), ofOne: 1 });
   const changed = async <Answer>(
     tenant: string,
     { signal }: HandlerContext,
