@@ -1,15 +1,15 @@
 // Logs and metrics: one JSON line per unit of work on standard output, one Prometheus registry per process.
-import { pino, destination, type Logger } from 'pino';
+import { pino, type Logger } from 'pino';
 import { Registry, collectDefaultMetrics } from 'prom-client';
+import { Lines } from './lines.ts';
 
 export type { Logger } from 'pino';
 
-/**
- * The process's logger. Lines are buffered, so that a line is not a system call of its own, and
- * written at 4 KiB, every second and at exit.
- */
+let output: Lines | undefined;
+
+/** The process's logger, on standard output. Lines are buffered, so that a line is not a system call of its own. */
 export function openLog(name: string, level: string): Logger {
-  const stream = destination({ fd: 1, sync: false, minLength: 4096, periodicFlush: 1000 });
+  output ??= new Lines(1);
   return pino(
     {
       name,
@@ -29,7 +29,7 @@ export function openLog(name: string, level: string): Logger {
         'req.headers.authorization',
       ],
     },
-    stream,
+    output,
   );
 }
 

@@ -1,0 +1,78 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { root } from '../../deploy/local/plan.ts';
+import { diskProblem, mountDisk } from '../../test/disk.ts';
+import { currentRun } from '../../test/run.ts';
+
+// Logs 1 KiB every 20 ms, says `on` on standard error every 50 lines, and ends with 7 on SIGTERM, or after so many lines.
+const process20ms = `
+  import { openLog } from './services/platform/telemetry.ts';
+  const log = openLog('test', 'info');
+  process.on('SIGTERM', () => process.exit(7));
+  let line = 0;
+  setInterval(() => {
+    log.info({ line: ++line, filling: 'x'.repeat(1000) }, 'here');
+    if (line % 50 === 0) process.stderr.write('on\\n');
+    if (line === Number(process.argv[1])) process.exit(7);
+  }, 20);`;
+const args = (lines = 0) => ['--input-type=module', '--eval', process20ms, String(lines)];
+const linesIn = (text: string) =>
+  text
+    .trimEnd()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { line: number }).line);
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+test('every line is written, in order, also those of the moment before the exit', () => {
+  const { stdout, status } = spawnSync(process.execPath, args(77), { cwd: root, encoding: 'utf8' });
+  expect(status).toBe(7);
+  expect(linesIn(stdout)).toEqual(upTo(77));
+});
+
+const full = existsSync('/dev/full') ? test : test.skip;
+full('a process whose lines can’t be written goes on, and ends when it wants to', () => {
+  const log = openSync('/dev/full', 'w');
+  const { stderr, status } = spawnSync(process.execPath, args(150), {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', log, 'pipe'],
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  });
+  closeSync(log);
+  expect({ stderr, status }).toEqual({ stderr: 'on\non\non\n', status: 7 });
+});
+
+const mounted = diskProblem() === null ? test : test.skip;
+mounted('what could not be written while the disk was full is written when there is room', async () => {
+  const disk = mountDisk(join(mkdtempSync(join(currentRun().directory, 'lines-')), 'disk'));
+  const file = join(disk.directory, 'log');
+  const log = openSync(file, 'a');
+  const child = spawn(process.execPath, args(), { cwd: root, stdio: ['ignore', log, 'pipe'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  closeSync(log);
+  try {
+    let beats = 0;
+    child.stderr?.on('data', () => beats++);
+    const later = async () => {
+      for (const before = beats; beats === before && child.exitCode === null;) await pause(20);
+    };
+    await later();
+    disk.fill();
+    await later();
+    await later();
+    disk.free();
+    await later();
+    child.kill('SIGTERM');
+    expect(await ended).toBe(7);
+    const lines = linesIn(readFileSync(file, 'utf8'));
+    expect(lines).toEqual(upTo(lines.length));
+    expect(lines.length).toBeGreaterThanOrEqual(200);
+  } finally {
+    child.kill('SIGKILL');
+    await ended;
+    disk.unmount();
+  }
+});
