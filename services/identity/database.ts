@@ -11,6 +11,8 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     entities,
     pool: { min: 0, max: connections, idleTimeoutMillis: 60_000 },
     driverOptions: {
+      // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
+      connectionString: url,
       application_name: 'identity',
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveMs,

@@ -57,6 +57,19 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSec
 /** A start that fails for a reason the operator can mend; its message is the one line printed. */
 export class StartFailure extends Error {}
 
+/** What a failure says. A name with several addresses fails with one error for each and no message of its own. */
+export function reasonOf(error: unknown): string {
+  const first = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
+  return first.message;
+}
+
+/** What a service's process is told to do by its arguments: `migrate`, or to serve (null). Throws {@link StartFailure} at any others. */
+export function commandOf(args: string[]): 'migrate' | null {
+  if (args.length === 0) return null;
+  if (args[0] === 'migrate' && args.length === 1) return 'migrate';
+  throw new StartFailure(`unknown command ${args.join(' ')}: there is migrate, or none`);
+}
+
 /** Where a process wants to listen, and which variable names the port. */
 export interface ListeningPlace {
   variable: 'PORT' | 'OPS_PORT';

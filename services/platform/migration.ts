@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Migrator, type Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
-import { StartFailure } from './lifetime.ts';
+import { StartFailure, reasonOf } from './lifetime.ts';
 
 /** One service's schema: its migrations in order, each a class named after what it does. */
 export interface Schema {
@@ -28,7 +28,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   try {
     await client.connect();
   } catch (error) {
-    throw new StartFailure(`MIGRATION_DATABASE_URL: ${(error as Error).message}`);
+    throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
   }
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
@@ -37,7 +37,8 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     entities: [],
     extensions: [Migrator],
     migrations: { migrationsList: schema.migrations, snapshot: false, silent: true },
-    driverOptions: { options: `-c lock_timeout=${lockTimeout}` },
+    // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
+    driverOptions: { connectionString: ownerUrl, options: `-c lock_timeout=${lockTimeout}` },
     allowGlobalContext: true,
     debug: false,
     logger: () => undefined,
