@@ -1,4 +1,5 @@
 // A caller whose replicas stall or are away.
+import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
@@ -138,3 +139,42 @@ test('a replica that says that the database is away speaks for all: no other one
     await Promise.all(ledgers.map((each) => each.close()));
   }
 });
+
+test('a proxy for the world outside is sent neither a call nor the token', async () => {
+  const outside = await startServer();
+  const inside = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    tokens: ['token'],
+    maxMessageBytes: 1 << 20,
+    services: [],
+    routes: () => undefined,
+    logger: openLog('test', 'silent'),
+    metrics: new Registry(),
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+  const before = process.env['http_proxy'];
+  process.env['http_proxy'] = `http://127.0.0.1:${outside.port}`;
+  const caller = openCaller({ addresses: [`127.0.0.1:${inside.port}`], token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+  try {
+    expect(await createClient(Health, caller).check({})).toMatchObject({ status: 1 });
+    expect(outside.connections()).toBe(0);
+  } finally {
+    if (before === undefined) delete process.env['http_proxy'];
+    else process.env['http_proxy'] = before;
+    caller.close();
+    await inside.close();
+    outside.close();
+  }
+});
+
+/** Ends every connection, and counts them. */
+async function startServer(): Promise<{ port: number; connections: () => number; close: () => void }> {
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  return { port: (server.address() as AddressInfo).port, connections: () => connections, close: () => void server.close() };
+}

@@ -68,6 +68,8 @@ export function openCaller(options: CallerOptions): Caller {
       'grpc-node.flow_control_window': 4 * 1024 * 1024,
       // Two channels to one address would share a connection, and with it its flow-control window.
       'grpc.use_local_subchannel_pool': 1,
+      // What `http_proxy` names is for the world outside; it would be sent these calls, and the token.
+      'grpc.enable_http_proxy': 0,
     });
   const replicas = new Replicas(options.addresses, open);
   const authorization = `Bearer ${options.token}`;
