@@ -26,6 +26,8 @@ test('proxies and origins are lists', () => {
 
 test.each([
   ['INTERNAL_TOKEN', ''],
+  ['INTERNAL_TOKEN', 'good,schlüssel'],
+  ['INTERNAL_TOKEN', 'two\nlines'],
   ['PORT', 'x'],
   ['PORT', '70000'],
   ['IDENTITY_ADDR', 'identity'],

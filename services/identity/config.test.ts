@@ -43,3 +43,12 @@ test('migrate needs the two database addresses and nothing else', () => {
   });
   expect(() => readMigrationConfig(new Settings(good))).toThrow('MIGRATION_DATABASE_URL is not set');
 });
+
+test.each([
+  'mysql://identity:secret@127.0.0.1/identity',
+  'postgres://127.0.0.1/identity',
+  'postgres://identity:100%secret@127.0.0.1/identity',
+])('a database address that can’t be one is named without its content (%#)', (value) => {
+  const message = /^DATABASE_URL must be a PostgreSQL address: postgres:\/\/user:password@host:port\/database, special characters as %XX$/;
+  expect(() => read({ DATABASE_URL: value })).toThrow(message);
+});

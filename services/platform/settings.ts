@@ -97,10 +97,20 @@ export class Settings {
   databaseUrl(name: string): string {
     const value = this.text(name);
     // The value holds a password, so the message does not repeat it.
-    if (!URL.canParse(value) || !/^postgres(ql)?:$/.test(new URL(value).protocol) || new URL(value).username === '') {
-      throw new BadSetting(name, 'must be a PostgreSQL address: postgres://user:password@host:port/database');
+    if (!isDatabaseUrl(value)) {
+      throw new BadSetting(name, 'must be a PostgreSQL address: postgres://user:password@host:port/database, special characters as %XX');
     }
     return value;
+  }
+}
+
+function isDatabaseUrl(value: string): boolean {
+  try {
+    const { protocol, username, password, pathname } = new URL(value);
+    for (const part of [username, password, pathname]) decodeURIComponent(part);
+    return /^postgres(ql)?:$/.test(protocol) && username !== '';
+  } catch {
+    return false;
   }
 }
 
@@ -123,6 +133,8 @@ export interface CommonSettings {
 export function commonSettings(settings: Settings, fallbackPort: number): CommonSettings {
   const internalTokens = settings.list('INTERNAL_TOKEN');
   if (internalTokens.length === 0) throw new BadSetting('INTERNAL_TOKEN', 'is not set');
+  // It travels in a header: gRPC would refuse every call instead.
+  if (!internalTokens.every((token) => /^[\x20-\x7e]+$/.test(token))) throw new BadSetting('INTERNAL_TOKEN', 'must be printable ASCII');
   return {
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.port('PORT', fallbackPort),
