@@ -18,7 +18,7 @@ jest.setTimeout(180_000);
 // Every process of a house started here carries this in its environment.
 const mark = randomUUID();
 const directory = mkdtempSync(join(currentRun().directory, 'start-'));
-const dataDirectory = join(directory, 'data');
+const dataDirectory = join(directory, 'datos ñ 数据');
 let environment: NodeJS.ProcessEnv;
 
 interface Start {
@@ -110,6 +110,9 @@ beforeAll(async () => {
     PATH: process.env['PATH'],
     HOME: process.env['HOME'],
     LEDGER_TEST_MARK: mark,
+    // What a shell may hold for other servers.
+    PGSSLMODE: 'require',
+    http_proxy: 'http://127.0.0.1:9',
     DATA_DIR: dataDirectory,
     PORT: String(await testPort()),
     IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,

@@ -89,7 +89,8 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     graceSeconds: 60,
     ...as,
   });
-  const url = `postgres://postgres:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres`;
+  // It speaks no TLS, whatever PGSSLMODE asks for of the servers that its user works with.
+  const url = `postgres://postgres:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres?sslmode=disable`;
   await answering(url, child, say);
   return { url, child };
 }
