@@ -69,12 +69,12 @@ export class Children {
   private readonly trimmer: NodeJS.Timeout;
   private ending = false;
 
-  /** `logs`: directory of a log file each; `record`: file that lists the running ones, for {@link endRecorded}. */
-  constructor(logs: string, record: string) {
+  /** `logs`: directory of a log file each; `record`: file that lists the running ones, for {@link endRecorded}; `trimMs`: how often logs are cut. */
+  constructor(logs: string, record: string, trimMs = 30_000) {
     this.logs = logs;
     this.record = record;
     mkdirSync(logs, { recursive: true });
-    this.trimmer = setInterval(() => this.trimLogs(), 30_000).unref();
+    this.trimmer = setInterval(() => this.trimLogs(), trimMs).unref();
   }
 
   /** Starts a process; its output goes to `<name>.log`, the one of the run before is kept as `<name>.log.1`. Throws if it can't be started. */
@@ -171,7 +171,11 @@ export class Children {
       const log = join(this.logs, `${child.name}.log`);
       if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) <= logLimitBytes) continue;
       // The child holds the file open for appending, so it goes on at the new end.
-      copyFileSync(log, `${log}.1`);
+      try {
+        copyFileSync(log, `${log}.1`);
+      } catch {
+        // On a full disk there is no room for a copy, and the log holds the room that is missing.
+      }
       truncateSync(log);
     }
   }
@@ -220,8 +224,17 @@ function lastWords(text: string): string {
   // A stack trace ends in frames; the words stand before them.
   const words = human.filter((line) => !/^\s+at |^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
   if (words !== undefined) return words.trim();
-  const entries = lines.map((line) => JSON.parse(line) as { level?: number; msg?: string; err?: { message?: string } });
+  const entries = lines.flatMap(entryOf);
   // pino's levels: 50 is an error.
   const entry = entries.findLast(({ level }) => (level ?? 0) >= 50) ?? entries.at(-1);
   return [entry?.msg, entry?.err?.message].filter(Boolean).join(': ');
+}
+
+/** A log line; none where it was cut off, as on a full disk. */
+function entryOf(line: string): { level?: number; msg?: string; err?: { message?: string } }[] {
+  try {
+    return [JSON.parse(line) as { level?: number; msg?: string; err?: { message?: string } }];
+  } catch {
+    return [];
+  }
 }

@@ -1,0 +1,32 @@
+import { mkdirSync, mkdtempSync, statSync, truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { currentRun } from '../../test/run.ts';
+import { Children } from './children.ts';
+
+function open(trimMs?: number): { children: Children; logs: string } {
+  const directory = mkdtempSync(join(currentRun().directory, 'children-'));
+  const logs = join(directory, 'logs');
+  return { children: new Children(logs, join(directory, 'processes.json'), trimMs), logs };
+}
+
+test('a log that is too long is cut, also where there can be no copy of it', async () => {
+  const { children, logs } = open(10);
+  try {
+    children.start({ name: 'sleeper', command: 'sleep', args: ['600'] });
+    const log = join(logs, 'sleeper.log');
+    // Where a directory stands nothing can be copied to.
+    mkdirSync(`${log}.1`);
+    truncateSync(log, 65 * 1024 * 1024);
+    while (statSync(log).size > 0) await pause(10);
+  } finally {
+    await children.end();
+  }
+});
+
+test('the last words of a child whose last line was cut off are those of the line before', async () => {
+  const { children } = open();
+  const child = children.start({ name: 'speaker', command: 'printf', args: ['{"level":50,"msg":"no room"}\\n{"level":50,"ms'] });
+  await child.ended;
+  expect(child.lastWords()).toBe('no room');
+});
