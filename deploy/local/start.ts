@@ -3,7 +3,7 @@
 import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { StartFailure } from '../../services/platform/lifetime.ts';
+import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, type Child, type ChildOptions, type Ending } from './children.ts';
 import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
@@ -197,7 +197,7 @@ async function answering(url: string): Promise<void> {
       return;
     } catch (error) {
       const passing = ['ECONNREFUSED', 'ECONNRESET', '57P03'].includes((error as { code?: string }).code ?? '');
-      if (!passing || Date.now() > until) throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${reason(error)}`);
+      if (!passing || Date.now() > until) throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${reasonOf(error)}`);
     }
   }
 }
@@ -212,7 +212,7 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
       await matchPasswords(adminUrl, plan, database);
       databases.push([service, database]);
     } catch (error) {
-      throw new StartFailure(`the database ${service} could not be prepared: ${reason(error)}`);
+      throw new StartFailure(`the database ${service} could not be prepared: ${reasonOf(error)}`);
     }
   }
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;
@@ -272,12 +272,6 @@ async function ready(address: string, gateway: Child): Promise<void> {
 function publicAddress({ host, port }: StartSettings): string {
   const everywhere = ['0.0.0.0', '::', 'localhost'].includes(host);
   return `http://${everywhere ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
-function reason(error: unknown): string {
-  // A name with several addresses fails with one error for each and no message of its own.
-  const first = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
-  return first.message;
 }
 
 function fail(line: string): void {

@@ -1,7 +1,7 @@
 // The identity service: users, tenants, API keys. `main.ts migrate` brings its schema up to date and exits.
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { serveOps, type Readiness } from '../platform/health.ts';
-import { StartFailure, run } from '../platform/lifetime.ts';
+import { commandOf, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
@@ -19,15 +19,13 @@ const sweepMs = 10 * 60_000;
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
-  const command = process.argv[2];
-  if (command === 'migrate') {
+  if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { ownerUrl, serviceUrl } = readMigrationConfig(settings);
     const { migrate } = await import('../platform/migration.ts');
     const { migrations } = await import('./migrations.ts');
     await migrate(ownerUrl, serviceUrl, { migrations, appendOnly });
     return;
   }
-  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
 
   const config = readConfig(settings);
   const logger = openLog('identity', config.logLevel);

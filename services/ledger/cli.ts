@@ -2,6 +2,8 @@
 // the database's owner.
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
+import { reasonOf } from '../platform/lifetime.ts';
+import { isAway } from '../platform/postgres.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { discard, redrive } from './letters.ts';
 import { counted, openOperator } from './operator.ts';
@@ -73,10 +75,13 @@ function readArguments(): { command: Command; tenant: string | undefined; check:
   return { command, tenant, check };
 }
 
+// Nobody reads the lines any more, as behind `| head`: what is under way is rolled back.
+process.stdout.on('error', () => process.exit(1));
 try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {
-  const known = error instanceof Stop || error instanceof BadSetting || typeof (error as { code?: unknown }).code === 'string';
-  process.stderr.write(`${known ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+  const known =
+    error instanceof Stop || error instanceof BadSetting || isAway(error) || typeof (error as { code?: unknown }).code === 'string';
+  process.stderr.write(`${known ? reasonOf(error) : ((error as Error).stack ?? String(error))}\n`);
   process.exitCode = 1;
 }

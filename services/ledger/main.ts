@@ -1,6 +1,6 @@
 // The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
 import { serveOps, type Readiness } from '../platform/health.ts';
-import { StartFailure, run } from '../platform/lifetime.ts';
+import { commandOf, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
@@ -20,14 +20,12 @@ const maxMessageBytes = 32 * 1024 * 1024;
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
-  const command = process.argv[2];
-  if (command === 'migrate') {
+  if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { migrate } = await import('../platform/migration.ts');
     const { migrations } = await import('./migrations.ts');
     await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
     process.exit(0);
   }
-  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
   const config = ledgerConfig(settings);
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');

@@ -13,6 +13,8 @@ const piece = 500;
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
+  // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
+  client.on('error', () => undefined);
   await client.connect();
   try {
     await mustSeeAllTenants(client);

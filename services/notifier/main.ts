@@ -2,7 +2,7 @@
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { serveOps, type Readiness } from '../platform/health.ts';
 import { kafkaSettings, openKafka } from '../platform/kafka.ts';
-import { StartFailure, run } from '../platform/lifetime.ts';
+import { commandOf, run } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
@@ -38,14 +38,12 @@ function handlerOf({ consumer }: Notifier): Handler {
 
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
-  const command = process.argv[2];
-  if (command === 'migrate') {
+  if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { migrate } = await import('../platform/migration.ts');
     const { migrations } = await import('./migrations.ts');
     await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
     process.exit(0);
   }
-  if (command !== undefined) throw new StartFailure(`unknown command ${command}: there is migrate, or none`);
 
   const config = notifierConfig(settings);
   const kafka = kafkaSettings(settings);

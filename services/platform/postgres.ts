@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
-import { StartFailure } from './lifetime.ts';
+import { StartFailure, reasonOf } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
@@ -99,7 +99,7 @@ export async function waitForDatabase(pool: Pool, seconds = 30): Promise<void> {
       await pool.query('select 1');
       return;
     } catch (error) {
-      if (performance.now() > until) throw new StartFailure(`DATABASE_URL: no answer within ${seconds} s: ${(error as Error).message}`);
+      if (performance.now() > until) throw new StartFailure(`DATABASE_URL: no answer within ${seconds} s: ${reasonOf(error)}`);
       await new Promise((done) => setTimeout(done, 250));
     }
   }
