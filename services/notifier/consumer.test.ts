@@ -284,7 +284,11 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   const count = (await letters()).length;
   const run = () => command('redrive');
   // Whoever means one tenant's must not have all of them tried.
-  expect(command('redrive', '--tenant', tenant.tenantId)).toMatchObject({ stdout: '', stderr: 'usage: redrive | discard ID...\n', status: 1 });
+  expect(command('redrive', '--tenant', tenant.tenantId)).toMatchObject({
+    stdout: '',
+    stderr: 'usage: redrive | discard ID...\n',
+    status: 1,
+  });
   const { stdout, stderr, status } = run();
   expect(stdout).toBe(`1 redriven, ${count - 1} left\n`);
   expect(stderr).toMatch(/^[0-9a-f-]{36}: premature EOF$/m);
