@@ -152,8 +152,8 @@ export function userRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body } = request;
-      const { session: opened, user } = await identity.refresh({ refreshToken: body.refresh_token }, within(request, 5_000));
+      const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
+      const { session: opened, user } = await identity.refresh(given, within(request, 5_000));
       reply.headers(noStore);
       return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
     },
@@ -176,8 +176,8 @@ export function userRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request) => {
-      const { body } = request;
-      await identity.logout({ refreshToken: body.refresh_token }, within(request, 5_000));
+      const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
+      await identity.logout(given, within(request, 5_000));
       return { success: true, data: {}, message: 'Logged out' };
     },
   );

@@ -1,6 +1,7 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { hash as digest } from 'node:crypto';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
+import { limitedAddress } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
 function invalid(field: string, tag: string, message: string, value = ''): Refusal {
@@ -52,6 +53,11 @@ export function password(field: string, value: string): string {
   storable(field, value);
   if (codePoints(value) > 128) throw invalid(field, 'max', 'is longer than 128 characters');
   return value;
+}
+
+/** The address of a client as it is limited; of callers who tell none, the empty one. */
+export function clientAddress(value: string): string {
+  return limitedAddress(optionalText('client_address', value, 255) ?? '');
 }
 
 /** A secret that is looked up; it appears in no message. */

@@ -75,25 +75,28 @@ test('while somebody logs in as fast as he can, others log in', async () => {
   expect(await stop()).toEqual(['overloaded']);
 });
 
-test('what strangers have looked up leaves connections for keys, users and health', async () => {
+const guess = (email: string) => client.login({ email, password: 'wrong', clientAddress: '192.0.2.1' });
+const join = () => register('192.0.2.1');
+const refresh = () => client.refresh({ refreshToken: 'lrt_unknown' });
+const logout = () => client.logout({ refreshToken: 'lrt_unknown' });
+
+test.each([
+  ['looked up', 'access exclusive', [guess, join, refresh, logout]],
+  // What is looked up first is answered.
+  ['written', 'exclusive', [guess, join]],
+])('what strangers have %s leaves connections for keys, users and health', async (_, mode, calls) => {
   const { id: userId, email } = await newUser(client);
   const tenantId = await newTenant(client, userId);
   const { key } = await client.createApiKey({ userId, tenantId, name: 'key', scopes: ['accounts:read'] });
   await withClient(database.adminUrl, async (admin) => {
-    await admin.query('begin; lock table login_failures, users, refresh_tokens in access exclusive mode');
+    await admin.query(`begin; lock table login_failures, users, refresh_tokens in ${mode} mode`);
     // Each that has a connection is given up after two seconds; so many wait for one that nobody else would get one within five.
     let asking = true;
     let refused = 0;
-    const strangers = [
-      () => client.login({ email, password: 'wrong', clientAddress: '192.0.2.1' }),
-      () => register('192.0.2.1'),
-      () => client.refresh({ refreshToken: 'lrt_unknown' }),
-      () => client.logout({ refreshToken: 'lrt_unknown' }),
-    ].flatMap((ask) =>
-      Array.from({ length: 30 }, async () => {
-        while (asking) await ask().catch(() => refused++);
-      }),
-    );
+    const strangers = Array.from({ length: 120 }, async (_, place) => {
+      const ask = calls[place % calls.length]!;
+      while (asking) await ask(email).catch(() => refused++);
+    });
     try {
       while (refused < strangers.length) {
         expect((await client.verifyApiKey({ key })).verified?.tenantId).toBe(tenantId);
@@ -106,5 +109,29 @@ test('what strangers have looked up leaves connections for keys, users and healt
       await admin.query('rollback');
       await Promise.all(strangers);
     }
+  });
+});
+
+test.each([
+  ['refreshes', () => client.refresh({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
+  ['ends', () => client.logout({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
+])('while somebody %s invented sessions by the hundred, others refresh and end theirs', async (_, ask) => {
+  const { email } = await newUser(client);
+  const { session } = await client.login({ email, password, clientAddress: '198.51.100.1' });
+  await withClient(database.adminUrl, async (admin) => {
+    await admin.query('begin; lock table refresh_tokens in access exclusive mode');
+    let asking = 600;
+    const strangers = Array.from({ length: asking }, () =>
+      ask()
+        .catch(() => undefined)
+        .finally(() => asking--),
+    );
+    // Calls of one connection arrive in the order in which they are made.
+    const refreshed = client.refresh({ refreshToken: session!.refreshToken, clientAddress: '198.51.100.1' });
+    await admin.query('rollback');
+    const { refreshToken } = (await refreshed).session!;
+    await client.logout({ refreshToken, clientAddress: '198.51.100.1' });
+    expect(asking).toBeGreaterThan(300);
+    await Promise.all(strangers);
   });
 });

@@ -49,12 +49,13 @@ export function identityRoutes(parts: LoginParts): (router: ConnectRouter) => vo
       }),
       refresh: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
-        const { session, user } = await strangers.take('', signal, () => refreshSession(orm, signer, given));
+        const address = field.clientAddress(request.clientAddress);
+        const { session, user } = await strangers.take(address, signal, () => refreshSession(orm, signer, given));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
-        await strangers.take('', signal, () => closeSession(orm, given));
+        await strangers.take(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),

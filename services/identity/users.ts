@@ -3,7 +3,6 @@ import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-o
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
 import { Turns } from '../platform/turns.ts';
-import { limitedAddress } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
@@ -13,10 +12,12 @@ import { openSession, type Session, type Signer } from './sessions.ts';
 import { admitLogin, recordFailure, standingMetadata, type Standing } from './throttle.ts';
 
 /**
- * The turns of callers who have shown no credential, by address, at what is looked up for them: of five connections of each pool two are left,
- * so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
+ * The turns of callers who have shown no credential, by address, at what is looked up and written for them: of five connections of each pool two
+ * are left, so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
  */
 export const strangersTurns = (): Turns => new Turns({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
+
+const never = new AbortController().signal;
 
 /** What a registration and a login need. */
 export interface LoginParts {
@@ -43,21 +44,23 @@ export async function register({ orm, passwords, strangers }: LoginParts, given:
   const password = field.newPassword('password', given.password);
   const firstName = field.text('first_name', given.firstName, 255);
   const lastName = field.text('last_name', given.lastName, 255);
-  const address = limitedAddress(field.optionalText('client_address', given.clientAddress, 255) ?? '');
+  const address = field.clientAddress(given.clientAddress);
   const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
   // Asked before the expensive part, decided by the unique key after it.
   if (await strangers.take(address, signal, () => byEmail(orm, email))) throw taken();
   const passwordHash = await passwords.hash(password, { address, signal });
-  const em = rows(orm);
-  const createdAt = new Date(await clockOf(em));
-  const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
-  try {
-    await em.insert(User, user);
-  } catch (error) {
-    if (error instanceof UniqueConstraintViolationException) throw taken();
-    throw error;
-  }
-  return user;
+  return strangers.take(address, signal, async () => {
+    const em = rows(orm);
+    const createdAt = new Date(await clockOf(em));
+    const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
+    try {
+      await em.insert(User, user);
+    } catch (error) {
+      if (error instanceof UniqueConstraintViolationException) throw taken();
+      throw error;
+    }
+    return user;
+  });
 }
 
 /**
@@ -71,19 +74,22 @@ export async function login(
 ): Promise<{ session: Session; user: UserRow; standing: Standing }> {
   const email = field.text('email', given.email, 254);
   const password = field.password('password', given.password);
-  const address = limitedAddress(field.optionalText('client_address', given.clientAddress, 255) ?? '');
+  const address = field.clientAddress(given.clientAddress);
   const user = await strangers.take(address, signal, async () => {
     await admitLogin(pool, email, address);
     return byEmail(orm, email);
   });
   const right = await passwords.verify(user?.passwordHash ?? null, password, { address, signal });
-  if (!user || !right) {
-    const standing = await recordFailure(pool, email, address);
-    throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
-  }
-  // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
-  const standing = await admitLogin(pool, email, address);
-  return { session: await openSession(orm, signer, user.id), user, standing };
+  // Whoever has gone meanwhile failed all the same.
+  return strangers.take(address, never, async () => {
+    if (!user || !right) {
+      const standing = await recordFailure(pool, email, address);
+      throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
+    }
+    // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
+    const standing = await admitLogin(pool, email, address);
+    return { session: await openSession(orm, signer, user.id), user, standing };
+  });
 }
 
 /** The user of an identifier. Throws `unauthenticated`: the bearer of a good token is gone, or is nobody. */

@@ -367,6 +367,13 @@ export declare type RefreshRequest = Message<"identity.v1.RefreshRequest"> & {
    * @generated from field: string refresh_token = 1;
    */
   refreshToken: string;
+
+  /**
+   * Address of the client, for its turn at what is looked up. Calls without share one turn.
+   *
+   * @generated from field: string client_address = 2;
+   */
+  clientAddress: string;
 };
 
 /**
@@ -404,6 +411,13 @@ export declare type LogoutRequest = Message<"identity.v1.LogoutRequest"> & {
    * @generated from field: string refresh_token = 1;
    */
   refreshToken: string;
+
+  /**
+   * As of a refresh.
+   *
+   * @generated from field: string client_address = 2;
+   */
+  clientAddress: string;
 };
 
 /**
