@@ -135,3 +135,22 @@ test.each([
     await Promise.all(strangers);
   });
 });
+
+test('while somebody lists his tenants by the hundred, others list theirs', async () => {
+  const [his, another] = [await newUser(client), await newUser(client)];
+  await withClient(database.adminUrl, async (admin) => {
+    await admin.query('begin; lock table tenants in access exclusive mode');
+    let asking = 600;
+    const lists = Array.from({ length: asking }, () =>
+      client
+        .listTenants({ userId: his.id })
+        .catch(() => undefined)
+        .finally(() => asking--),
+    );
+    const listed = client.listTenants({ userId: another.id });
+    await admin.query('rollback');
+    expect((await listed).tenants).toEqual([]);
+    expect(asking).toBeGreaterThan(300);
+    await Promise.all(lists);
+  });
+});

@@ -13,7 +13,7 @@ import { identityRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 import { forgetSessions, openSigner } from './sessions.ts';
 import { forgetFailures } from './throttle.ts';
-import { strangersTurns } from './users.ts';
+import { strangersTurns, usersTurns } from './users.ts';
 
 const sweepMs = 10 * 60_000;
 
@@ -50,7 +50,8 @@ await run(async (lifetime) => {
     );
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), strangers: strangersTurns() };
+  const turns = { strangers: strangersTurns(), users: usersTurns() };
+  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...turns };
   const served = await serve({
     host: config.host,
     port: config.port,

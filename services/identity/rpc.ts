@@ -13,7 +13,7 @@ import { toId } from '../platform/ids.ts';
 import { isAway } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
-import { Overloaded } from '../platform/turns.ts';
+import { Overloaded, type Turns } from '../platform/turns.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
 import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
@@ -36,9 +36,16 @@ const codes: Record<Reason, Code> = {
   unavailable: Code.Unavailable,
 };
 
+/** What the calls need. */
+export interface IdentityParts extends LoginParts {
+  users: Turns;
+}
+
 /** The calls of `identity.v1.IdentityService`. */
-export function identityRoutes(parts: LoginParts): (router: ConnectRouter) => void {
-  const { orm, pool, signer, strangers } = parts;
+export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
+  const { orm, pool, signer, strangers, users } = parts;
+  const ofUser = <Request extends { userId: string }, Response>(work: (request: Request) => Promise<Response>) =>
+    answer<Request, Response>((request, { signal }) => users.take(request.userId, signal, () => work(request)));
   return (router) =>
     router.service(IdentityService, {
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
@@ -59,25 +66,25 @@ export function identityRoutes(parts: LoginParts): (router: ConnectRouter) => vo
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
-      getUser: answer(async (request) => ({ user: userMessage(await userById(orm, request.userId)) })),
-      createTenant: answer(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request)) })),
-      listTenants: answer(async (request) => {
+      getUser: ofUser(async (request) => ({ user: userMessage(await userById(orm, request.userId)) })),
+      createTenant: ofUser(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request)) })),
+      listTenants: ofUser(async (request) => {
         const page = await listTenants(orm, request.userId, request.limit, request.cursor);
         return { tenants: page.rows.map(tenantMessage), nextCursor: page.nextCursor };
       }),
-      createApiKey: answer(async (request) => {
+      createApiKey: ofUser(async (request) => {
         const { row, text } = await createKey(orm, request);
         return { apiKey: keyMessage(row), key: text };
       }),
-      listApiKeys: answer(async (request) => {
+      listApiKeys: ofUser(async (request) => {
         const page = await listKeys(orm, request);
         return { apiKeys: page.rows.map(keyMessage), nextCursor: page.nextCursor };
       }),
-      revokeApiKey: answer(async (request) => {
+      revokeApiKey: ofUser(async (request) => {
         await revokeKey(orm, request);
         return {};
       }),
-      rotateApiKey: answer(async (request) => {
+      rotateApiKey: ofUser(async (request) => {
         const { row, text, previous } = await rotateKey(orm, request, request.overlapSeconds);
         return { apiKey: keyMessage(row), key: text, previous: keyMessage(previous) };
       }),
@@ -91,7 +98,7 @@ export function identityRoutes(parts: LoginParts): (router: ConnectRouter) => vo
         Object.assign(context.values.get(logFields), { keys: found.length });
         return { answers: found.map(verifiedAnswer) };
       }),
-      verifyTenantMember: answer(async (request) => {
+      verifyTenantMember: ofUser(async (request) => {
         const tenant = tenantUuid(request.tenantId);
         return { role: await roleOf(rows(orm, { tenant }), tenant, request.userId) };
       }),

@@ -17,6 +17,9 @@ import { admitLogin, recordFailure, standingMetadata, type Standing } from './th
  */
 export const strangersTurns = (): Turns => new Turns({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
 
+/** The turns of users at the pool of MikroORM, by user: whoever lists his tenants by the hundred leaves connections for the others. */
+export const usersTurns = (): Turns => new Turns({ most: 5, ofOne: 3, patienceMs: 5_000 });
+
 const never = new AbortController().signal;
 
 /** What a registration and a login need. */
