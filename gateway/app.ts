@@ -10,7 +10,7 @@ import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { traceparentOf } from '../services/platform/trace.ts';
 import { admit, checkAgain, nobody, type Authorities } from './auth.ts';
-import { bodyLimit, keepWaiting, readBytes } from './body.ts';
+import { bodyLimit, closeGently, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
 import { answerBrokenHttp, answerConnect } from './http.ts';
 import { readJson } from './json.ts';
@@ -96,7 +96,6 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
   app.decorateRequest('held', null);
-  app.decorateRequest('answerBytes', 0);
 
   function begin(request: FastifyRequest, reply: FastifyReply): void {
     const started = performance.now();
@@ -212,6 +211,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
     }
     load.refuse(request);
+    if (!request.raw.complete) closeGently(request.raw);
     if (problem.headers) reply.headers(problem.headers);
     reply.code(problem.status).send(problem.body(request.id));
   }

@@ -1,4 +1,6 @@
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
 // Services are away: a body that passes every check is answered 503 `unavailable`.
@@ -159,6 +161,77 @@ test('more than 1 MiB in chunks is refused while it comes', async () => {
   const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
   const { status, body } = lastAnswer(await alone.raw(head + chunk.repeat(17), (received) => received.includes('}')));
   expect([status, body.code]).toEqual([413, 'payload_too_large']);
+});
+
+/** Sends a request whole, and what follows it, before it reads anything, as many clients do; what then comes, and how the connection ends. */
+function sendThenRead(head: string, bytes: number, next = ''): Promise<{ received: string; end: string }> {
+  return new Promise((resolve) => {
+    let [received, end, left] = ['', 'closed', bytes];
+    const piece = Buffer.alloc(1 << 16, ' ');
+    const socket = connect(alone.port, '127.0.0.1', () => {
+      socket.pause().write(head);
+      send();
+    });
+    const read = () => void socket.on('data', (chunk) => (received += chunk.toString())).resume();
+    const send = (): void => {
+      if (left === 0) socket.write(next, read);
+      else socket.write(piece, send);
+      left -= piece.length;
+    };
+    socket.on('error', ({ code }: NodeJS.ErrnoException) => (end = code ?? ''));
+    socket.on('close', () => resolve({ received, end }));
+  });
+}
+
+test.each([
+  ['/v1/auth/login', '', 413],
+  ['/v1/auth/login', 'Transfer-Encoding: chunked', 413],
+  ['/v1/tenants', 'Connection: close', 401],
+  ['/v1/nothing', 'Connection: close', 404],
+  ['/v1/user', 'Connection: close', 405],
+])('who sends all of a body to %s before he reads, with %s, is answered %i, not cut off', async (path, more, status) => {
+  const length = 8 << 20;
+  const chunks = more.includes('chunked');
+  const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${more === '' ? '' : `${more}\r\n`}`;
+  const announced = chunks ? `\r\n${(2 * length).toString(16)}\r\n` : `Content-Length: ${length}\r\n\r\n`;
+  const { received, end } = await sendThenRead(head + announced, length);
+  expect([lastAnswer(received).status, end]).toEqual([status, 'closed']);
+});
+
+test('nothing is begun that comes behind a body which was refused', async () => {
+  const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${2 << 20}\r\n\r\n`;
+  const { received } = await sendThenRead(head, 2 << 20, 'POST /v1/auth/logout HTTP/1.1\r\nHost: x\r\n\r\n');
+  expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413']);
+  // In each round the gateway reads on wherever something has come.
+  for (let round = 0; round < 200; round++) await (await fetch(`${alone.url}/healthz`)).text();
+  const figures = await (await fetch(`${alone.url}/metrics`)).text();
+  expect(figures).toContain('route="/v1/auth/login"');
+  expect(figures).not.toContain('route="/v1/auth/logout"');
+});
+
+test('a body that is slow in coming gives way where others need its place', async () => {
+  const few = await startAlone({ MAX_IN_FLIGHT: '4' });
+  try {
+    const slow = Array.from({ length: 2 }, async () => {
+      const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+      return lastAnswer(await few.raw(head));
+    });
+    const login = JSON.stringify({ email: user.email, password: user.password });
+    const headers = { 'content-type': 'application/json' };
+    const becomes = async (wanted: string) => {
+      let code = '';
+      for (const until = Date.now() + 20_000; code !== wanted && Date.now() < until; await pause(20)) {
+        const answer = await fetch(`${few.url}/v1/auth/login`, { method: 'POST', body: login, headers });
+        ({ code } = (await answer.json()) as { code: string });
+      }
+      expect(code).toBe(wanted);
+    };
+    await becomes('overloaded');
+    await becomes('unavailable');
+    expect(await Promise.race(slow)).toMatchObject({ status: 503, body: { code: 'overloaded' } });
+  } finally {
+    await few.stop();
+  }
 });
 
 test('exactly 1 MiB is read', async () => {

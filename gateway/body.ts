@@ -17,6 +17,38 @@ export function keepWaiting(request: IncomingMessage, response: ServerResponse):
   response.shouldKeepAlive = false;
 }
 
+// What a client goes on to send whose request has been refused, in bytes and in milliseconds.
+const mostForgotten = 64 << 20;
+const forgettingMs = 30_000;
+
+/**
+ * Has the connection of a request whose body has not come end so that its client can read the answer: what he still sends is read and forgotten.
+ * Closed while some of it is unread, a connection is reset, and who sends all before he reads gets that in the place of the answer.
+ */
+export function closeGently(request: IncomingMessage): void {
+  const { socket } = request;
+  // What Node calls behind the last answer of a connection.
+  socket.destroySoon = () => {
+    Reflect.deleteProperty(socket, 'destroySoon');
+    if (request.complete) {
+      socket.destroySoon();
+      return;
+    }
+    socket.end();
+    let left = mostForgotten;
+    const timer = setTimeout(() => socket.destroy(), forgettingMs);
+    // Node's parser listens no more: what comes behind this request is not begun.
+    socket.resume().removeAllListeners('data');
+    socket
+      .on('data', (chunk: Buffer) => {
+        left -= chunk.length;
+        if (left < 0) socket.destroy();
+      })
+      .once('end', () => socket.destroy())
+      .once('close', () => clearTimeout(timer));
+  };
+}
+
 /** Reads a body; calls back once, with its bytes or why there are none. */
 export function readBytes(request: FastifyRequest, load: Load, done: (error: Error | null, bytes: Buffer) => void): void {
   const { raw } = request;
@@ -24,16 +56,15 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
   let length = 0;
   const end = (error: Error | null): void => {
     raw.off('data', take).off('end', finish).off('error', end);
-    done(error, chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+    load.arrived(request);
+    if (error) chunks.length = 0;
+    done(error, chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
   };
   const take = (chunk: Buffer): void => {
     length += chunk.length;
     const problem = length > bodyLimit ? new Problem('payload_too_large') : load.arrive(request, chunk.length);
-    if (problem) {
-      chunks.length = 0;
-      length = 0;
-      end(problem);
-    } else chunks.push(chunk);
+    if (problem) end(problem);
+    else chunks.push(chunk);
   };
   const finish = (): void => end(null);
   if (Number(request.headers['content-length']) > bodyLimit) {
@@ -45,5 +76,6 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
     wanted.response.shouldKeepAlive = wanted.keepAlive;
     wanted.response.writeContinue();
   }
+  load.await(request, end);
   raw.on('data', take).on('end', finish).on('error', end);
 }

@@ -1,10 +1,13 @@
+import { jest } from '@jest/globals';
 import type { FastifyRequest } from 'fastify';
 import { Load } from './load.ts';
+import type { Problem } from './problem.ts';
 
 const kibi = 1 << 10;
 const mebi = 1 << 20;
 
-const from = (tenantId: string) => ({ caller: { tenantId }, held: null, answerBytes: 0 }) as unknown as FastifyRequest;
+const from = (tenantId: string) =>
+  ({ caller: { tenantId }, held: null, raw: { socket: { destroy: () => undefined } } }) as unknown as FastifyRequest;
 const code = (problem: { code: string } | undefined) => problem?.code ?? 'taken';
 
 /** A request that has begun and been taken. */
@@ -143,4 +146,81 @@ test('large answers that nobody reads are refused beyond what one tenant, or all
   expect(code(load.answer(begun(load, 'a'), mebi))).toBe('overloaded');
   load.end(figures[0]!);
   expect(code(load.answer(begun(load, 'a'), mebi))).toBe('taken');
+});
+
+describe('who is slow', () => {
+  beforeEach(() => {
+    jest.useFakeTimers();
+  });
+  afterEach(() => jest.useRealTimers());
+
+  /** A request that was let in and waits for its body. */
+  function waiting(load: Load, tenantId: string, refuse: (problem: Problem) => void = () => undefined): FastifyRequest {
+    const request = from(tenantId);
+    load.begin();
+    expect(code(load.enter(request))).toBe('taken');
+    expect(code(load.take(request))).toBe('taken');
+    load.await(request, refuse);
+    return request;
+  }
+
+  test('with his body gives way to another of his share after a second, once', () => {
+    const load = new Load(4);
+    const refused: string[] = [];
+    const slow = waiting(load, '', ({ code }) => refused.push(code));
+    jest.advanceTimersByTime(500);
+    const later = waiting(load, '', () => refused.push('later'));
+    load.arrive(slow, 2 * mebi);
+    jest.advanceTimersByTime(499);
+    expect(code(load.take(from('')))).toBe('overloaded');
+    jest.advanceTimersByTime(1);
+    const next = from('');
+    expect([code(load.take(next)), refused]).toEqual(['taken', ['overloaded']]);
+    expect(code(load.take(from('')))).toBe('overloaded');
+    // What he held is free, and is not given back twice.
+    expect(code(load.arrive(next, 2 * mebi))).toBe('taken');
+    for (const each of [slow, later]) load.end(each);
+    expect(code(load.take(from('')))).toBe('taken');
+    expect(code(load.take(from('')))).toBe('overloaded');
+    expect(refused).toEqual(['overloaded']);
+  });
+
+  test('gives no place of his to the share of another, and keeps his own once his body has come', () => {
+    const load = new Load(4);
+    const refuse = jest.fn();
+    waiting(load, 'a', refuse);
+    const own = [waiting(load, 'b'), waiting(load, 'b')];
+    for (const each of own) load.arrived(each);
+    jest.advanceTimersByTime(10_000);
+    expect([code(load.take(from('b'))), refuse.mock.calls.length]).toEqual(['overloaded', 0]);
+  });
+
+  test('with his body gives way to whoever comes where all places are taken', () => {
+    const load = new Load(4);
+    const refuse = jest.fn();
+    for (const tenant of ['a', 'a', 'b', 'b']) waiting(load, tenant, refuse);
+    expect(code(load.enter(from('c')))).toBe('overloaded');
+    jest.advanceTimersByTime(1_000);
+    for (let count = 0; count < 4; count++) expect(code(load.enter(from('c')))).toBe('taken');
+    expect([code(load.enter(from('c'))), refuse.mock.calls.length]).toEqual(['overloaded', 4]);
+  });
+
+  test('to read gives way after ten seconds, first he who has most to read', () => {
+    const load = new Load(100);
+    const cut: string[] = [];
+    const asked = (tenantId: string, bytes: number) => {
+      const request = begun(load, tenantId);
+      request.raw.socket.destroy = () => cut.push(tenantId) as never;
+      return code(load.answer(request, bytes));
+    };
+    expect(asked('slow', mebi)).toBe('taken');
+    for (const tenant of ['a', 'a', 'b']) expect(asked(tenant, 15 * mebi)).toBe('taken');
+    jest.advanceTimersByTime(9_999);
+    expect(asked('b', 15 * mebi)).toBe('taken');
+    expect([asked('c', 16 * mebi), cut]).toEqual(['overloaded', []]);
+    jest.advanceTimersByTime(1);
+    expect([asked('c', 16 * mebi), cut]).toEqual(['taken', ['a']]);
+    // He himself has no more than his half, however long he takes.
+    expect([asked('b', 8 * mebi), cut]).toEqual(['overloaded', ['a']]);
+  });
 });

@@ -7,8 +7,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** What the request holds until it ends. */
     held: Held | null;
-    /** Bytes of its answer, where that is large, until it has been read. */
-    answerBytes: number;
   }
 }
 
@@ -21,6 +19,9 @@ const smallBody = 4 << 10;
 // A chart is up to 8 MiB, a page of postings as much: who asks and does not read would have the process keep them all.
 const mostAnswered = 64 << 20;
 const smallAnswer = 64 << 10;
+// Who is slow keeps his place while nobody else needs it: milliseconds after which a body gives way that has not come, an answer that is not read.
+const slowBodyMs = 1_000;
+const slowReaderMs = 10_000;
 
 /** What a request holds of the bounds. */
 interface Held {
@@ -47,6 +48,9 @@ export class Load {
   private answered = 0;
   /** Of those answers that belong to nobody: figures. */
   private readonly public: Pick<Share, 'answered'> = { answered: 0 };
+  /** Requests whose bodies are coming in, and those whose large answers are not read yet; the first since longest. */
+  private readonly arriving = new Map<FastifyRequest, { since: number; refuse: (problem: Problem) => void }>();
+  private readonly unread = new Map<FastifyRequest, { since: number; share: Pick<Share, 'answered'>; bytes: number }>();
   private readonly shares = new Map<string, Share>();
   private readonly most: number;
 
@@ -62,7 +66,7 @@ export class Load {
 
   /** Lets a request in, or refuses what is too much, before anything is done for it. */
   enter(request: FastifyRequest): Problem | undefined {
-    if (this.working.size >= this.most) return new Problem('overloaded');
+    if (this.working.size >= this.most && !this.dropSlowBody()) return new Problem('overloaded');
     this.working.add(request);
     return undefined;
   }
@@ -80,11 +84,21 @@ export class Load {
     const { tenantId } = request.caller;
     // Users and those who log in share one half, too, so that they can't keep postings out.
     const share = this.shares.get(tenantId) ?? { tenantId, requests: 0, bytes: 0, answered: 0 };
-    if (share.requests + 1 > Math.max(1, this.most / 2)) return new Problem('overloaded');
+    if (share.requests + 1 > Math.max(1, this.most / 2) && !this.dropSlowBody(share)) return new Problem('overloaded');
     share.requests++;
     this.shares.set(tenantId, share);
     request.held = { share, bytes: 0 };
     return undefined;
+  }
+
+  /** Tells that a request's body is coming in, until `arrived` does; `refuse` is called where it is slow and another needs its place. */
+  await(request: FastifyRequest, refuse: (problem: Problem) => void): void {
+    this.arriving.set(request, { since: performance.now(), refuse });
+  }
+
+  /** The body has come, or will not. */
+  arrived(request: FastifyRequest): void {
+    this.arriving.delete(request);
   }
 
   /**
@@ -101,12 +115,16 @@ export class Load {
     return new Problem('overloaded');
   }
 
-  /** Counts an answer until it has been read, or its client has gone; refuses a large one where too many wait to be read. */
+  /**
+   * Counts an answer until it has been read, or its client has gone; refuses a large one where too many wait to be read. Where they are others'
+   * who are slow, one of these is cut off instead.
+   */
   answer(request: FastifyRequest, bytes: number): Problem | undefined {
     if (bytes <= smallAnswer) return undefined;
     const share = request.held?.share ?? this.public;
-    if (this.answered + bytes > mostAnswered || share.answered + bytes > mostAnswered / 2) return new Problem('overloaded');
-    request.answerBytes = bytes;
+    if (share.answered + bytes > mostAnswered / 2) return new Problem('overloaded');
+    while (this.answered + bytes > mostAnswered) if (!this.dropSlowReader()) return new Problem('overloaded');
+    this.unread.set(request, { since: performance.now(), share, bytes });
     this.answered += bytes;
     share.answered += bytes;
     return undefined;
@@ -116,8 +134,49 @@ export class Load {
   end(request: FastifyRequest): void {
     this.requests--;
     this.working.delete(request);
-    this.answered -= request.answerBytes;
-    (request.held?.share ?? this.public).answered -= request.answerBytes;
+    this.arriving.delete(request);
+    this.forgetAnswer(request);
+    this.letGo(request);
+  }
+
+  /** Refuses the slowest body, of one share if given; false: there is none that is slow. */
+  private dropSlowBody(share?: Share): boolean {
+    const now = performance.now();
+    for (const [request, { since, refuse }] of this.arriving) {
+      if (now - since < slowBodyMs) return false;
+      if (share && request.held?.share !== share) continue;
+      this.arriving.delete(request);
+      this.working.delete(request);
+      this.letGo(request);
+      refuse(new Problem('overloaded'));
+      return true;
+    }
+    return false;
+  }
+
+  /** Cuts off the slowest reader of those who have most to read; false: nobody is slow. */
+  private dropSlowReader(): boolean {
+    const now = performance.now();
+    let slowest: { request: FastifyRequest; answered: number } | undefined;
+    for (const [request, { since, share }] of this.unread) {
+      if (now - since < slowReaderMs) break;
+      if (!slowest || share.answered > slowest.answered) slowest = { request, answered: share.answered };
+    }
+    if (!slowest) return false;
+    this.forgetAnswer(slowest.request);
+    slowest.request.raw.socket.destroy();
+    return true;
+  }
+
+  private forgetAnswer(request: FastifyRequest): void {
+    const found = this.unread.get(request);
+    if (!found) return;
+    this.unread.delete(request);
+    this.answered -= found.bytes;
+    found.share.answered -= found.bytes;
+  }
+
+  private letGo(request: FastifyRequest): void {
     const { held } = request;
     if (!held) return;
     request.held = null;
