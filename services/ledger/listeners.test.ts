@@ -28,10 +28,10 @@ test('a tenant with a listener is published for a minute without asking, and the
   expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
 });
 
-test('a tenant nobody listens to is left alone for a second, not for ever', () => {
+test('a tenant nobody listens to is left alone for two seconds, not for ever', () => {
   const listeners = new Listeners(true);
   listeners.learn('a', false);
-  now += 999;
+  now += 1_999;
   expect(listeners.noneFor('a')).toBe(true);
   now += 1;
   expect(listeners.noneFor('a')).toBe(false);
