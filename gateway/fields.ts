@@ -109,18 +109,21 @@ export function secret(min: number, max: number, options: Options = {}): TUnsafe
   return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
 }
 
-/** `limit` and `cursor` of every list. */
-export const paging = {
-  limit: Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' })),
+/** `limit` of every list. */
+export const pageLimit = Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' }));
+
+/** `limit` and `cursor` of a list; one list's cursor is not another's, so each has an example of its own. */
+export const paging = (example: string) => ({
+  limit: pageLimit,
   cursor: Type.Optional(
     Type.Unsafe<string>({
       type: 'string',
       maxLength: 512,
-      description: '`next_cursor` of the page before.',
-      example: 'AZlYr0mIcA2mYb1bH2i9WQ',
+      description: '`next_cursor` of the page before, of this list.',
+      example,
     }),
   ),
-};
+});
 
 /** What a list says whose pages are bounded in bytes, too. */
 export const shortPages = 'Where the items are large, a page holds fewer than `limit`: go by `has_more`.';

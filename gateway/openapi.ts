@@ -34,6 +34,8 @@ export interface Doc {
   answers: Record<number, Answer>;
   /** Codes that this route answers beyond those that follow from access, body and query. */
   refusals?: ProblemCode[];
+  /** Statuses of refusals that tell where the caller stands with a limit, beside 429. */
+  limitTold?: number[];
 }
 
 declare module 'fastify' {
@@ -58,9 +60,10 @@ function headerDocs(names: readonly HeaderName[]): object {
   return Object.fromEntries(refs) as object;
 }
 
+const limitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
-  429: ['Retry-After', 'RateLimit-Policy', 'RateLimit'],
+  429: ['Retry-After', ...limitHeaderNames],
   503: ['Retry-After'],
 };
 
@@ -85,7 +88,9 @@ function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRou
   if (hasBody) codes.add('invalid_json');
   if (readsBody) for (const code of ['payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
-  for (const code of ['internal', 'overloaded', 'unavailable'] as const) codes.add(code);
+  codes.add('internal');
+  // What operators ask is answered also when nothing else is.
+  if (doc.tag !== 'Operations') for (const code of ['overloaded', 'unavailable'] as const) codes.add(code);
   return [...codes];
 }
 
@@ -123,7 +128,7 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
       status,
       {
         description: codes.map((code) => `\`${code}\`: ${messageOf(code)}`).join('; '),
-        headers: headerDocs(headersOfStatus[status] ?? []),
+        headers: headerDocs([...(headersOfStatus[status] ?? []), ...(route.doc.limitTold?.includes(status) ? limitHeaderNames : [])]),
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
@@ -192,6 +197,12 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 
+// What is shown of the header goes with what is shown of the body.
+function firstKey(doc: Doc): unknown {
+  const [body] = Object.values(doc.bodies ?? {}) as { idempotency_key?: string }[];
+  return body?.idempotency_key;
+}
+
 /** The header parameters of a route. */
 export function headerParameters(doc: Doc): object[] {
   const requestId = {
@@ -205,9 +216,9 @@ export function headerParameters(doc: Doc): object[] {
   const key = {
     in: 'header',
     name: 'Idempotency-Key',
-    description: 'The same as `idempotency_key` of the body, bare or in double quotes.',
+    description: 'The same as `idempotency_key` of the body, bare or in double quotes; given both ways it must be the same.',
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
-    example: 'deposit-42',
+    example: firstKey(doc),
   };
   const traceparent = {
     in: 'header',
@@ -228,8 +239,9 @@ export const documentInfo = {
     description: [
       'A multi-tenant double-entry ledger.',
       'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
-      'Amounts are decimal texts, never numbers. Every answer is an envelope: `success`, and `data` or `error` with a `code`.',
+      'Amounts are decimal texts, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are code points; fields that are not known are ignored.',
       'A posting with an idempotency key may be repeated at will: it posts once.',
+      'A list’s next page is asked for with `next_cursor` and the same filters. HEAD is answered as GET without the body; a path may end in one slash.',
       'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
     ].join('\n\n'),
@@ -248,8 +260,10 @@ export const documentInfo = {
       name: 'Webhooks',
       description: [
         'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
-        'keyed with the secret, and the headers of Standard Webhooks. It has arrived with an answer of 200 to 299 within 30 seconds; else it is',
-        'tried again after 1 and 2 more minutes, then it has failed.',
+        'keyed with the UTF-8 bytes of the whole secret; `X-Webhook-Id` (the event’s), `X-Webhook-Event` (its type), `X-Webhook-Delivery` and',
+        '`X-Webhook-Attempt`; and `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks. It has arrived with an answer of',
+        '200 to 299 within 30 seconds; else it is tried again after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
+        'A delivery may come twice and out of order: `id` tells repetitions, `data.sequence` the order.',
       ].join(' '),
     },
     { name: 'Operations', description: 'Health, figures, keys and this document.' },

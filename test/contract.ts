@@ -57,6 +57,9 @@ export async function startCheckedHouse(options: HouseOptions = {}): Promise<Che
   return { ...house, contract, rest: checkedRest(house, contract) };
 }
 
+// Header fields that mean something to a caller, and so are listed wherever they come.
+const told = ['idempotent-replayed', 'ratelimit', 'ratelimit-policy', 'retry-after', 'www-authenticate'];
+
 /** A contract over a document. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- the document as it is
 export function contractOf(document: any): Contract {
@@ -108,6 +111,8 @@ export function contractOf(document: any): Contract {
       const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
       if (headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
       if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
+      const listed = Object.keys(documented.headers).map((name) => name.toLowerCase());
+      for (const name of told) if (headers.has(name) && !listed.includes(name)) faults.push(`header ${name} is not in the document`);
       if (method === 'HEAD') return faults;
       const at = [operation.path, operation.method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
       return [

@@ -44,9 +44,12 @@ export const exampleAccount = {
   updated_at: '2030-01-31T12:00:00.000Z',
 };
 
+// No account of a template has its code.
+const exampleNewAccount = { ...exampleAccount, account_code: 'MERCHANT-WALLETS-USD', name: 'Merchant wallets USD', parent_code: null };
+
 const newAccount = Type.Object({
-  account_code: accountCode,
-  name: { ...name, example: 'Customer wallets USD' } as typeof name,
+  account_code: { ...accountCode, example: 'MERCHANT-WALLETS-USD' } as typeof accountCode,
+  name: { ...name, example: 'Merchant wallets USD' } as typeof name,
   type: oneOf(accountTypes, { example: 'liability' }),
   normal_balance: optional(
     oneOf(sides, { description: 'From the type, if left out; the other side makes a contra account.', example: 'credit' }),
@@ -80,7 +83,7 @@ const filters = Type.Object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
   status: Type.Optional(oneOf(['active', 'closed'], { example: 'active' })),
   parent_code: Type.Optional(accountCode),
-  ...paging,
+  ...paging('JKgKxAYsMjA5Mzg3NDQ4ODU2MDI3MjgxOTU3NTAzOTMzMjU2MzI5NDAyNA'),
 });
 
 const codePattern = new RegExp((accountCode as unknown as { pattern: string }).pattern);
@@ -114,18 +117,18 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           summary: 'Create an account',
           description: [
             'The parent must be an active group of the same type: none is made below a closed group, and a chart is at most 32 deep (`parent_invalid`).',
-            'The codes of the ledger’s own accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`).',
+            'The codes of the ledger’s own accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`), and so is this one for a second call.',
           ].join(' '),
           bodies: {
             pool: {
-              account_code: 'CUSTOMER-WALLETS-USD',
-              name: 'Customer wallets USD',
+              account_code: 'MERCHANT-WALLETS-USD',
+              name: 'Merchant wallets USD',
               type: 'liability',
               currency: 'USD',
               allow_negative: false,
             },
           },
-          answers: { 201: { ...one, description: 'Created' } },
+          answers: { 201: { ...one, example: { account: exampleNewAccount }, description: 'Created' } },
           refusals: ['account_code_taken', 'parent_invalid', 'account_not_found'],
         },
       },
@@ -230,6 +233,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           summary: 'Change an account',
           description: [
             'Fields that are left out, or null, stay as they are; an empty description removes it.',
+            'Where nothing changes, as by a second call without `version`, there is no new version and no event.',
             'Not closed are an account with a balance and a group with active accounts below it (`account_not_empty`); none is opened again below a closed group (`parent_invalid`).',
             '`allow_negative` is not taken from an account that is below zero (`insufficient_funds`).',
           ].join(' '),

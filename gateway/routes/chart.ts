@@ -33,7 +33,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           id: 'setUpChart',
           tag: 'Accounts',
           summary: 'Create the chart of accounts of a business',
-          description: 'All of its accounts or none. The same template again changes nothing.',
+          description: 'All of its accounts or none. The same template again changes nothing; another one is refused (`chart_exists`).',
           bodies: { wallet: { business_type: 'wallet' } },
           answers: {
             201: { description: 'Created', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { askedBy, within, type App } from '../app.ts';
 import type { Access } from '../auth.ts';
-import { deliveryStatuses, oneOf, optional, paging, period, webhookEvents, whole } from '../fields.ts';
+import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
 import { dayStart, pathDelivery } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
@@ -19,7 +19,7 @@ const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
 const testTimeoutMs = 85_000;
 
 const filters = Type.Object({
-  limit: paging.limit,
+  limit: pageLimit,
   offset: Type.Optional(whole(0, 2_147_483_647, { default: 0, description: 'Deliveries to skip.' })),
   event_type: Type.Optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
   status: Type.Optional(oneOf(deliveryStatuses, { example: 'failed' })),
@@ -131,7 +131,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           summary: 'Send a test delivery',
           description:
             'Sent at once, whether the webhook is enabled and subscribed or not, recorded, and not tried again by itself. ' +
-            'At most 20 requests an hour.',
+            'Each call sends another. At most 20 requests an hour.',
           bodies: { usual: { event_type: 'test.webhook' }, nothing: {} },
           bodyOptional: true,
           answers: {
@@ -155,6 +155,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
             },
           },
           refusals: ['rate_limited', 'webhook_not_configured', 'test_failed'],
+          limitTold: [502],
         },
       },
     },
@@ -220,7 +221,9 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           id: 'retryDelivery',
           tag,
           summary: 'Try a failed delivery again',
-          description: 'One attempt, at once; where it fails, the delivery has failed again. At most 5 requests an hour.',
+          description:
+            'One attempt, at once; where it fails, the delivery has failed again. A second call before that is refused (`delivery_not_failed`). ' +
+            'At most 5 requests an hour.',
           answers: {
             202: {
               description: 'Queued',

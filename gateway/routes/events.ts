@@ -1,7 +1,7 @@
 // The audit trail: the tenant's log, hash-chained.
 import { Type } from 'typebox';
 import { within, type App } from '../app.ts';
-import { paging, shortPages, whole } from '../fields.ts';
+import { pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
 import { eventJson } from '../wire.ts';
@@ -27,7 +27,7 @@ const query = Type.Object({
   after_sequence: Type.Optional(
     whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 }),
   ),
-  limit: paging.limit,
+  limit: pageLimit,
 });
 
 /** `/events`. */
@@ -43,8 +43,8 @@ export function eventRoutes(app: App, { ledger }: Services): void {
           tag: 'Events',
           summary: 'Read the audit trail',
           description: [
-            `Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros. ${shortPages}`,
-            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` and `account.updated` the account’s record, of the latter with `changes`.',
+            `Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros. ${shortPages} The next page begins after the last event’s \`sequence\`.`,
+            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account’s record and its `template` (null: made by hand), of `account.updated` the record and the names of the fields that have changed (`changes`).',
           ].join('\n\n'),
           answers: {
             200: {

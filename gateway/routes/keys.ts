@@ -40,7 +40,7 @@ const newKey = Type.Object({
       type: 'string',
       format: 'date-time',
       'x-future': true,
-      description: 'Never, if left out.',
+      description: 'In the future; never, if left out.',
       example: '2031-01-31T00:00:00Z',
     }),
   ),
@@ -63,6 +63,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'createApiKey',
           tag: 'API keys',
           summary: 'Create an API key',
+          description: 'For owners of the tenant. A second call makes a second key.',
           bodies: { payments: { name: 'Payments service', scopes: ['transactions:write', 'balances:read'] } },
           answers: {
             201: {
@@ -97,7 +98,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants/:tenant_id/api-keys',
     {
-      schema: { querystring: Type.Object(paging) },
+      schema: { querystring: Type.Object(paging('mVloPXu-AZND-5docaqeCmSh7DwXSA')) },
       config: {
         access: { by: 'member', role: 'any' },
         doc: {
@@ -133,7 +134,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'revokeApiKey',
           tag: 'API keys',
           summary: 'Revoke an API key',
-          description: 'It stops everywhere within 5 seconds.',
+          description: 'For owners of the tenant. It stops everywhere within 5 seconds; a second call is answered the same.',
           answers: {
             200: {
               description: 'Revoked',
@@ -169,7 +170,10 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'rotateApiKey',
           tag: 'API keys',
           summary: 'Replace an API key',
-          description: 'Makes a key with the same name and scopes; the old one expires after the overlap.',
+          description: [
+            'For owners of the tenant. Makes a key with the same name, scopes, description and expiry; the old one expires after the overlap, if not before.',
+            'A key that has ended is not found. A second call makes one more, and does not lengthen the old one’s life.',
+          ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },
           bodyOptional: true,
           answers: {

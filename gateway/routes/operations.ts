@@ -88,6 +88,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           answers: {
             200: { description: 'Figures', schema: { type: 'string' }, example: 'http_requests_in_flight 1\n', bare: 'text/plain' },
           },
+          refusals: ['overloaded'],
         },
       },
     },
@@ -117,6 +118,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
               bare: 'application/json',
             },
           },
+          refusals: ['overloaded', 'unavailable'],
         },
       },
     },

@@ -80,21 +80,22 @@ function answers(example: object): Record<number, Answer> {
   };
 }
 
+// What a second call does, of all three.
+const repeated = [
+  'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
+  'Without a key a second call posts a second time. A refused request does not use up its key. After a 503, or no answer at all, send the same again.',
+].join(' ');
+
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
+const exampleSingle = { ...exampleBody, idempotency_key: 'credit-43', description: 'Credit of unknown origin', reference: 'INV-1002' };
 const exampleLines = [
   { account_code: 'SETTLEMENT-USD', amount: '100.00', side: 'debit', currency: 'USD' },
   { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
 ];
 
-const postingRefusals = [
-  'account_not_found',
-  'insufficient_funds',
-  'account_closed',
-  'account_is_group',
-  'currency_not_allowed',
-  'balance_overflow',
-  'idempotency_key_reused',
-] as const;
+// Of accounts that have taken such entries before.
+const standingRefusals = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
+const postingRefusals = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...standingRefusals] as const;
 
 function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
@@ -142,11 +143,12 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postSingle',
           tag: 'Transactions',
           summary: 'Post a single entry',
-          description: 'A counter-line on the suspense account of the currency balances it.',
+          description: `A counter-line on the suspense account of the currency balances it. ${repeated}`,
           idempotent: true,
-          bodies: { credit: { ...exampleBody, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
+          bodies: { credit: { ...exampleSingle, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
           answers: answers({
             ...exampleTransaction,
+            ...exampleSingle,
             kind: 'single',
             entries: [
               { ...exampleTransaction.entries[0], account_code: 'CUSTOMER-WALLETS-USD', side: 'credit' },
@@ -174,6 +176,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postDouble',
           tag: 'Transactions',
           summary: 'Post a balanced transaction',
+          description: repeated,
           idempotent: true,
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
@@ -198,7 +201,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: 'Posts its mirror entries, once; a reversal cannot be reversed.',
+          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). ${repeated}`,
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,
@@ -213,7 +216,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             })),
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
-          refusals: ['transaction_not_found', 'already_reversed', ...postingRefusals],
+          refusals: ['transaction_not_found', 'already_reversed', ...standingRefusals],
         },
       },
     },

@@ -29,7 +29,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           id: 'createTenant',
           tag: 'Tenants',
           summary: 'Create a tenant',
-          description: 'The caller becomes its owner.',
+          description: 'The caller becomes its owner. A second call with the same slug is refused (`slug_taken`).',
           bodies: { wallet: { name: 'Acme Payments', slug: 'acme', business_type: 'wallet' } },
           answers: {
             201: {
@@ -59,7 +59,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants',
     {
-      schema: { querystring: Type.Object(paging) },
+      schema: { querystring: Type.Object(paging('RECaCTthAZND-5docaqeCmSh7DwXSA')) },
       config: {
         access: { by: 'user' },
         doc: {

@@ -15,7 +15,7 @@ const filters = Type.Object({
   reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001' })),
   idempotency_key: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'deposit-42' })),
   ...period,
-  ...paging,
+  ...paging('8Lv3-rBtMzE'),
 });
 
 /** `GET /transactions` and `GET /transactions/{transaction_id}`. */

@@ -63,6 +63,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           id: 'register',
           tag: 'Users',
           summary: 'Register',
+          description: 'A second call with this email, in whatever case, is refused (`email_taken`).',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
           answers: {
             201: {
@@ -104,7 +105,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Log in',
           description:
-            'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address.',
+            'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address; only failures count. Each login is a session of its own.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
           answers: {
             200: {
@@ -116,6 +117,7 @@ export function userRoutes(app: App, { identity }: Services): void {
             },
           },
           refusals: ['unauthenticated', 'rate_limited'],
+          limitTold: [401],
         },
       },
     },
@@ -169,7 +171,8 @@ export function userRoutes(app: App, { identity }: Services): void {
           id: 'logout',
           tag: 'Users',
           summary: 'Log out',
-          description: 'Ends the session; its access token lives out its hour.',
+          description:
+            'Ends the session; its access token lives out its hour. A second call, or one with an unknown token, is answered the same.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
           answers: { 200: { description: 'Logged out', schema: { type: 'object' }, example: {}, message: 'Logged out' } },
         },

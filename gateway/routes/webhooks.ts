@@ -30,7 +30,12 @@ const ownSecret = secret(16, 255, {
 });
 const enabled = optional(flag);
 
-const configuration = Type.Object({ url, events, secret: optional(ownSecret), enabled });
+const configuration = Type.Object({
+  url,
+  events,
+  secret: optional(ownSecret),
+  enabled: optional({ ...flag, default: true } as typeof flag),
+});
 const change = Type.Object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
 const rotation = Type.Object({
   overlap_seconds: optional(
@@ -70,7 +75,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           tag,
           summary: 'Configure the webhook',
           description:
-            'A tenant has one. Configuring again replaces `url`, `events` and `enabled`; the secret stays unless a new one is sent. ' +
+            'A tenant has one. Configuring again replaces `url`, `events` and `enabled` (true, if left out); the secret stays unless a new one is sent. ' +
             'At most 10 requests a minute.',
           bodies: {
             usual: { url: exampleWebhook.url, events: exampleWebhook.events },
@@ -151,7 +156,10 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           id: 'rotateWebhookSecret',
           tag,
           summary: 'Make a new secret',
-          description: 'In the overlap `webhook-signature` carries signatures of both secrets, `X-Webhook-Signature` that of the new one.',
+          description: [
+            'In the overlap `webhook-signature` carries signatures of both secrets, `X-Webhook-Signature` that of the new one.',
+            'A second call makes another one: the overlap is then with the secret before it, and older ones end.',
+          ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },
           bodyOptional: true,
           answers: {
@@ -192,7 +200,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           id: ids.update,
           tag,
           summary: 'Change the configuration',
-          description: 'Fields that are left out stay. `/webhooks` and `/webhooks/config` take the same.',
+          description: 'Fields that are left out, or null, stay. `/webhooks` and `/webhooks/config` take the same.',
           bodies: { off: { enabled: false }, moved: { url: 'https://example.com/hooks/new' } },
           bodyOptional: true,
           answers: {
@@ -231,7 +239,10 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           id: ids.remove,
           tag,
           summary: 'Delete the configuration',
-          description: 'What is pending fails without being sent. `/webhooks` and `/webhooks/config` take the same.',
+          description: [
+            'What is pending fails without being sent. A second call is refused (`webhook_not_configured`).',
+            '`/webhooks` and `/webhooks/config` take the same.',
+          ].join(' '),
           answers: {
             200: {
               description: 'Deleted',

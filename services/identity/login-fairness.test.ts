@@ -1,5 +1,6 @@
 // Nobody keeps others from logging in: through the door of a service, as its callers find it.
 import { setTimeout as pause } from 'node:timers/promises';
+import { Code, ConnectError } from '@connectrpc/connect';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newEmail, newTenant, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
@@ -27,13 +28,13 @@ const register = (clientAddress: string, signal?: AbortSignal) =>
 /** More calls at once than may wait, each again as soon as it is answered, or a while after it was refused, until they are stopped. */
 function flood(ask: (signal: AbortSignal) => Promise<unknown>) {
   const { promise: refused, resolve: full } = Promise.withResolvers<void>();
-  const reasons = new Set<string | undefined>();
+  const reasons = new Set<string>();
   const stopped = new AbortController();
   const one = async (): Promise<void> => {
     while (!stopped.signal.aborted) {
       await ask(stopped.signal).catch(async (error: unknown) => {
         if (stopped.signal.aborted) return;
-        reasons.add(refusalOf(error)?.reason);
+        reasons.add(`${Code[ConnectError.from(error).code]} ${refusalOf(error)?.reason}`);
         full();
         await pause(100);
       });
@@ -64,7 +65,7 @@ test.each([
   for (let turn = 0; turn < 3; turn++) {
     await Promise.all([client.login({ email, password, clientAddress: '198.51.100.1' }), register('198.51.100.2')]);
   }
-  expect(await stop()).toEqual(['overloaded']);
+  expect(await stop()).toEqual(['ResourceExhausted overloaded']);
 });
 
 test('while somebody logs in as fast as he can, others log in', async () => {
@@ -72,7 +73,7 @@ test('while somebody logs in as fast as he can, others log in', async () => {
   const { refused, stop } = flood((signal) => client.login({ email: his.email, password, clientAddress: '192.0.2.1' }, { signal }));
   await refused;
   for (let turn = 0; turn < 3; turn++) await client.login({ email: another.email, password, clientAddress: '198.51.100.1' });
-  expect(await stop()).toEqual(['overloaded']);
+  expect(await stop()).toEqual(['ResourceExhausted overloaded']);
 });
 
 const guess = (email: string) => client.login({ email, password: 'wrong', clientAddress: '192.0.2.1' });

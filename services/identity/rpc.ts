@@ -32,7 +32,7 @@ const codes: Record<Reason, Code> = {
   email_taken: Code.AlreadyExists,
   slug_taken: Code.AlreadyExists,
   rate_limited: Code.ResourceExhausted,
-  overloaded: Code.Unavailable,
+  overloaded: Code.ResourceExhausted,
   unavailable: Code.Unavailable,
 };
 

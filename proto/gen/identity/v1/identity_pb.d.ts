@@ -177,6 +177,8 @@ export declare const ApiKeySchema: GenMessage<ApiKey>;
  */
 export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   /**
+   * At most 254 code points; whose letters differ in case only is the same.
+   *
    * @generated from field: string email = 1;
    */
   email: string;
@@ -189,6 +191,8 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   password: string;
 
   /**
+   * 1 to 255 code points, as every name.
+   *
    * @generated from field: string first_name = 3;
    */
   firstName: string;
@@ -515,6 +519,8 @@ export declare type CreateTenantRequest = Message<"identity.v1.CreateTenantReque
   name: string;
 
   /**
+   * 3 to 63 lower-case letters and digits with single hyphens between.
+   *
    * @generated from field: string slug = 3;
    */
   slug: string;
@@ -525,6 +531,8 @@ export declare type CreateTenantRequest = Message<"identity.v1.CreateTenantReque
   businessType: string;
 
   /**
+   * At most 1,000 code points, as every description.
+   *
    * @generated from field: optional string description = 5;
    */
   description?: string | undefined;
@@ -625,6 +633,9 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
   name: string;
 
   /**
+   * At least one of `accounts:read`, `accounts:write`, `balances:read`, `transactions:read`, `transactions:write`, `webhooks:manage`,
+   * `reports:read`; repeated ones are folded.
+   *
    * @generated from field: repeated string scopes = 4;
    */
   scopes: string[];
@@ -635,6 +646,8 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
   description?: string | undefined;
 
   /**
+   * In the future; absent: never.
+   *
    * @generated from field: optional int64 expires_ms = 6;
    */
   expiresMs?: bigint | undefined;
@@ -970,14 +983,19 @@ export declare type VerifyTenantMemberResponse = Message<"identity.v1.VerifyTena
 export declare const VerifyTenantMemberResponseSchema: GenMessage<VerifyTenantMemberResponse>;
 
 /**
- * IdentityService keeps users, tenants and API keys. Every call needs the internal token; refusals carry google.rpc.ErrorInfo, whose
- * reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame.
+ * IdentityService keeps users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Refusals carry
+ * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame.
+ *
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
+ * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
+ * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it: `forbidden` is
+ * PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
  *
  * @generated from service identity.v1.IdentityService
  */
 export declare const IdentityService: GenService<{
   /**
-   * Register makes a user. Refused: `email_taken`, `overloaded` with RetryInfo.
+   * Register makes a user. Refused: `email_taken`, as a second call is.
    *
    * @generated from rpc identity.v1.IdentityService.Register
    */
@@ -988,7 +1006,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * Login checks a password and opens a session. Refused: `unauthenticated` (the same for an unknown email and a wrong password, in the
-   * same time), `rate_limited` and `overloaded` with RetryInfo.
+   * same time), `rate_limited` with RetryInfo. Each login is a session of its own.
    *
    * @generated from rpc identity.v1.IdentityService.Login
    */
@@ -998,7 +1016,7 @@ export declare const IdentityService: GenService<{
     output: typeof LoginResponseSchema;
   },
   /**
-   * Refresh rotates a refresh token. A token that was already spent revokes its whole family. Refused: `unauthenticated`.
+   * Refresh rotates a refresh token. A token that was already spent, as by a first call, revokes its whole family. Refused: `unauthenticated`.
    *
    * @generated from rpc identity.v1.IdentityService.Refresh
    */
@@ -1008,7 +1026,7 @@ export declare const IdentityService: GenService<{
     output: typeof RefreshResponseSchema;
   },
   /**
-   * Logout revokes the family of a refresh token; a second call answers the same.
+   * Logout revokes the family of a refresh token; a second call answers the same, and one with an unknown token, too.
    *
    * @generated from rpc identity.v1.IdentityService.Logout
    */
@@ -1038,7 +1056,7 @@ export declare const IdentityService: GenService<{
     output: typeof GetUserResponseSchema;
   },
   /**
-   * CreateTenant makes a tenant owned by the user. Refused: `slug_taken`.
+   * CreateTenant makes a tenant owned by the user. Refused: `slug_taken`, as a second call is, `unauthenticated` where there is no such user.
    *
    * @generated from rpc identity.v1.IdentityService.CreateTenant
    */
@@ -1048,7 +1066,7 @@ export declare const IdentityService: GenService<{
     output: typeof CreateTenantResponseSchema;
   },
   /**
-   * ListTenants pages through the tenants of a user, newest first.
+   * ListTenants pages through the tenants of a user, newest first; an unknown one has none. Refused: `unauthenticated` for a malformed id.
    *
    * @generated from rpc identity.v1.IdentityService.ListTenants
    */
@@ -1058,7 +1076,8 @@ export declare const IdentityService: GenService<{
     output: typeof ListTenantsResponseSchema;
   },
   /**
-   * CreateApiKey makes a key and answers its text, this once. Refused: `tenant_not_found`, `forbidden`.
+   * CreateApiKey makes a key and answers its text, this once; a second call makes a second key. Refused: `tenant_not_found` (also where the user
+   * is no member), `forbidden` (no owner).
    *
    * @generated from rpc identity.v1.IdentityService.CreateApiKey
    */
@@ -1088,8 +1107,8 @@ export declare const IdentityService: GenService<{
     output: typeof RevokeApiKeyResponseSchema;
   },
   /**
-   * RotateApiKey makes a successor with the same name, scopes, description and expiry, and lets the old key expire after the overlap.
-   * Refused: `tenant_not_found`, `forbidden`, `key_not_found`.
+   * RotateApiKey makes a successor with the same name, scopes, description and expiry, and lets the old key expire after the overlap, if not
+   * before. A second call makes one more. Refused: `tenant_not_found`, `forbidden`, `key_not_found` (also for a key that has ended).
    *
    * @generated from rpc identity.v1.IdentityService.RotateApiKey
    */
@@ -1110,7 +1129,7 @@ export declare const IdentityService: GenService<{
     output: typeof VerifyApiKeyResponseSchema;
   },
   /**
-   * VerifyApiKeys answers the same of up to 1,000 keys. Refused: `validation_failed`.
+   * VerifyApiKeys answers the same of up to 1,000 keys.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyApiKeys
    */

@@ -110,14 +110,14 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   metadata: string;
 
   /**
-   * Who posts: an API key's id, or the name of the internal caller; absent, here and in every change, `internal`.
+   * Who posts: an API key's id, or the name of the internal caller, at most 255 code points; absent, here and in every change, `internal`.
    *
    * @generated from field: string actor = 8;
    */
   actor: string;
 
   /**
-   * The request this belongs to, for the log.
+   * The request this belongs to, for the log; at most 255 code points.
    *
    * @generated from field: string request_id = 9;
    */
@@ -436,6 +436,8 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
   reversalId: string;
 
   /**
+   * Absent, the reversal's id stands in.
+   *
    * @generated from field: string idempotency_key = 4;
    */
   idempotencyKey: string;
@@ -1358,12 +1360,23 @@ export declare const ListEventsResponseSchema: GenMessage<ListEventsResponse>;
  * those of REST: amounts are decimal texts (`10.50`), never numbers. Refusals carry google.rpc.ErrorInfo, whose reason is the code that
  * REST answers, and google.rpc.BadRequest where a field is to blame.
  *
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
+ * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
+ * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
+ * `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND; `account_code_taken` and
+ * `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ *
+ * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.
+ *
  * @generated from service ledger.v1.LedgerService
  */
 export declare const LedgerService: GenService<{
   /**
-   * PostTransaction posts one transaction. With the same idempotency key and the same request again it answers the posted transaction
-   * and `replayed`; with another request under that key it is refused (`idempotency_key_reused`).
+   * PostTransaction posts one transaction, and answers after the durable commit. With the same idempotency key and the same request again it
+   * answers the transaction as it stands now and `replayed`. Refused: `idempotency_key_reused` (another request under that key, or the
+   * transaction id under another key), `unbalanced`, `account_not_found`, `account_closed`, `account_is_group`, `account_is_system` (a single
+   * entry on suspense or an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`. A refused posting does not use up its
+   * key.
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransaction
    */
@@ -1374,7 +1387,8 @@ export declare const LedgerService: GenService<{
   },
   /**
    * PostTransactions posts up to 1,000 independent items of any tenants: each one is posted or refused for itself, and the order is kept
-   * within a tenant. A caller that repeats a call whose outcome it does not know sends the same transaction ids or keys again.
+   * within a tenant. A caller that repeats a call whose outcome it does not know sends the same transaction ids or keys again. The call itself
+   * is refused, and nothing posted, for more items, and where the answer might have more than 32 MiB (`validation_failed`).
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransactions
    */
@@ -1384,8 +1398,8 @@ export declare const LedgerService: GenService<{
     output: typeof PostTransactionsResponseSchema;
   },
   /**
-   * ReverseTransaction posts the mirror of a transaction, once. Refused: `transaction_not_found`, `already_reversed` and what a posting
-   * may be refused for.
+   * ReverseTransaction posts the mirror of a transaction, once; repeated like a posting. Refused: `transaction_not_found`, `already_reversed`
+   * (a reversal can't be reversed, either), `account_closed`, `insufficient_funds`, `balance_overflow`, `idempotency_key_reused`.
    *
    * @generated from rpc ledger.v1.LedgerService.ReverseTransaction
    */
@@ -1405,7 +1419,8 @@ export declare const LedgerService: GenService<{
     output: typeof GetTransactionResponseSchema;
   },
   /**
-   * ListTransactions pages through a tenant's transactions, newest first.
+   * ListTransactions pages through a tenant's transactions, newest first; an account that does not exist has none. A page of large ones is
+   * shorter than its limit.
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */
@@ -1436,7 +1451,8 @@ export declare const LedgerService: GenService<{
     output: typeof GetHierarchyResponseSchema;
   },
   /**
-   * CreateAccount makes one account. Refused: `account_code_taken`, `parent_invalid`, `account_not_found` (the parent).
+   * CreateAccount makes one account. Refused: `account_code_taken`, as a second call is, and as the codes of suspense and FX positions are;
+   * `parent_invalid` (no active group of the same type, or one 32 deep), `account_not_found` (the parent: FAILED_PRECONDITION).
    *
    * @generated from rpc ledger.v1.LedgerService.CreateAccount
    */
@@ -1446,8 +1462,9 @@ export declare const LedgerService: GenService<{
     output: typeof CreateAccountResponseSchema;
   },
   /**
-   * UpdateAccount changes the fields that are set. Refused: `account_not_found`, `account_is_system`, `version_conflict`,
-   * `account_not_empty`, `parent_invalid` (opened again below a closed group), `insufficient_funds` (no longer allowed to be below zero, and it is).
+   * UpdateAccount changes the fields that are set; where nothing changes, as by a second call, there is no new version and no event. Refused:
+   * `account_not_found`, `account_is_system`, `version_conflict`, `account_not_empty` (closed with a balance, or with active accounts below it),
+   * `parent_invalid` (opened again below a closed group), `insufficient_funds` (no longer allowed to be below zero, and it is).
    *
    * @generated from rpc ledger.v1.LedgerService.UpdateAccount
    */
@@ -1467,7 +1484,7 @@ export declare const LedgerService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListAccounts pages through a tenant's accounts, newest first.
+   * ListAccounts pages through a tenant's accounts, newest first; a parent that does not exist has none.
    *
    * @generated from rpc ledger.v1.LedgerService.ListAccounts
    */
@@ -1498,7 +1515,7 @@ export declare const LedgerService: GenService<{
     output: typeof ListBalanceHistoryResponseSchema;
   },
   /**
-   * ListEvents reads the tenant's log, oldest first.
+   * ListEvents reads the tenant's log, oldest first. A page of large events is shorter than its limit: go by `has_more`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListEvents
    */

@@ -277,6 +277,14 @@ export const ListEventsResponseSchema = /*@__PURE__*/
  * those of REST: amounts are decimal texts (`10.50`), never numbers. Refusals carry google.rpc.ErrorInfo, whose reason is the code that
  * REST answers, and google.rpc.BadRequest where a field is to blame.
  *
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
+ * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
+ * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
+ * `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND; `account_code_taken` and
+ * `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ *
+ * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.
+ *
  * @generated from service ledger.v1.LedgerService
  */
 export const LedgerService = /*@__PURE__*/

@@ -114,6 +114,8 @@ export declare const PassResponseSchema: GenMessage<PassResponse>;
  */
 export declare type Webhook = Message<"notifier.v1.Webhook"> & {
   /**
+   * `https://…`, at most 2,048 code points.
+   *
    * @generated from field: string url = 1;
    */
   url: string;
@@ -150,7 +152,8 @@ export declare type Webhook = Message<"notifier.v1.Webhook"> & {
 export declare const WebhookSchema: GenMessage<Webhook>;
 
 /**
- * Limit tells where the caller stands with a rolling window.
+ * Limit tells where the caller stands with a rolling window. A refusal `rate_limited` or `test_failed` carries the same figures in the metadata
+ * of its ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
  *
  * @generated from message notifier.v1.Limit
  */
@@ -206,6 +209,8 @@ export declare type ConfigureWebhookRequest = Message<"notifier.v1.ConfigureWebh
   url: string;
 
   /**
+   * At least one; repeated ones are folded.
+   *
    * @generated from field: repeated string events = 3;
    */
   events: string[];
@@ -400,7 +405,7 @@ export declare type RotateSecretRequest = Message<"notifier.v1.RotateSecretReque
   tenantId: string;
 
   /**
-   * Seconds; absent: 86,400.
+   * How long the secret before signs, too, seconds, 0 to 2,592,000 (30 days); absent: 86,400.
    *
    * @generated from field: optional int32 overlap_seconds = 2;
    */
@@ -570,6 +575,8 @@ export declare type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesR
   eventType?: string | undefined;
 
   /**
+   * `pending`, `delivered` or `failed`.
+   *
    * @generated from field: optional string status = 3;
    */
   status?: string | undefined;
@@ -589,13 +596,15 @@ export declare type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesR
   endMs?: bigint | undefined;
 
   /**
-   * 1 to 100.
+   * 1 to 100; there is no default.
    *
    * @generated from field: int32 limit = 6;
    */
   limit: number;
 
   /**
+   * 0 or more.
+   *
    * @generated from field: int32 offset = 7;
    */
   offset: number;
@@ -799,15 +808,22 @@ export declare type TestWebhookResponse = Message<"notifier.v1.TestWebhookRespon
 export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 
 /**
- * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token; refusals carry
- * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame.
+ * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
+ * `authorization: Bearer …`). Refusals carry google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a
+ * field is to blame.
+ *
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
+ * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
+ * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
+ * `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed` and
+ * `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
  *
  * @generated from service notifier.v1.NotifierService
  */
 export declare const NotifierService: GenService<{
   /**
    * Ingest takes events of the log, in each tenant's order; what was taken before is skipped, so a call may be repeated. It answers after
-   * the deliveries are durably noted.
+   * the deliveries are durably noted. An event of which no delivery can be made is kept as a dead letter, and is no refusal.
    *
    * @generated from rpc notifier.v1.NotifierService.Ingest
    */
@@ -829,8 +845,8 @@ export declare const NotifierService: GenService<{
     output: typeof PassResponseSchema;
   },
   /**
-   * ConfigureWebhook makes or replaces the tenant's webhook. The secret stays unless a new one is sent. Refused: `validation_failed`
-   * (field `url`, tag `url` or `https`, for a target that may not be dialled), `rate_limited`.
+   * ConfigureWebhook makes the tenant's webhook or, as a second call does, replaces it. The secret stays unless a new one is sent. Refused:
+   * `validation_failed` (field `url`, tag `url` or `https`, for a target that may not be dialled), `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.ConfigureWebhook
    */
@@ -850,7 +866,7 @@ export declare const NotifierService: GenService<{
     output: typeof GetWebhookResponseSchema;
   },
   /**
-   * UpdateWebhook changes the fields that are set. Refused: `webhook_not_configured`, `validation_failed`.
+   * UpdateWebhook changes the fields that are set. Refused: `webhook_not_configured`, `validation_failed` as ConfigureWebhook.
    *
    * @generated from rpc notifier.v1.NotifierService.UpdateWebhook
    */
@@ -860,7 +876,7 @@ export declare const NotifierService: GenService<{
     output: typeof UpdateWebhookResponseSchema;
   },
   /**
-   * DeleteWebhook forgets the configuration; what is pending fails without being sent. Refused: `webhook_not_configured`.
+   * DeleteWebhook forgets the configuration; what is pending fails without being sent. Refused: `webhook_not_configured`, as a second call is.
    *
    * @generated from rpc notifier.v1.NotifierService.DeleteWebhook
    */
@@ -870,7 +886,8 @@ export declare const NotifierService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * RotateSecret makes a new secret; for the overlap deliveries carry signatures of both. Refused: `webhook_not_configured`.
+   * RotateSecret makes a new secret; for the overlap deliveries carry signatures of it and of the one before. After a second call that is the
+   * first call's. Refused: `webhook_not_configured`.
    *
    * @generated from rpc notifier.v1.NotifierService.RotateSecret
    */
@@ -901,7 +918,7 @@ export declare const NotifierService: GenService<{
   },
   /**
    * RetryDelivery queues one more attempt of a failed delivery at once. Refused: `delivery_not_found`, `invalid_delivery_id`,
-   * `delivery_not_failed`, `webhook_disabled`, `rate_limited`.
+   * `delivery_not_failed` (as a second call is until that attempt has failed), `webhook_disabled`, `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.RetryDelivery
    */
@@ -911,7 +928,7 @@ export declare const NotifierService: GenService<{
     output: typeof RetryDeliveryResponseSchema;
   },
   /**
-   * TestWebhook sends a test event now and answers what the receiver said. Refused: `webhook_not_configured`, `rate_limited`, `test_failed`
+   * TestWebhook sends a test event now, each call another, and answers what the receiver said. Refused: `webhook_not_configured`, `rate_limited`, `test_failed`
    * (ErrorInfo metadata: `delivery_id`, `status_code`, `error_class`).
    *
    * @generated from rpc notifier.v1.NotifierService.TestWebhook

@@ -203,8 +203,15 @@ export const TestWebhookResponseSchema = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 26);
 
 /**
- * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token; refusals carry
- * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame.
+ * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
+ * `authorization: Bearer …`). Refusals carry google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a
+ * field is to blame.
+ *
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
+ * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
+ * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
+ * `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed` and
+ * `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
  *
  * @generated from service notifier.v1.NotifierService
  */

@@ -1,0 +1,74 @@
+import { startCheckedHouse, type CheckedHouse, type Operation } from '../test/contract.ts';
+
+let house: CheckedHouse;
+beforeAll(async () => {
+  house = await startCheckedHouse({ environment: { notifier: { WEBHOOK_TIMEOUT: '2' } } });
+});
+afterAll(() => house.stop());
+
+/** What is put in the place of the document's own ids and credentials, which are nobody's. */
+const known: Record<string, string> = { userToken: '', apiKey: '' };
+
+/** Sends an operation with everything that the document shows of it, once for each of its bodies; answers statuses and the last `data`. */
+async function send(id: string): Promise<{ statuses: number[]; data: any }> {
+  const operation = house.contract.operations.find((each) => each.id === id) as Operation;
+  const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
+  const shown = (place: string) =>
+    parameters.filter((each) => each.in === place && each.example !== undefined).map(({ name, example }) => [name, String(example)]);
+  const query = new URLSearchParams(shown('query')).toString();
+  const examples = Object.fromEntries(shown('path')) as Record<string, string>;
+  const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
+  const bodies = Object.values<{ value: unknown }>(requestBody?.content['application/json'].examples ?? { none: {} });
+  const statuses: number[] = [];
+  let data: any;
+  for (const { value } of bodies) {
+    const answer = await house.rest(operation.method, query === '' ? path : `${path}?${query}`, {
+      ...(value !== undefined && { body: value }),
+      ...(operation.security !== '' && { key: known[operation.security] ?? '' }),
+      headers: Object.fromEntries(shown('header')) as Record<string, string>,
+    });
+    statuses.push(answer.status);
+    data = answer.body.data ?? answer.body;
+  }
+  return { statuses, data };
+}
+
+interface Parameter {
+  in: string;
+  name: string;
+  example?: unknown;
+}
+
+test('what the document shows is accepted as it stands, from registration to the last webhook', async () => {
+  const sent: [string, number[]][] = [];
+  const all = async (...ids: string[]) => {
+    let last: any;
+    for (const id of ids) {
+      const { statuses, data } = await send(id);
+      sent.push([id, statuses]);
+      last = data;
+    }
+    return last;
+  };
+  await all('register');
+  known['userToken'] = (await all('login')).token;
+  const { tenant } = await all('getUser', 'createTenant');
+  known['tenant_id'] = tenant.id;
+  known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
+  const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
+  known['apiKey'] = await house.apiKey({ id, slug, owner });
+  await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'listAccounts', 'getHierarchy');
+  known['transaction_id'] = (await all('postSingle', 'postDouble')).transaction.transaction_id;
+  await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
+  await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
+  // Where nobody listens, and not the address that is shown.
+  const own = { key: known['apiKey'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
+  await house.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
+  known['delivery_id'] = (await all('testWebhook')).delivery_id;
+  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'deleteWebhook');
+  expect(sent.filter(([, statuses]) => statuses.some((status) => status >= 300))).toEqual([['testWebhook', [502, 502]]]);
+
+  // The second of the bodies would do once more what can be done once.
+  expect((await send('reverseTransaction')).statuses).toEqual([201, 422]);
+  expect((await send('updateAccount')).statuses).toEqual([200, 409]);
+});
