@@ -113,17 +113,10 @@ export function secret(min: number, max: number, options: Options = {}): TUnsafe
 export const pageLimit = Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' }));
 
 /** `limit` and `cursor` of a list; one list's cursor is not another's, so each has an example of its own. */
-export const paging = (example: string) => ({
-  limit: pageLimit,
-  cursor: Type.Optional(
-    Type.Unsafe<string>({
-      type: 'string',
-      maxLength: 512,
-      description: '`next_cursor` of the page before, of this list.',
-      example,
-    }),
-  ),
-});
+export function paging(example: string): { limit: typeof pageLimit; cursor: ReturnType<typeof Type.Optional<TUnsafe<string>>> } {
+  const description = '`next_cursor` of the page before, of this list.';
+  return { limit: pageLimit, cursor: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 512, description, example })) };
+}
 
 /** What a list says whose pages are bounded in bytes, too. */
 export const shortPages = 'Where the items are large, a page holds fewer than `limit`: go by `has_more`.';
