@@ -168,6 +168,20 @@ describe('after the credential', () => {
     }
   });
 
+  test('a body where none is wanted is refused like any other that can not be read, and nothing is done', async () => {
+    const operations = contract.operations.filter(({ method, body }) => method !== 'GET' && body === undefined);
+    expect(operations.map(({ id: each }) => each).sort()).toEqual(['deleteWebhook', 'deleteWebhooks', 'retryDelivery', 'revokeApiKey']);
+    for (const operation of operations) {
+      const send = (body: string | Buffer, type: string) =>
+        ask(operation, pathOf(operation), { body, headers: { 'content-type': type }, key: credentialOf(operation) });
+      expect(await send(Buffer.alloc(1_048_577, '{'), 'text/plain')).toEqual([operation.id, 413, 'payload_too_large']);
+      expect(await send('{', 'text/plain')).toEqual([operation.id, 415, 'unsupported_media_type']);
+      expect(await send('{', 'application/json')).toEqual([operation.id, 400, 'invalid_json']);
+      // Without one, or with an empty one, it is looked up.
+      expect((await ask(operation, pathOf(operation), { key: credentialOf(operation) }))[1]).toBe(404);
+    }
+  });
+
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(takesId);
     expect(operations.length).toBe(6);

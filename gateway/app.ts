@@ -159,6 +159,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
     };
     route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
     if (access.by !== 'nobody') route.preValidation = [checkAgain(check), ...[route.preValidation ?? []].flat()];
+    // Where no body is wanted no validator tells what was wrong with the one that came.
+    if (!route.schema?.body) route.preValidation = [...[route.preValidation ?? []].flat(), refuseBadBody];
     // What is posted is answered with little more than was sent, and that is bounded already.
     if ([route.method].flat().includes('GET')) {
       route.onSend = (request, _reply, payload, done) => {
@@ -243,6 +245,11 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
     return (any || origins.includes(origin)) && !leadsNowhere(request);
   };
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
+}
+
+function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  if (body instanceof Problem) done(body);
+  else done();
 }
 
 function leadsNowhere({ is404, routeOptions, params }: FastifyRequest): boolean {

@@ -85,8 +85,7 @@ function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRou
   if (access.by !== 'nobody') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
-  if (hasBody) codes.add('invalid_json');
-  if (readsBody) for (const code of ['payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
+  if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
   codes.add('internal');
   // What operators ask is answered also when nothing else is.
