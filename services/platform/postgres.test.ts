@@ -1,7 +1,11 @@
 // Pools on a network that forgets connections.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
+import { ownServer } from '../../test/server.ts';
+import { inTransaction, isAway, openPool, readTenant, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -65,3 +69,33 @@ test('a statement that the server refuses costs no other connection', () =>
     await expect(refused).rejects.toThrow('division by zero');
     expect(pool.idleCount).toBe(2);
   }));
+
+test('a server that is a standby counts as away until it is promoted', async () => {
+  const server = await ownServer();
+  const { hostname: host, port, password } = new URL(server.adminUrl);
+  const settings = { host, port: Number(port), user: 'postgres', password: decodeURIComponent(password) };
+  const asked = async (text: string) => {
+    const admin = new pg.Client(settings);
+    await admin.connect();
+    try {
+      return (await admin.query<Record<string, string>>(text)).rows[0];
+    } finally {
+      await admin.end();
+    }
+  };
+  try {
+    const directory = (await asked('show data_directory'))!['data_directory']!;
+    await server.signal('SIGINT');
+    writeFileSync(join(directory, 'standby.signal'), '');
+    await server.start();
+    const pool = openPool(server.adminUrl, { name: 'test', max: 3, logger: openLog('test', 'silent') });
+    const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
+    expect(refusal).toMatchObject({ message: 'the server is a standby' });
+    expect(isAway(refusal)).toBe(true);
+    await asked('select pg_promote()');
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await pool.end();
+  } finally {
+    await server.end();
+  }
+});

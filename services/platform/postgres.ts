@@ -56,6 +56,7 @@ export function openPool(url: string, options: PoolOptions): Pool {
     query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
+    verify: mustNotBeStandby,
     options: Object.entries(settings)
       .map(([key, value]) => `-c ${key}=${value}`)
       .join(' '),
@@ -66,6 +67,16 @@ export function openPool(url: string, options: PoolOptions): Pool {
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
   loseTogether(pool);
   return pool;
+}
+
+// While the servers change places an address may lead to the one that was first before: what is read there is old, and a connection lasts.
+function mustNotBeStandby(client: Client, done: (error?: Error) => void): void {
+  client
+    .query<{ standby: boolean }>('select pg_is_in_recovery() as standby')
+    .then(
+      ({ rows }) => done(rows[0]?.standby === true ? Object.assign(new Error('the server is a standby'), { code: '25006' }) : undefined),
+      done,
+    );
 }
 
 /**
@@ -81,8 +92,13 @@ function loseTogether(pool: Pool): void {
       idle.add(client);
       return;
     }
-    // Who gives a connection up for a statement that the server refused says `true`, and it still stands.
-    if (typeof (error as { severity?: unknown }).severity === 'string' || (error === true && !streamOf(client).destroyed)) return;
+    // Who gives a connection up for a statement that the server refused, or for a server that is a standby, still has one that stands.
+    if (
+      typeof (error as { severity?: unknown }).severity === 'string' ||
+      isOutdated(error) ||
+      (error === true && !streamOf(client).destroyed)
+    )
+      return;
     for (const each of [...idle]) {
       // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
       each.emit('error', new Error('given up with another connection'));
@@ -178,8 +194,7 @@ export async function inTransaction<Result>(
     await client.query('commit');
     return result;
   } catch (error) {
-    // A statement that was prepared before a migration changed what it answers stays so as long as its connection.
-    broken = (error as { code?: unknown }).code === '0A000';
+    broken = isOutdated(error);
     await client.query('rollback').catch(() => {
       broken = true;
     });
@@ -238,6 +253,14 @@ export async function checkRoleAndSchema(pool: Pool, migrations: readonly string
   if (missing.length > 0) {
     throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.join(', ')}: run migrate first`);
   }
+}
+
+/**
+ * Whether what a statement was refused for lasts as long as its connection: it was prepared before a migration changed what it answers, or is not
+ * prepared any more; or the server, or what it had to say when the connection was made, allows only reading.
+ */
+export function isOutdated(error: unknown): boolean {
+  return /^(0A000|26000|25006)$/.test(String((error as { code?: unknown }).code));
 }
 
 /**
