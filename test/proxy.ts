@@ -9,6 +9,8 @@ export interface Proxy {
   port: number;
   /** Asked about every chunk that the client sends; `cut after` passes it on, waits for the server's answer and swallows that. */
   watch: (chunk: Buffer) => Verdict;
+  /** What becomes of every chunk that the server sends. */
+  translate: (chunk: Buffer) => Buffer;
   /** Stops passing bytes in either direction while true; nothing is lost. */
   hold(held: boolean): void;
   /** Cuts every connection there is. */
@@ -56,7 +58,7 @@ export async function openProxy(target: number): Promise<Proxy> {
     upstream.on('data', (chunk) => {
       if (!pairs.has(pair)) return;
       if (swallow) end();
-      else down(chunk);
+      else down(proxy.translate(chunk));
     });
     for (const socket of pair) {
       socket.on('error', end);
@@ -73,6 +75,7 @@ export async function openProxy(target: number): Promise<Proxy> {
   const proxy: Proxy = {
     port: (server.address() as AddressInfo).port,
     watch: () => 'pass',
+    translate: (chunk) => chunk,
     hold: (held) => {
       for (const socket of [...pairs].flat()) {
         if (held) socket.pause();

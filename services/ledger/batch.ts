@@ -5,9 +5,9 @@ import { Refusal } from './accounting.ts';
 import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
-import { clock, type Head } from './log.ts';
+import { clock, fence, type Head } from './log.ts';
 import { openUntil, type OpenMarks } from './marks.ts';
-import type { Item, Outcome } from './queue.ts';
+import { neverBegun, type Item, type Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
@@ -51,6 +51,8 @@ export class Batch {
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
   private readonly changes = new Changes();
+  /** Tenants (UUIDs) of which something was refused that an earlier call may have been sent with. */
+  private readonly refusedAgain = new Set<string>();
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
   nowMs = 0;
 
@@ -79,6 +81,16 @@ export class Batch {
   /** Tenants (UUIDs) whose logs have grown. */
   get moved(): string[] {
     return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from.sequence).map(([tenant]) => tenant);
+  }
+
+  /**
+   * Tenants (UUIDs) of which something was refused that an earlier call may have been sent with, whose heads stand: if it reaches the database late,
+   * it finds them where it needs them, and posts what was refused where others that it was sent with allow it.
+   */
+  get contested(): string[] {
+    if (this.refusedAgain.size === 0) return [];
+    const moved = new Set(this.moved);
+    return [...this.refusedAgain].filter((tenant) => !moved.has(tenant));
   }
 
   /** Accounts that come into being with the batch. */
@@ -161,6 +173,17 @@ export class Batch {
     }
   }
 
+  /** Lets no earlier call post for the tenants that are contested, whose heads the caller holds; to be sent before `write`. */
+  fence(client: Client): Promise<void>[] {
+    const { contested } = this;
+    for (const tenant of contested) {
+      const { books, from } = this.states.get(tenant) as TenantState;
+      books.head.rebuilt += 1n;
+      from.rebuilt += 1n;
+    }
+    return contested.length === 0 ? [] : [fence(client, contested)];
+  }
+
   /**
    * Sends everything that was decided. It is a transaction of its own where the caller has not begun one, unless accounts were `made`.
    */
@@ -207,8 +230,9 @@ export class Batch {
       this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });
       return resultOf(transaction, false);
     } catch (error) {
-      if (error instanceof Refusal) return { refusal: error };
-      throw error;
+      if (!(error instanceof Refusal)) throw error;
+      if (!neverBegun(item) && error.reason !== 'unavailable') this.refusedAgain.add(order.tenant);
+      return { refusal: error };
     }
   }
 

@@ -128,3 +128,36 @@ test('a call that reaches the database when its posting was given up has its eff
     expect(outcome).toEqual({ refusal: expect.objectContaining({ reason: 'unavailable', message }) as object });
   }
 });
+
+test('a posting that was refused is not posted by an earlier call with it that reaches the database late', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const sessions = async () => {
+    const { rows } = await writers.owner.query<{ pid: number }>(
+      `select pid from pg_stat_activity where application_name = 'writer' and datname = current_database()`,
+    );
+    return new Set(rows.map(({ pid }) => pid));
+  };
+  const others = await sessions();
+  const { writer } = openLane({ patienceMs: 1_000 });
+  // One that had to ask for the clock first, as on a busy machine, was not sent when it was given up: then another one is.
+  for (const sent = new Set<boolean>(); !sent.has(true);) {
+    for (let times = 0; times < 10; times++) {
+      const [from, to] = times % 2 === 0 ? ['a', 'purse'] : ['purse', 'a'];
+      expect(reasonOf(await writer.post(transfer(tenant, from, to, '1.00')))).toBe('posted');
+    }
+    const [before, held] = [await writers.transactionsOf(tenant), (await sessions()).difference(others)];
+    writers.proxy.hold(true);
+    // The second spends what the first brings, which nobody waits for any more when both are decided anew.
+    const orders = [transfer(tenant, 'a', 'purse', '1.00', { timeoutMs: 100 }), transfer(tenant, 'purse', 'a', '1.00')];
+    const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+    writers.proxy.watch = (chunk) => {
+      sent.add(chunk.includes('write_batch'));
+      return 'pass';
+    };
+    writers.proxy.hold(false);
+    while (!held.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
+    if (!sent.has(true)) continue;
+    expect(outcomes.map(reasonOf)).toEqual(['unavailable', 'insufficient_funds']);
+    expect(await writers.transactionsOf(tenant)).toBe(before);
+  }
+});

@@ -4,7 +4,7 @@
 // fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { together, type Client, type Pool } from '../platform/postgres.ts';
+import { isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';
@@ -46,7 +46,7 @@ export class Lane {
   private repeatedAt = -Infinity;
   private open = 0;
   private deciding = false;
-  private failures: { place: number; items: Item[]; error: unknown }[] = [];
+  private failures: { place: number; items: Item[]; error: unknown; sent: boolean }[] = [];
   private settling = Promise.withResolvers<void>();
 
   constructor(options: LaneOptions) {
@@ -73,6 +73,7 @@ export class Lane {
     const place = this.started++;
     this.open++;
     this.deciding = true;
+    let sent = false;
     try {
       const batch = new Batch(items, this.options.marks, this.pending);
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
@@ -82,7 +83,12 @@ export class Lane {
       if (blind) batch.nowMs = nowMs;
       else this.clock.heard(await this.readAhead(batch), askedAt);
       this.client ??= await this.options.pool.connect();
+      // The batch before has failed meanwhile: what this one builds on is void.
+      if (this.failures.length > 0) throw this.failures[0]?.error;
+      batch.decide();
+      if (batch.contested.length > 0) throw new Error('what was refused may be on its way: the heads have to be held');
       const sentAt = performance.now();
+      sent = true;
       const answers = this.send(batch, this.client);
       this.pending = [...this.pending, batch.keys];
       this.deciding = false;
@@ -96,7 +102,7 @@ export class Lane {
       this.deciding = false;
       this.open--;
       if ((error as { code?: unknown }).code === '23505') this.repeatedAt = performance.now();
-      this.failures.push({ place, items, error });
+      this.failures.push({ place, items, error, sent });
       if (this.open > 0) await this.settling.promise;
     }
     if (this.open === 0 && this.failures.length > 0) await this.settleFailures();
@@ -149,9 +155,6 @@ export class Lane {
   }
 
   private send(batch: Batch, client: Client): Promise<number>[] {
-    // The batch before has failed meanwhile: what this one builds on is void.
-    if (this.failures.length > 0) throw this.failures[0]?.error;
-    batch.decide();
     const answers =
       batch.made.length === 0
         ? batch.write(client)
@@ -177,10 +180,15 @@ export class Lane {
 
   private async settleFailures(): Promise<void> {
     const failures = this.failures.toSorted((a, b) => a.place - b.place);
-    // A refused statement rolls back and leaves a good connection behind; anything else leaves both open.
-    const open = failures.filter(({ error }) => (error as { severity?: unknown }).severity !== 'ERROR');
+    // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent.
+    const answers = await this.client?.query('select').then(
+      () => true,
+      () => false,
+    );
+    const isOpen = (error: unknown) => answers !== true || typeof (error as { severity?: unknown }).severity !== 'string';
+    const open = failures.filter(({ sent, error }) => sent && isOpen(error));
     for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;
-    if (open.length > 0) {
+    if (open.length > 0 || answers === false || failures.some(({ error }) => isOutdated(error))) {
       this.client?.release(true);
       this.client = undefined;
     }

@@ -1,6 +1,6 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
-import { together, type Client, type Pool } from '../platform/postgres.ts';
+import { isAway, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, type HeadRow } from './log.ts';
@@ -17,10 +17,15 @@ export interface LockedEnd {
   current: string[];
 }
 
+/** Nothing of a batch was done, for the reason that is its cause: PostgreSQL refused a statement and has undone the others, or this program failed. */
+export class Undone extends Error {
+  override name = 'Undone';
+}
+
 /**
  * Posts a batch in one SQL transaction. With `wait` false a tenant whose head another process holds is left out; with true the lock is
  * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
- * Throws what PostgreSQL answers. Nothing is known to be posted then, and what the shelf said of these tenants is forgotten.
+ * Throws {@link Undone}, or what left open whether it was posted. What the shelf said of these tenants is forgotten then.
  */
 export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, items: Item[], wait: boolean): Promise<LockedEnd> {
   const client = await pool.connect();
@@ -30,10 +35,13 @@ export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, item
     usable = true;
     return end;
   } catch (error) {
-    // A refused statement leaves a good connection behind, a lost connection does not; nor does a statement that was prepared before a migration
-    // changed what it answers (0A000).
     const { severity, code } = error as { severity?: unknown; code?: unknown };
-    if (typeof severity === 'string' && code !== '0A000') usable = await cleared(client);
+    // A refused statement leaves a connection behind that answers, and one of which the server speaks last does not. The error's severity would say
+    // so, too, but in the language of `lc_messages`.
+    const answers = typeof severity === 'string' && (await cleared(client));
+    usable = answers && !isOutdated(error);
+    const isOurs = code === undefined || error instanceof TypeError || error instanceof RangeError;
+    if (answers || (isOurs && !isAway(error))) throw new Undone('a batch was undone', { cause: error });
     throw error;
   } finally {
     client.release(!usable);
@@ -64,7 +72,7 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
   const held = await settleHeadless(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
-  await all(together(client, () => [...batch.write(client), commit(client)]));
+  await all(together(client, () => [...batch.fence(client), ...batch.write(client), commit(client)]));
   for (const books of batch.books) shelf.put(books.head.tenant, books);
   return { batch, held, current };
 }

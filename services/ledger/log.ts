@@ -16,7 +16,7 @@ export interface Head {
   lastMs: number;
   /** The template that was set up, null where none was. */
   chart: string | null;
-  /** How often an operator has replaced the projections. */
+  /** How often an operator has replaced the projections, or a ledger has fenced off calls that were sent before. */
   rebuilt: bigint;
 }
 
@@ -108,6 +108,15 @@ export async function lockHead(client: Client, tenant: string, make: boolean): P
   ]);
   const row = locked.rows[0];
   return row ? { head: headOf(row), nowMs: (time.rows[0] as { now_ms: number }).now_ms } : null;
+}
+
+/** Keeps calls that were sent before from finding these tenants' heads (UUIDs), which the caller holds, where they need them. */
+export async function fence(client: Client, tenants: string[]): Promise<void> {
+  await client.query({
+    name: 'fence_heads',
+    text: 'update heads set rebuilt = rebuilt + 1 where tenant_id = any($1::uuid[])',
+    values: [tenants],
+  });
 }
 
 /** A row of `heads` as `selectHead` reads it. */

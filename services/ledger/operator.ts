@@ -48,7 +48,7 @@ async function mustSeeAllTenants(client: pg.Client): Promise<void> {
 /** A table that is derived from the log. */
 export interface Projection {
   name: string;
-  /** All columns but `heads.rebuilt`, which counts what operators did and not what happened. */
+  /** All columns but `heads.rebuilt`, which counts what operators and ledgers did and not what happened. */
   columns: string[];
   /** The same, as expressions: cast to a column's type, of a domain to the type below it, which takes any value. */
   plain: string[];

@@ -273,6 +273,15 @@ test('a tenant that found no place in a full batch is in the next one, of whiche
   expect(names(queues.takeMixed(1, 1, 1))).toEqual(['g1']);
 });
 
+test('of what may have been sent before nobody is told that it was not begun', () => {
+  const { made, outcomes } = item('a', 'late', { retry: true, expires: 0 });
+  const queues = new Queues(bounds);
+  queues.add(made);
+  expect(queues.takeMixed(0, 1, 1)).toBeNull();
+  const message = 'the posting waited too long; a retry with the same key finds out';
+  expect(outcomes).toEqual([{ refusal: expect.objectContaining({ reason: 'unavailable', message }) }]);
+});
+
 test('what expires now is not begun, nor what its caller has left', () => {
   jest.spyOn(performance, 'now').mockReturnValue(1_000);
   const gone = new AbortController();

@@ -55,7 +55,8 @@ function newQueue(tenant: string): TenantQueue {
   return { tenant, items: [], bytes: 0, holder: alone, batches: 0, contended: false };
 }
 
-function neverBegun({ uncertain, order }: Item): boolean {
+/** Whether no call with this item was ever sent, as far as is known. */
+export function neverBegun({ uncertain, order }: Item): boolean {
   return !uncertain && !order.retry;
 }
 
@@ -239,7 +240,8 @@ export class Queues {
       if (!item || item.uncertain || (item.expires > now && item.signal?.aborted !== true)) return item;
       queue.items.splice(place, 1);
       this.count(queue, item, -1);
-      item.settle({ refusal: new Refusal('unavailable', 'the posting waited too long and was not begun') });
+      const outcome = neverBegun(item) ? ' and was not begun' : '; a retry with the same key finds out';
+      item.settle({ refusal: new Refusal('unavailable', `the posting waited too long${outcome}`) });
     }
   }
 

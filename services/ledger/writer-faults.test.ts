@@ -1,12 +1,23 @@
 // One posting at which the database or this program fails costs the others of its batch nothing.
 import { Registry } from 'prom-client';
 import { openWriters, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
+import { toUuid } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
 
 let writers: Writers;
 
+/** How many batches failed, by SQLSTATE. */
+async function failures(metrics: Registry): Promise<Record<string, number>> {
+  const { values } = (await metrics.getSingleMetric('ledger_batch_failures_total')?.get()) ?? { values: [] };
+  return Object.fromEntries(values.map(({ labels, value }) => [labels['sqlstate'], value]));
+}
+
 beforeAll(async () => {
   writers = await openWriters();
+});
+
+afterEach(() => {
+  writers.proxy.translate = (chunk) => chunk;
 });
 
 afterAll(() => writers.end());
@@ -56,6 +67,35 @@ test.each(['P0001', 'XX001', 'XX000', '42501', '55000'])(
   },
 );
 
+test('so it is where its messages are Czech', async () => {
+  const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
+  const writer = writers.open({ lanes: 1, proxied: true });
+  // As long as the English word, so that the rest of the message stays as it is. No PostgreSQL of the tests has translations.
+  writers.proxy.translate = (chunk) => Buffer.from(chunk.toString('latin1').replaceAll('SERROR\0', 'SCHYBA\0'), 'latin1');
+  await injecting('P0001', `new.reference = 'poison'`, async () => {
+    for (let turn = 0; turn < 2; turn++) {
+      const outcomes = await Promise.all(
+        tenants.map((tenant, place) => writer.post(transfer(tenant, 'a', 'b', '1.00', place === 3 ? { reference: 'poison' } : {}))),
+      );
+      expect(outcomes.map(reasonOf)).toEqual(tenants.map((_, place) => (place === 3 ? 'internal' : 'posted')));
+    }
+  });
+});
+
+test('a repetition of a posting whose event can not be read any more costs the others nothing', async () => {
+  const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
+  const damaged = tenants[3]!;
+  const writer = writers.open({ lanes: 1 });
+  const postAll = () => Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' }))));
+  expect(tally(await postAll())).toEqual({ posted: 10 });
+  // A field of a wire type that there is none of.
+  await writers.owner.query(`update log set payload = '\\x0f' where tenant_id = $1 and type = 'transaction.posted'`, [
+    toUuid('tenant', damaged),
+  ]);
+  const outcomes = await postAll();
+  expect(outcomes.map(reasonOf)).toEqual(tenants.map((tenant) => (tenant === damaged ? 'internal' : 'replayed')));
+});
+
 test('one at which this program fails costs the others nothing either', async () => {
   const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
   const orders = tenants.map((tenant) => transfer(tenant, 'a', 'b', '1.00'));
@@ -77,7 +117,42 @@ test('where the database refuses every posting, each is told so, and no more tha
     const outcomes = await Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
     expect(tally(outcomes)).toEqual({ internal: 20 });
   });
-  const { values } = (await metrics.getSingleMetric('ledger_batch_failures_total')?.get()) ?? { values: [] };
-  expect(values).toMatchObject([{ labels: { sqlstate: 'P0001' } }]);
-  expect(values[0]!.value).toBeLessThan(2 * 20);
+  const { P0001: count, ...others } = await failures(metrics);
+  expect(others).toEqual({});
+  expect(count).toBeLessThan(2 * 20);
+});
+
+/** Has the database allow new connections only to read. */
+async function readingOnly(work: () => Promise<void>): Promise<void> {
+  const { rows } = await writers.owner.query<{ name: string }>('select quote_ident(current_database()) as name');
+  const alter = `alter database ${rows[0]!.name}`;
+  await writers.owner.query(`${alter} set default_transaction_read_only = on`);
+  try {
+    await work();
+  } finally {
+    await writers.owner.query(`${alter} reset default_transaction_read_only`);
+  }
+}
+
+test('connections that were made while the database allowed only reading are not kept when that is over', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const metrics = new Registry();
+  const writer = writers.open({ lanes: 1, metrics });
+  let outcome: Promise<Outcome> | undefined;
+  await readingOnly(async () => {
+    outcome = writer.post(transfer(tenant, 'a', 'b', '1.00', { timeoutMs: 3_000 }));
+    while ((await failures(metrics))['25006'] === undefined) await new Promise((done) => setTimeout(done, 10));
+  });
+  expect(reasonOf((await outcome)!)).toBe('posted');
+});
+
+test('nor is that of a lane', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const metrics = new Registry();
+  const writer = writers.open({ lanes: 1, metrics });
+  const post = async () => reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
+  expect(await post()).toBe('posted');
+  await readingOnly(async () => expect(await post()).toBe('posted'));
+  for (let times = 0; times < 3; times++) expect(await post()).toBe('posted');
+  expect(await failures(metrics)).toEqual({ 25006: 1 });
 });

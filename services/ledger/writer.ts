@@ -6,9 +6,9 @@ import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';
 import { Shelf } from './books.ts';
 import { Lane } from './lane.ts';
-import { runLocked } from './locked.ts';
+import { Undone, runLocked } from './locked.ts';
 import { OpenMarks } from './marks.ts';
-import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
+import { Queues, neverBegun, type Bounds, type Item, type Outcome } from './queue.ts';
 import type { Order } from './wire.ts';
 
 /** What a writer needs. */
@@ -241,13 +241,15 @@ export class Writer {
     for (const item of handedBack) item.settle({ held: true });
   }
 
-  private async failed(items: Item[], wait: boolean, error: unknown): Promise<void> {
+  private async failed(items: Item[], wait: boolean, failure: unknown): Promise<void> {
     const { logger } = this.options;
+    const undone = failure instanceof Undone;
+    const error = undone ? failure.cause : failure;
     const state = (error as { code?: unknown }).code;
     const sqlstate = typeof state === 'string' ? state : 'none';
     this.failures.inc({ sqlstate });
     if (sqlstate === '53100') this.fullAt = performance.now();
-    if (isOfItems(error, sqlstate)) {
+    if (undone && isOfItems(error, sqlstate)) {
       if (items.length > 1) {
         const half = Math.ceil(items.length / 2);
         await this.run(items.slice(0, half), wait);
@@ -273,15 +275,16 @@ export class Writer {
     }
     // The head stayed locked for lock_timeout: this tenant is told, the others never knew. Or the disk had no room for a statement, and nothing was
     // posted. The lock may be that of the very call whose outcome is open, and what it posted is still to be found: then it is tried again.
-    const isFull = sqlstate === '53100' && (error as { severity?: unknown }).severity === 'ERROR';
+    const isFull = undone && sqlstate === '53100';
     if ((isFull || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
-      const why = isFull ? 'the database has no room; a retry with the same key finds out' : 'the books are locked; nothing was posted';
+      const why = isFull ? 'the database has no room' : 'the books are locked';
       logger.warn(
         { err: error, tenant: items[0]?.order.tenantId, items: items.length },
         isFull ? 'the disk is full' : 'a head stayed locked',
       );
       for (const item of items) {
-        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', why) });
+        const outcome = isFull || !neverBegun(item) ? 'a retry with the same key finds out' : 'nothing was posted';
+        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
       }
       this.queues.putBack(items.filter((item) => item.uncertain));
       return;
@@ -301,14 +304,12 @@ export class Writer {
 }
 
 /**
- * Whether repeating a batch would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come
- * of how the database is, of a statement prepared before a migration (0A000), or of what went wrong before in the transaction (class 25). A trigger
- * may raise any code, and a page that can't be read is of one tenant, mostly.
+ * Whether repeating a batch that was undone would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that
+ * does not come of how the database is, of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction
+ * (class 25). A trigger may raise any code, and a page that can't be read is of one tenant, mostly.
  */
 function isOfItems(error: unknown, sqlstate: string): boolean {
-  if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return true;
-  if (/^(22|23|42|54)/.test(sqlstate)) return true;
-  return (error as { severity?: unknown }).severity === 'ERROR' && !isAway(error) && !/^(0A|25)/.test(sqlstate);
+  return !isAway(error) && !/^(0A|25|26)/.test(sqlstate);
 }
 
 function tenantsOf(items: Item[]): Set<string> {

@@ -141,7 +141,7 @@ function send(
       const code = error ? error.code : status.OK;
       found.codes[status[code]] = (found.codes[status[code]] ?? 0) + 1;
       // Who waits a millisecond is told so.
-      const impatient = error?.details === 'the posting waited too long and was not begun';
+      const impatient = error?.details.startsWith('the posting waited too long') === true;
       if (
         (forbidden.has(code) && !impatient) ||
         (code === status.DEADLINE_EXCEEDED && error?.details.startsWith('Deadline exceeded after') === true)
