@@ -178,17 +178,23 @@ export class Lane {
     this.pending = this.pending.filter((keys) => keys !== batch.keys);
   }
 
-  private async settleFailures(): Promise<void> {
-    const failures = this.failures.toSorted((a, b) => a.place - b.place);
-    // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent.
-    const answers = await this.client?.query('select').then(
+  private async answers(): Promise<boolean> {
+    if (!this.client) return false;
+    return this.client.query('select').then(
       () => true,
       () => false,
     );
-    const isOpen = (error: unknown) => answers !== true || typeof (error as { severity?: unknown }).severity !== 'string';
-    const open = failures.filter(({ sent, error }) => sent && isOpen(error));
+  }
+
+  private async settleFailures(): Promise<void> {
+    const failures = this.failures.toSorted((a, b) => a.place - b.place);
+    // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent. A connection that said
+    // nothing is not asked: it may be waited for in vain once more.
+    const wasRefused = (error: unknown) => typeof (error as { severity?: unknown }).severity === 'string';
+    const isLost = failures.some(({ error }) => wasRefused(error)) && !(await this.answers());
+    const open = failures.filter(({ sent, error }) => sent && (isLost || !wasRefused(error)));
     for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;
-    if (open.length > 0 || answers === false || failures.some(({ error }) => isOutdated(error))) {
+    if (open.length > 0 || isLost || failures.some(({ error }) => isOutdated(error))) {
       this.client?.release(true);
       this.client = undefined;
     }

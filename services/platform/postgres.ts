@@ -280,7 +280,7 @@ export function isAway(error: unknown): boolean {
       return true;
     // pg's own words carry no code.
     if (
-      /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|Client has encountered a connection error)/i.test(
+      /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
         each.message,
       )
     )
