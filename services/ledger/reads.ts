@@ -1,4 +1,4 @@
-// Reads of transactions. Each is one round trip that sees one tenant.
+// Reads of transactions. Each is one round trip that sees one tenant; a list goes on where a page holds nothing that is asked for.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';

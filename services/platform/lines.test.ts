@@ -31,6 +31,29 @@ test('every line is written, in order, also those of the moment before the exit'
   expect(linesIn(stdout)).toEqual(upTo(77));
 });
 
+test('a slow reader does not hold up the exit, and gets whole lines in order', async () => {
+  const flood = `
+    import { openLog } from './services/platform/telemetry.ts';
+    const log = openLog('test', 'info');
+    for (let line = 1; line <= 8_000; line++) {
+      log.info({ line, filling: 'x'.repeat(1000) }, 'here');
+      // What has been written by then fills the pipe, and what comes is under way.
+      if (line === 4_000) await new Promise((done) => setTimeout(done, 200));
+    }
+    process.exit(7);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', flood], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  let text = '';
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    text += chunk as string;
+    if (child.exitCode === null) await pause(50);
+  }
+  expect(await ended).toBe(7);
+  const whole = linesIn(text.slice(0, text.lastIndexOf('\n')));
+  expect(whole).toEqual(upTo(whole.length));
+  expect(whole.length).toBeLessThan(8_000);
+});
+
 const full = existsSync('/dev/full') ? test : test.skip;
 full('a process whose lines can’t be written goes on, and ends when it wants to', () => {
   const log = openSync('/dev/full', 'w');

@@ -6,6 +6,10 @@ const pieceBytes = 4096;
 const everyMs = 1_000;
 const againMs = 100;
 
+// Bytes of one write, as many as a pipe holds: behind a slow reader a longer one holds up an exit until all of it is taken, and what is then
+// written beside it goes into the midst of its lines.
+const mostAtOnce = 64 << 10;
+
 // Characters that wait at most, ten seconds of a busy ledger: what comes beyond, while nothing can be written, is lost.
 const mostWaiting = 16 << 20;
 
@@ -35,7 +39,7 @@ export class Lines {
   private flush(): void {
     if (this.isWriting || this.again || !this.begin()) return;
     this.isWriting = true;
-    write(this.fd, this.begun, (error, written) => {
+    write(this.fd, this.piece(), (error, written) => {
       this.isWriting = false;
       if (error) {
         this.again = setTimeout(() => {
@@ -58,13 +62,18 @@ export class Lines {
     return this.begun.length > 0;
   }
 
+  /** What is written next. */
+  private piece(): Buffer {
+    return this.begun.subarray(0, mostAtOnce);
+  }
+
   // What is being written at this moment is left to the system.
   private end(): void {
-    if (this.isWriting) this.begun = Buffer.alloc(0);
+    if (this.isWriting) this.begun = this.begun.subarray(mostAtOnce);
     const until = performance.now() + everyMs;
     while (this.begin() && performance.now() < until) {
       try {
-        this.begun = this.begun.subarray(writeSync(this.fd, this.begun));
+        this.begun = this.begun.subarray(writeSync(this.fd, this.piece()));
       } catch (error) {
         // A pipe whose reader is slow.
         if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
