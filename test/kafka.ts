@@ -9,7 +9,8 @@ import { kafkaProblem, startBroker } from '../deploy/local/broker.ts';
 import { Children } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { EventSchema, type Event } from '../proto/gen/ledger/v1/events_pb.js';
-import { openKafka, type KafkaSettings } from '../services/platform/kafka.ts';
+import { openKafka } from '../services/platform/kafka.ts';
+import type { KafkaSettings } from '../services/platform/kafka-settings.ts';
 import { testPort } from './house.ts';
 import { currentRun } from './run.ts';
 

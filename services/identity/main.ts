@@ -22,8 +22,8 @@ await run(async (lifetime) => {
   if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { ownerUrl, serviceUrl } = readMigrationConfig(settings);
     const { migrate } = await import('../platform/migration.ts');
-    const { migrations } = await import('./migrations.ts');
-    await migrate(ownerUrl, serviceUrl, { migrations, appendOnly });
+    const migrations = async () => (await import('./migrations.ts')).migrations;
+    await migrate(ownerUrl, serviceUrl, { names: migrationNames, migrations, appendOnly });
     return;
   }
 

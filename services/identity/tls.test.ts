@@ -6,7 +6,7 @@ import { freshDatabase } from '../../test/house.ts';
 import { newUser, startIdentity } from '../../test/identity.ts';
 import { migrate } from '../platform/migration.ts';
 import { migrations } from './migrations.ts';
-import { appendOnly } from './schema.ts';
+import { appendOnly, migrationNames } from './schema.ts';
 
 // https://www.postgresql.org/docs/18/protocol-message-formats.html: SSLRequest
 const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f]);
@@ -54,7 +54,11 @@ test('migrations and the service encrypt every connection where the address asks
     return url.href;
   };
   try {
-    await migrate(through(database.ownerUrl), through(database.serviceUrl), { migrations, appendOnly });
+    await migrate(through(database.ownerUrl), through(database.serviceUrl), {
+      names: migrationNames,
+      migrations: () => Promise.resolve(migrations),
+      appendOnly,
+    });
     const identity = await startIdentity(through(database.serviceUrl));
     try {
       expect(await newUser(identity.client)).toMatchObject({ id: expect.any(String) });

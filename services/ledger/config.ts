@@ -1,6 +1,6 @@
 // The ledger's settings, read once.
 import { availableParallelism } from 'node:os';
-import { kafkaSettings, type KafkaSettings } from '../platform/kafka.ts';
+import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import { commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
 /** What the ledger reads from its environment. */

@@ -2,7 +2,8 @@
 import { toBinary } from '@bufbuild/protobuf';
 import { Partitioners, type Kafka, type Message, type Producer } from 'kafkajs';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { ensureTopic, metadataMaxAgeMs, openKafka, type KafkaSettings } from '../platform/kafka.ts';
+import { ensureTopic, metadataMaxAgeMs, openKafka } from '../platform/kafka.ts';
+import type { KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { EventRefused, type Exit } from './exit.ts';
 

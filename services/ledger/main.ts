@@ -8,7 +8,6 @@ import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { ingestExit } from './ingest.ts';
-import { kafkaExit } from './kafka.ts';
 import { ledgerPlans } from './plans.ts';
 import { Relay } from './relay.ts';
 import { ledgerRoutes } from './rpc.ts';
@@ -22,8 +21,12 @@ await run(async (lifetime) => {
   const settings = new Settings(process.env);
   if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { migrate } = await import('../platform/migration.ts');
-    const { migrations } = await import('./migrations.ts');
-    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
+    const migrations = async () => (await import('./migrations.ts')).migrations;
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), {
+      names: migrationNames,
+      migrations,
+      appendOnly,
+    });
     process.exit(0);
   }
   const config = ledgerConfig(settings);
@@ -48,7 +51,7 @@ await run(async (lifetime) => {
   lifetime.add('relayed', () => relayed.end());
   const { kafka, notifierAddresses, internalTokens } = config;
   const exit = kafka
-    ? kafkaExit(kafka, logger)
+    ? (await import('./kafka.ts')).kafkaExit(kafka, logger)
     : notifierAddresses
       ? ingestExit(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
       : null;

@@ -1,7 +1,7 @@
 // The notifier as a process: `node services/notifier/main.ts`, or `… migrate` to bring its schema up to date.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { serveOps, type Readiness } from '../platform/health.ts';
-import { kafkaSettings, openKafka } from '../platform/kafka.ts';
+import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import { commandOf, run } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
@@ -9,7 +9,7 @@ import { serve } from '../platform/serve.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
-import { subscribe, type Handler } from './kafka.ts';
+import type { Handler, Subscription, SubscribeOptions } from './kafka.ts';
 import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -36,12 +36,27 @@ function handlerOf({ consumer }: Notifier): Handler {
   };
 }
 
+async function subscription(
+  settings: KafkaSettings,
+  watch: Pick<SubscribeOptions, 'logger' | 'metrics'>,
+  handler: Handler,
+): Promise<Subscription> {
+  const { openKafka } = await import('../platform/kafka.ts');
+  const { subscribe } = await import('./kafka.ts');
+  const kafka = openKafka(settings, 'notifier', watch.logger);
+  return subscribe({ kafka, topic: settings.topic, group: 'notifier', ...watch }, handler);
+}
+
 await run(async (lifetime) => {
   const settings = new Settings(process.env);
   if (commandOf(process.argv.slice(2)) === 'migrate') {
     const { migrate } = await import('../platform/migration.ts');
-    const { migrations } = await import('./migrations.ts');
-    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), { migrations, appendOnly });
+    const migrations = async () => (await import('./migrations.ts')).migrations;
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), {
+      names: migrationNames,
+      migrations,
+      appendOnly,
+    });
     process.exit(0);
   }
 
@@ -78,9 +93,7 @@ await run(async (lifetime) => {
     return sweeping;
   });
 
-  const events =
-    kafka &&
-    subscribe({ kafka: openKafka(kafka, 'notifier', logger), topic: kafka.topic, group: 'notifier', logger, metrics }, handlerOf(notifier));
+  const events = kafka && (await subscription(kafka, { logger, metrics }, handlerOf(notifier)));
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.

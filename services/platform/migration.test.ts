@@ -21,7 +21,12 @@ const second = { name: '0002-second', class: Second };
 
 test('a change of a table that somebody reads for long waits for him, and nobody waits long behind it', async () => {
   const database = await freshDatabase('identity');
-  const to = (...migrations: (typeof first)[]) => migrate(database.ownerUrl, database.serviceUrl, { migrations, appendOnly: [] });
+  const to = (...migrations: (typeof first)[]) =>
+    migrate(database.ownerUrl, database.serviceUrl, {
+      names: migrations.map(({ name }) => name),
+      migrations: () => Promise.resolve(migrations),
+      appendOnly: [],
+    });
   await to(first);
   const [reader, other] = [database.ownerUrl, database.ownerUrl].map((connectionString) => new pg.Client({ connectionString }));
   await Promise.all([reader!.connect(), other!.connect()]);
@@ -40,6 +45,26 @@ test('a change of a table that somebody reads for long waits for him, and nobody
     expect((await other!.query('select name from things')).rowCount).toBe(0);
   } finally {
     await Promise.all([reader!.end(), other!.end()]);
+    await database.drop();
+  }
+});
+
+test('of a schema that lacks nothing no migration is loaded, and the role is granted again what it needs', async () => {
+  const database = await freshDatabase('identity');
+  const { ownerUrl, serviceUrl } = database;
+  const owner = new pg.Client({ connectionString: ownerUrl });
+  await owner.connect();
+  try {
+    await migrate(ownerUrl, serviceUrl, { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] });
+    const role = owner.escapeIdentifier(new URL(serviceUrl).username);
+    await owner.query(`revoke all on things from ${role}`);
+    const migrations = () => Promise.reject(new Error('loaded'));
+    await migrate(ownerUrl, serviceUrl, { names: [first.name], migrations, appendOnly: [] });
+    const { rows } = await owner.query(`select has_table_privilege($1, 'things', 'insert') as granted`, [new URL(serviceUrl).username]);
+    expect(rows).toEqual([{ granted: true }]);
+    await expect(migrate(ownerUrl, serviceUrl, { names: [first.name, second.name], migrations, appendOnly: [] })).rejects.toThrow('loaded');
+  } finally {
+    await owner.end();
     await database.drop();
   }
 });

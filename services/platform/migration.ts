@@ -1,13 +1,22 @@
-// Migrations: run as the owner, one at a time, then the service's role is granted what it needs. Only `migrate` loads this file.
+// Migrations: run as the owner, one at a time, then the service's role is granted what it needs. Only `migrate` loads this file, and MikroORM
+// where there is something to do.
 import { setTimeout as pause } from 'node:timers/promises';
-import { MikroORM } from '@mikro-orm/postgresql';
-import { Migrator, type Migration } from '@mikro-orm/migrations';
+import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 
-/** One service's schema: its migrations in order, each a class named after what it does. */
+/** A migration: a class named after what it does. */
+export interface NamedMigration {
+  name: string;
+  class: new (...args: ConstructorParameters<typeof Migration>) => Migration;
+}
+
+/** One service's schema. */
 export interface Schema {
-  migrations: { name: string; class: new (...args: ConstructorParameters<typeof Migration>) => Migration }[];
+  /** Names of the migrations, oldest first. */
+  names: readonly string[];
+  /** Loads the migrations of these names; called only where the database lacks one. */
+  migrations: () => Promise<NamedMigration[]>;
   /** Tables whose rows the service's role may add and read, but neither change nor delete. */
   appendOnly: string[];
 }
@@ -32,18 +41,6 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   }
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
-  const orm = await MikroORM.init({
-    clientUrl: ownerUrl,
-    entities: [],
-    extensions: [Migrator],
-    migrations: { migrationsList: schema.migrations, snapshot: false, silent: true },
-    // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
-    driverOptions: { connectionString: ownerUrl, options: `-c lock_timeout=${lockTimeout}` },
-    allowGlobalContext: true,
-    debug: false,
-    logger: () => undefined,
-    discovery: { warnWhenNoEntities: false },
-  });
   try {
     await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
@@ -54,7 +51,8 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }
-    await whenFree(() => orm.migrator.up());
+    const done = await namesDone(client);
+    if (!schema.names.every((each) => done.has(each))) await raise(ownerUrl, await schema.migrations());
     const name = client.escapeIdentifier(role);
     await client.query(`grant usage on schema public to ${name}`);
     await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
@@ -64,8 +62,37 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     await client.query(`grant usage, select on all sequences in schema public to ${name}`);
     await client.query(`grant execute on all functions in schema public to ${name}`);
   } finally {
-    await orm.close(true);
     await client.end();
+  }
+}
+
+/** Names of the migrations that the database has. */
+async function namesDone(client: pg.Client): Promise<Set<string>> {
+  const table = await client.query(`select from pg_class where oid = to_regclass('public.mikro_orm_migrations')`);
+  if (table.rowCount === 0) return new Set();
+  const { rows } = await client.query<{ name: string }>('select name from public.mikro_orm_migrations');
+  return new Set(rows.map(({ name }) => name));
+}
+
+async function raise(ownerUrl: string, migrations: NamedMigration[]): Promise<void> {
+  const { MikroORM } = await import('@mikro-orm/postgresql');
+  const { Migrator } = await import('@mikro-orm/migrations');
+  const orm = await MikroORM.init({
+    clientUrl: ownerUrl,
+    entities: [],
+    extensions: [Migrator],
+    migrations: { migrationsList: migrations, snapshot: false, silent: true },
+    // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
+    driverOptions: { connectionString: ownerUrl, options: `-c lock_timeout=${lockTimeout}` },
+    allowGlobalContext: true,
+    debug: false,
+    logger: () => undefined,
+    discovery: { warnWhenNoEntities: false },
+  });
+  try {
+    await whenFree(() => orm.migrator.up());
+  } finally {
+    await orm.close(true);
   }
 }
 
