@@ -7,6 +7,7 @@ export default {
   transform: {
     '\\.ts$': ['@swc/jest', { jsc: { parser: { syntax: 'typescript' }, target: 'esnext', transform: { verbatimModuleSyntax: true } } }],
   },
+  testSequencer: '<rootDir>/test/sequence.ts',
   globalSetup: '<rootDir>/test/setup.ts',
   globalTeardown: '<rootDir>/test/teardown.ts',
   reporters: ['default', '<rootDir>/test/tally.ts'],

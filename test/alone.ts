@@ -2,6 +2,7 @@
 import { connect } from 'node:net';
 import { newChildren, testPort } from './house.ts';
 import { root } from '../deploy/local/plan.ts';
+import { bareEnvironment } from './run.ts';
 
 /** A gateway without services. */
 export interface Alone {
@@ -24,7 +25,7 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<A
     args: ['gateway/main.ts'],
     cwd: root,
     env: {
-      PATH: process.env['PATH'],
+      ...bareEnvironment,
       PORT: String(port),
       INTERNAL_TOKEN: 'token',
       IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,

@@ -9,7 +9,7 @@ import { createDatabase, dropDatabases, withClient, type DatabasePlan, type Serv
 import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
-import { currentRun } from './run.ts';
+import { bareEnvironment, currentRun } from './run.ts';
 import type { OwnServer } from './server.ts';
 
 /** What a test may ask of its house. */
@@ -174,7 +174,7 @@ async function newPlan(options: HouseOptions, databases: Record<Service, FreshDa
     for (let replica = 0; replica < replicas[service]; replica += 1) addresses[service].push(`127.0.0.1:${await testPort()}`);
   }
   // Only what a process needs: the settings of whoever runs the tests stay out.
-  const environment = { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
+  const environment = { ...bareEnvironment, HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
   return {
     addresses,
     databases,
@@ -310,7 +310,7 @@ async function migratedTemplate(service: Service | 'notifier', adminUrl: string)
     const database = await createDatabase(adminUrl, plan);
     const migrate = spawnSync(process.execPath, [`services/${service}/main.ts`, 'migrate'], {
       cwd: root,
-      env: { PATH: process.env['PATH'], DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl },
+      env: { ...bareEnvironment, DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl },
       encoding: 'utf8',
     });
     if (migrate.status !== 0) throw new Error(`migrating ${service} failed: ${migrate.stdout}${migrate.stderr}`);

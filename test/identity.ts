@@ -10,7 +10,7 @@ import { openCaller, refusalOf, type Caller } from '../services/platform/caller.
 import type { RefusalInfo } from '../services/platform/refusal.ts';
 import { patiently } from './asking.ts';
 import { testPort } from './house.ts';
-import { currentRun } from './run.ts';
+import { bareEnvironment, currentRun } from './run.ts';
 
 export type IdentityClient = Client<typeof IdentityService>;
 
@@ -42,7 +42,7 @@ export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { c
     command: process.execPath,
     args: ['services/identity/main.ts', ...args],
     cwd: root,
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...bareEnvironment, ...env },
   });
   return {
     child,

@@ -7,7 +7,7 @@ import { readConfig as gatewayConfig } from '../gateway/config.ts';
 import { readConfig as identityConfig } from '../services/identity/config.ts';
 import { ledgerConfig } from '../services/ledger/config.ts';
 import { notifierConfig } from '../services/notifier/config.ts';
-import { kafkaSettings } from '../services/platform/kafka.ts';
+import { kafkaSettings } from '../services/platform/kafka-settings.ts';
 import { Settings } from '../services/platform/settings.ts';
 import { currentRun } from './run.ts';
 

@@ -6,7 +6,7 @@ import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
-import { currentRun } from './run.ts';
+import { bareEnvironment, currentRun } from './run.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -50,7 +50,7 @@ const testWith = (program: string) => (has(program) ? test : test.skip);
 beforeAll(async () => {
   for (const port of ['8080', '50051', '50052']) ports[port] = String(await testPort());
   const env = {
-    PATH: process.env['PATH'],
+    ...bareEnvironment,
     HOME: process.env['HOME'],
     DATA_DIR: directory,
     PORT: ports['8080'],

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Children, endRecorded } from '../deploy/local/children.ts';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { freePort } from '../deploy/local/ports.ts';
+import { compileCache } from '../deploy/local/plan.ts';
 import { startPostgres } from '../deploy/local/postgres.ts';
 import { childrenOf, identify, isRunning, type Identity } from '../deploy/local/processes.ts';
 import { unmountBelow } from './disk.ts';
@@ -28,6 +29,12 @@ const variable = 'LEDGER_TEST_RUN';
 const directoryPrefix = 'ledger-test-';
 
 let children: Children | undefined;
+
+/**
+ * What every process that a test starts has in its environment; the settings of whoever runs the tests stay out. What one process has compiled
+ * the next reads: without that a start takes a third more of a core's time.
+ */
+export const bareEnvironment: NodeJS.ProcessEnv = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache };
 
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
 export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {

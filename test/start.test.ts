@@ -10,7 +10,7 @@ import { boundToParent } from '../deploy/local/children.ts';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
-import { currentRun } from './run.ts';
+import { bareEnvironment, currentRun } from './run.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -107,7 +107,7 @@ async function expectRefusal(attempt: Start, line: RegExp): Promise<void> {
 
 beforeAll(async () => {
   environment = {
-    PATH: process.env['PATH'],
+    ...bareEnvironment,
     HOME: process.env['HOME'],
     LEDGER_TEST_MARK: mark,
     // What a shell may hold for other servers.

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { root } from '../../deploy/local/plan.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy } from '../../test/proxy.ts';
+import { bareEnvironment } from '../../test/run.ts';
 
 let database: FreshDatabase;
 
@@ -16,7 +17,7 @@ afterAll(() => database.drop());
 async function verify(url: string, { flags = [] as string[], isRead = true } = {}): Promise<{ status: number | null; errors: string }> {
   const child = spawn(process.execPath, [...flags, 'services/ledger/cli.ts', 'verify'], {
     cwd: root,
-    env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
+    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   if (isRead) child.stdout.resume();

@@ -6,6 +6,7 @@ import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post as postTo, type RelayedBooks } from '../../test/relay.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
@@ -95,7 +96,7 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
   expect(relay.state()).toEqual({ notifier: 'ok' });
 
   failing = null;
-  const env = { PATH: process.env['PATH'], DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
+  const env = { ...bareEnvironment, DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
   const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
   expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letter due/);
   await until(async () => (await letters())[0]?.published_at);
@@ -107,7 +108,7 @@ test('dead letters of a tenant that an operator discards are not published, and 
   const [sick, other] = [await books.newTenant(), await books.newTenant()];
   for (const tenant of [sick, sick, other]) await post(tenant, poisoned);
   await until(async () => (await letters()).length === 3);
-  const env = { PATH: process.env['PATH'], DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
+  const env = { ...bareEnvironment, DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
   const args = ['services/ledger/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
   const { stdout } = spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' });
   expect(stdout).toMatch(/^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/);

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { checkRoleAndSchema, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -240,7 +241,7 @@ describe('the service does not start', () => {
       'DATABASE_URL: the schema lacks 9999-later: run migrate first',
     );
     const { status, stderr } = spawnSync(process.execPath, ['services/ledger/main.ts'], {
-      env: { PATH: process.env['PATH'], DATABASE_URL: ledger.database.ownerUrl, INTERNAL_TOKEN: 't', PORT: '0' },
+      env: { ...bareEnvironment, DATABASE_URL: ledger.database.ownerUrl, INTERNAL_TOKEN: 't', PORT: '0' },
       encoding: 'utf8',
     });
     expect(status).toBe(1);

@@ -4,6 +4,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { chainHash, type LogRow } from './log.ts';
 import { Findings, inTenant, openOperator, piecesOf, snapshot } from './operator.ts';
 import { rebuild } from './rebuild.ts';
@@ -64,7 +65,7 @@ async function forge({ tenant }: { tenant: string }, forged: (message: Transacti
 
 function run(url: string, ...args: string[]) {
   return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
-    env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: url },
+    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     encoding: 'utf8',
   });
 }

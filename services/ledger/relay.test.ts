@@ -8,9 +8,10 @@ import { newChildren } from '../../test/house.ts';
 import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
 import { until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
-import type { KafkaSettings } from '../platform/kafka.ts';
+import type { KafkaSettings } from '../platform/kafka-settings.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { claim } from './claims.ts';
 import type { Exit } from './exit.ts';
@@ -166,7 +167,7 @@ describeWithKafka('the relay over Kafka', () => {
     await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] });
     await admin.disconnect();
     const environment = {
-      PATH: process.env['PATH'],
+      ...bareEnvironment,
       DATABASE_URL: books.database.serviceUrl,
       MIGRATION_DATABASE_URL: books.database.ownerUrl,
     };

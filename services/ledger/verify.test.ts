@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { toUuid } from '../platform/ids.ts';
 import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
@@ -327,7 +328,7 @@ test('both run beside a ledger that goes on posting, and see one moment', async 
 describe('as a command', () => {
   const run = (...args: string[]) =>
     spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
-      env: { PATH: process.env['PATH'], MIGRATION_DATABASE_URL: ledger.database.ownerUrl },
+      env: { ...bareEnvironment, MIGRATION_DATABASE_URL: ledger.database.ownerUrl },
       encoding: 'utf8',
     });
 

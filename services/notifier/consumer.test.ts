@@ -5,6 +5,7 @@ import { ChangedBalanceSchema, EventSchema, type Event } from '../../proto/gen/l
 import { withClient } from '../../deploy/local/databases.ts';
 import { root } from '../../deploy/local/plan.ts';
 import { newTenant, startNotifier, startReceiver, type Receiver, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 
@@ -268,7 +269,7 @@ test('an event that PostgreSQL refuses is kept alone', async () => {
 const command = (...args: string[]) =>
   spawnSync(process.execPath, ['services/notifier/cli.ts', ...args], {
     cwd: root,
-    env: { PATH: process.env['PATH'], DATABASE_URL: notifier.database.serviceUrl },
+    env: { ...bareEnvironment, DATABASE_URL: notifier.database.serviceUrl },
     encoding: 'utf8',
   });
 

@@ -7,7 +7,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/house.ts';
 import { newTenant, settled, startReceiver, type NotifierClient, type Receiver } from '../../test/notifier.ts';
-import { currentRun } from '../../test/run.ts';
+import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { openCaller } from '../platform/caller.ts';
 
 const token = 'token-of-the-test';
@@ -47,7 +47,7 @@ const settings = (databaseUrl: string) => ({
 
 function launch(env: NodeJS.ProcessEnv, args: string[] = []): Child {
   const command = { command: process.execPath, args: ['services/notifier/main.ts', ...args], cwd: root };
-  return children.start({ name: `notifier-${randomBytes(4).toString('hex')}`, ...command, env: { PATH: process.env['PATH'], ...env } });
+  return children.start({ name: `notifier-${randomBytes(4).toString('hex')}`, ...command, env: { ...bareEnvironment, ...env } });
 }
 
 async function running(env: NodeJS.ProcessEnv = {}): Promise<{ client: NotifierClient; child: Child; ops: string; close: () => void }> {
