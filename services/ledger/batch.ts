@@ -1,6 +1,6 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Client } from '../platform/postgres.ts';
+import { all, type Client } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';
@@ -113,20 +113,18 @@ export class Batch {
    */
   read(client: Client): Promise<void> {
     const orders = this.items.map(({ order }) => order);
-    return store
-      .all([
-        client.query<{ now_ms: number }>(clock),
-        store.knownKeys(client, orders),
-        store.originalsOf(
-          client,
-          orders.filter((order) => order.reverses),
-        ),
-      ])
-      .then(([time, keys, originals]) => {
-        this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
-        for (const row of keys) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
-        for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, row);
-      });
+    return all([
+      client.query<{ now_ms: number }>(clock),
+      store.knownKeys(client, orders),
+      store.originalsOf(
+        client,
+        orders.filter((order) => order.reverses),
+      ),
+    ]).then(([time, keys, originals]) => {
+      this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
+      for (const row of keys) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
+      for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, row);
+    });
   }
 
   /** Reads the accounts that the books lack and the records of replays; most batches need no round trip for it. */

@@ -4,13 +4,13 @@
 // fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
+import { all, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';
 import type { Item } from './queue.ts';
 import { Clock } from './clock.ts';
-import { all, begin, commit } from './store.ts';
+import { begin, commit } from './store.ts';
 
 /** Batches that may be open at a time: one being committed, one that waits behind it, one being decided. */
 const mostOpen = 3;

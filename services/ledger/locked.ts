@@ -1,12 +1,12 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
-import { isAway, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
+import { all, isAway, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, type HeadRow } from './log.ts';
 import type { OpenMarks } from './marks.ts';
 import type { Item } from './queue.ts';
-import { all, begin, commit } from './store.ts';
+import { begin, commit } from './store.ts';
 
 /** What became of a batch. Whatever is settled in it has been committed, or changed nothing. */
 export interface LockedEnd {

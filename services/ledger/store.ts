@@ -46,18 +46,6 @@ export interface PostedOrder {
   result: Posted;
 }
 
-/** Waits for every answer, then throws the error that began it: the statements behind it only say that their transaction is aborted. */
-export async function all<const Queries extends readonly Promise<unknown>[]>(
-  queries: Queries,
-): Promise<{ -readonly [Place in keyof Queries]: Awaited<Queries[Place]> }> {
-  const answers = await Promise.allSettled(queries);
-  const errors = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as { code?: unknown }] : []));
-  if (errors.length > 0) throw (errors.find(({ code }) => code !== '25P02') ?? errors[0]) as Error;
-  return answers.map((answer) => (answer as PromiseFulfilledResult<unknown>).value) as {
-    -readonly [Place in keyof Queries]: Awaited<Queries[Place]>;
-  };
-}
-
 /** Begins a transaction that sees the tenants' rows. */
 export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
   return [client.query('begin'), client.query(seeing(tenants))];

@@ -6,7 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
-import { inTransaction, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
@@ -183,7 +183,7 @@ export class Consumer {
       ]);
       const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
-      const [inserted] = await Promise.all([
+      const [inserted] = await all([
         insert(client, found),
         insertLetters(client, letters),
         writeInbox(client, [...inbox.values()]),
@@ -222,7 +222,7 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
   const found = deliveriesOf([known], await enabledWebhooks(client, [tenant]), (_, error) => {
     throw error;
   });
-  await Promise.all([insert(client, found), writeInbox(client, [...marks.values()])]);
+  await all([insert(client, found), writeInbox(client, [...marks.values()])]);
 }
 
 function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
@@ -277,7 +277,7 @@ async function insert(client: Client, found: NewDelivery[]): Promise<number> {
     textArray(found.map(({ traceparent }) => traceparent)),
   ];
   const tenants = [...new Set(found.map(({ tenant }) => tenant))];
-  const [answer] = await Promise.all([
+  const [answer] = await all([
     client.query<{ made: number }>({ ...insertDeliveries, values }),
     client.query({ ...noteWork, values: [tenants] }),
   ]);

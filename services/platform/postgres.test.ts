@@ -5,7 +5,7 @@ import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { inTransaction, isAway, openPool, readTenant, type Pool } from './postgres.ts';
+import { all, inTransaction, isAway, openPool, readTenant, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -99,3 +99,18 @@ test('a server that is a standby counts as away until it is promoted', async () 
     await server.end();
   }
 });
+
+test('of statements that are sent together the error that began it is thrown, though those behind it are heard first', () =>
+  withPool(async (pool) => {
+    const client = await pool.connect();
+    try {
+      await client.query('begin');
+      const first = client.query('select 1 / 0').catch(async (error: unknown) => {
+        await new Promise(setImmediate);
+        throw error;
+      });
+      await expect(all([first, client.query('select 1')])).rejects.toMatchObject({ code: '22012' });
+    } finally {
+      client.release(true);
+    }
+  }));

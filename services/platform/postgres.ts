@@ -135,6 +135,21 @@ export function together<Sent>(client: Client, send: () => Sent): Sent {
   }
 }
 
+/**
+ * Waits for every answer of statements that were sent together, then throws the error that began it: those behind it only say that their
+ * transaction is aborted, and may say so first (`Promise.all` would throw whatever comes first).
+ */
+export async function all<const Queries extends readonly Promise<unknown>[]>(
+  queries: Queries,
+): Promise<{ -readonly [Place in keyof Queries]: Awaited<Queries[Place]> }> {
+  const answers = await Promise.allSettled(queries);
+  const errors = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as { code?: unknown }] : []));
+  if (errors.length > 0) throw (errors.find(({ code }) => code !== '25P02') ?? errors[0]) as Error;
+  return answers.map((answer) => (answer as PromiseFulfilledResult<unknown>).value) as {
+    -readonly [Place in keyof Queries]: Awaited<Queries[Place]>;
+  };
+}
+
 function streamOf(client: Client): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream;
 }
