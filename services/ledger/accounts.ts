@@ -211,8 +211,8 @@ async function lock(client: Client, tenant: string, how: { make: true } | { make
 
 function write(client: Client, events: LogRow[], head: Head, from: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
-  const opened = { tenants, untilMs: openUntil(nowMs) };
-  return store.write(client, { tenants, standing: [], moved: [{ head, from }], opened, log: events, posted: [], balances: [] });
+  const places = { tenants, standing: [], moved: [{ head, from }], opened: { tenants, untilMs: openUntil(nowMs) } };
+  return store.write(client, { ...places, untilMs: Infinity, log: events, posted: [], balances: [] });
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -23,6 +23,12 @@ export interface UsedKey {
   transaction?: Transaction;
 }
 
+/**
+ * So long at least a call may take to the database, milliseconds, however soon its callers give up: what comes later is decided again under locks,
+ * which costs all tenants of the batch.
+ */
+const leastLateMs = 1_000;
+
 /** What a change that only moves heads leaves out. */
 const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], posted: [], balances: [] };
 
@@ -55,6 +61,8 @@ export class Batch {
   private readonly refusedAgain = new Set<string>();
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
   nowMs = 0;
+  /** When it is too late to write by that clock; never, for who holds the heads. */
+  untilMs = Infinity;
 
   /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
   constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, UsedKey>[] = []) {
@@ -183,6 +191,15 @@ export class Batch {
   }
 
   /**
+   * Lets what is written without holding the heads do so only while somebody waits for each of its items: who was told that the outcome is not known
+   * may have asked again since, and been refused for what comes before this in its batch. To be called when the clock has just been set.
+   */
+  expire(): void {
+    const left = Math.min(...this.items.map(({ expires }) => expires)) - performance.now();
+    this.untilMs = this.nowMs + Math.max(left, leastLateMs);
+  }
+
+  /**
    * Sends everything that was decided. It is a transaction of its own where the caller has not begun one, unless accounts were `made`.
    */
   write(client: Client): Promise<number>[] {
@@ -192,16 +209,16 @@ export class Batch {
     this.written = moved.map(({ head }) => head.tenant);
     this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
     const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
-    const { tenants, made } = this;
+    const { tenants, untilMs, made } = this;
     const { log, posted, balances } = this.changes;
-    const places = { tenants, standing: standing.map(({ from }) => from), moved };
+    const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
     const change = { opened, log, posted, balances: [...balances.values()] };
     if (made.length === 0) return [store.write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
       store.write(client, { ...places, ...nothingElse }),
       insertAccounts(client, made).then(() => 0),
-      store.write(client, { tenants, standing: [], moved: [], ...change }),
+      store.write(client, { tenants, untilMs: Infinity, standing: [], moved: [], ...change }),
     ];
   }
 
@@ -218,8 +235,8 @@ export class Batch {
       // What does not exist is said before what its key was used for; whatever was reversed exists.
       const original = order.reverses ? this.originalOf(order) : null;
       if (known) return this.replayOf(item, known);
-      // It was picked up once and may have been posted; it was not, and nobody waits for it any more. Not that it never will be: a call that
-      // was sent on a connection given up since may still reach the database, and finds the heads where it was decided.
+      // It was picked up once and may have been posted; it was not, and nobody waits for it any more. A call that was sent on a connection given up
+      // since comes too late now, unless the caller gave it less than a call may take.
       if (item.uncertain && item.expires < performance.now()) {
         throw new Refusal('unavailable', 'the database was away; a retry with the same key finds out');
       }

@@ -82,6 +82,7 @@ export class Lane {
       const askedAt = performance.now();
       if (blind) batch.nowMs = nowMs;
       else this.clock.heard(await this.readAhead(batch), askedAt);
+      batch.expire();
       this.client ??= await this.options.pool.connect();
       // The batch before has failed meanwhile: what this one builds on is void.
       if (this.failures.length > 0) throw this.failures[0]?.error;

@@ -164,6 +164,8 @@ export interface MovedHead {
 export interface Change {
   /** UUIDs. */
   tenants: string[];
+  /** When it is too late for it by the database's clock, milliseconds since the Unix epoch: nothing is changed from then on. */
+  untilMs: number;
   /** Heads on which it depends and which it does not move: they must stand as they are remembered. */
   standing: Head[];
   /** Heads that it moves, ascending by tenant, and where each must stand. */
@@ -179,7 +181,7 @@ export interface Change {
 /**
  * Writes a change in one call, which is a transaction of its own unless the caller has begun one, and answers the database's clock,
  * milliseconds since the Unix epoch. A row that is not as it is remembered rolls everything back (SQLSTATE 40001), and so does a key that
- * was used (23505). What the parameters are stands with the function `write_batch`.
+ * was used (23505), and a call that reaches the database too late (40001). What the parameters are stands with the function `write_batch`.
  */
 export async function write(client: Client, change: Change): Promise<number> {
   const { rows } = await client.query<{ now_ms: number }>({ name: 'write_batch', text: writeBatch, values: valuesOf(change) });
@@ -194,9 +196,10 @@ const types = [
   ...['int[]', 'uuid[]', 'text[]', 'smallint[]', 'text[]', 'bigint[]', 'numeric[]'],
   ...['uuid[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint[]', 'bigint[]', 'float8[]'],
 ];
-const writeBatch = `select write_batch(${types.map((type, place) => `$${place + 1}::${type}`).join(', ')}) as now_ms`;
+const writeBatch = `select write_batch(${types.map((type, place) => `$${place + 1}::${type}`).join(', ')}) as now_ms
+  from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 
-function valuesOf({ tenants, standing, moved, opened, log, posted, balances }: Change): unknown[] {
+function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, balances }: Change): unknown[] {
   const rows = new Map(log.map((row, place) => [row, place]));
   const orders: (Order | null)[] = log.map(() => null);
   for (const { row, order } of posted) orders[rows.get(row) as number] = order;
@@ -237,6 +240,7 @@ function valuesOf({ tenants, standing, moved, opened, log, posted, balances }: C
     bigintArray(balances.map(({ from }) => from)),
     bigintArray(balances.map(({ after }) => after.version)),
     doubleArray(balances.map(({ atMs }) => atMs)),
+    untilMs,
   ];
 }
 
