@@ -1,8 +1,9 @@
 // One sequence's world: the tenants as the model knows them, the calls that were made, and the checks that follow every change.
+import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Books } from './books.ts';
 import { balance } from './chart.ts';
-import type { Call, Doors, Grpc, Made, Rest } from './doors.ts';
+import { Failed, type Call, type Doors, type Grpc, type Made, type Rest } from './doors.ts';
 import { Learned, difference, disagreement, type Expected, type Seen } from './expectation.ts';
 import { Hook, type Receiver } from './hook.ts';
 import type { By, Transaction } from './records.ts';
@@ -71,6 +72,8 @@ export interface Surroundings {
 }
 
 const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
+/** A read that is unavailable for longer is no answer, milliseconds. */
+const patienceMs = 60_000;
 let worlds = 0;
 
 export class World {
@@ -97,15 +100,28 @@ export class World {
 
   /** Calls and holds the answer against what is expected. */
   async ask(call: Call, expected: Expected | ((seen: Seen) => string | null)): Promise<Seen> {
-    const { doors, tally } = this.around;
+    const { tally } = this.around;
     tally.calls++;
-    const seen = await doors.call(call, this.made).catch((error: unknown) => {
+    const seen = await this.answered(call).catch((error: unknown) => {
       throw new Divergence(`no answer: ${String(error)}`);
     });
     const wrong = typeof expected === 'function' ? expected(seen) : disagreement(expected, seen);
     if (wrong !== null) throw new Divergence(wrong);
     if (seen.code !== undefined) tally.refused(seen.status, seen.code);
     return seen;
+  }
+
+  // A machine that stands still for seconds has reads given up, which are as good the next time.
+  private async answered(call: Call): Promise<Seen> {
+    const isRead = call.via === 'rest' ? call.method === 'GET' : /^(get|list)/.test(call.method);
+    for (const until = performance.now() + patienceMs; ; await pause(500)) {
+      try {
+        return await this.around.doors.call(call, this.made);
+      } catch (error) {
+        const isLater = error instanceof Failed && error.code === 'unavailable' && isRead && performance.now() < until;
+        if (!isLater) throw error;
+      }
+    }
   }
 
   /** A call of REST with a tenant's first key, or another token; `path` is below the tenant's slug. */
