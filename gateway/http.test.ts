@@ -147,7 +147,7 @@ describe('without its services', () => {
   test('the gateway lives, is not ready, and says what is missing', async () => {
     expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
     const ready = await fetch(`${alone.url}/readyz`);
-    expect(ready.status).toBe(503);
+    expect([ready.status, ready.headers.get('retry-after')]).toEqual([503, '1']);
     const dependencies = { identity: 'unavailable', ledger: 'unavailable', notifier: 'unavailable' };
     expect(await ready.json()).toEqual({ status: 'unavailable', dependencies });
   });

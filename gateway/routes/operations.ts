@@ -73,6 +73,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
     async (_request, reply) => {
       const state = await ask();
       reply.code(state.ready ? 200 : 503).header('content-type', json);
+      if (!state.ready) reply.header('retry-after', '1');
       return readinessBody(state);
     },
   );
