@@ -82,7 +82,13 @@ async function connected(kafka: Kafka): Promise<Producer> {
     // The relay repeats by itself.
     retry: { retries: 1 },
   });
-  await producer.connect();
+  try {
+    await producer.connect();
+  } catch (error) {
+    // What it has asked a broker for was refused, or did not come: its connection stands, and it would be tried again over another one each time.
+    producer.disconnect().catch(() => undefined);
+    throw error;
+  }
   return producer;
 }
 
