@@ -1,5 +1,6 @@
 import { createServer } from 'node:net';
-import { StartFailure, commandOf, listening, reasonOf } from './lifetime.ts';
+import { setImmediate as later } from 'node:timers/promises';
+import { Lifetime, StartFailure, commandOf, listening, reasonOf } from './lifetime.ts';
 
 const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
   const server = createServer();
@@ -41,4 +42,22 @@ test('a service is told to migrate or to serve, and refuses what it would pass o
 test('a name of several addresses fails for the reason of the first', () => {
   expect(reasonOf(new AggregateError([new Error('refused'), new Error('away')]))).toBe('refused');
   expect(reasonOf(new Error('lost'))).toBe('lost');
+});
+
+test('what was started is stopped once and last first, also where a signal comes while a failed start is being ended', async () => {
+  const lifetime = new Lifetime();
+  const stops: string[] = [];
+  for (const name of ['pool', 'writer', 'server']) {
+    lifetime.add(name, async () => {
+      stops.push(name);
+      await later();
+      stops.push(`${name} stopped`);
+    });
+  }
+  const first = lifetime.end();
+  await lifetime.end();
+  const inOrder = ['server', 'server stopped', 'writer', 'writer stopped', 'pool', 'pool stopped'];
+  expect(stops).toEqual(inOrder);
+  await first;
+  expect(stops).toEqual(inOrder);
 });

@@ -4,22 +4,26 @@ import { BadSetting } from './settings.ts';
 /** What has been started so far; stopped last first. */
 export class Lifetime {
   private readonly stops: { name: string; stop: () => Promise<unknown> | void }[] = [];
+  private ending: Promise<void> | undefined;
 
   /** Registers how to stop what was just started. */
   add(name: string, stop: () => Promise<unknown> | void): void {
     this.stops.push({ name, stop });
   }
 
-  /** Stops everything, last started first; one failure does not keep the rest from stopping. */
-  async end(): Promise<void> {
-    for (const { name, stop } of this.stops.reverse()) {
+  /** Stops everything, last started first; one failure does not keep the rest from stopping. A second call waits for the same end. */
+  end(): Promise<void> {
+    return (this.ending ??= this.stopAll());
+  }
+
+  private async stopAll(): Promise<void> {
+    for (let last = this.stops.pop(); last; last = this.stops.pop()) {
       try {
-        await stop();
+        await last.stop();
       } catch (error) {
-        process.stderr.write(`stopping ${name}: ${(error as Error).message}\n`);
+        process.stderr.write(`stopping ${last.name}: ${(error as Error).message}\n`);
       }
     }
-    this.stops.length = 0;
   }
 }
 
