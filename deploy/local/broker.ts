@@ -36,7 +36,7 @@ function jarDirectory(): string {
 }
 
 /** The directory of Kafka's jars, its console clients among them; Maven fetches them the first time. Throws {@link StartFailure}. */
-export function kafkaJars(say: (line: string) => void): string {
+function kafkaJars(say: (line: string) => void): string {
   const directory = jarDirectory();
   if (existsSync(directory)) return directory;
   say(`fetching Apache Kafka ${version} through Maven (the first time takes half a minute)`);

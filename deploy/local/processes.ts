@@ -15,7 +15,7 @@ export interface Identity {
 export const hasProc = existsSync('/proc/self/stat');
 
 /** When the process started, as an opaque text; undefined where there is no such process, or only its remains (a zombie). */
-export function startMark(pid: number): string | undefined {
+function startMark(pid: number): string | undefined {
   try {
     if (!hasProc) return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined;
     const status = statusOf(pid);

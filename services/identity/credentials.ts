@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
 
 /** What a key may be allowed to do. */
-export const scopes = [
+const scopes = [
   'accounts:read',
   'accounts:write',
   'balances:read',
@@ -13,9 +13,6 @@ export const scopes = [
   'webhooks:manage',
   'reports:read',
 ] as const;
-
-/** One of {@link scopes}. */
-export type Scope = (typeof scopes)[number];
 
 /** Where the first unknown scope stands, or -1. */
 export function unknownScope(given: string[]): number {

@@ -12,7 +12,7 @@ import { Refusal } from './refusal.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './schema.ts';
 
 /** Lifetime of a token, seconds. */
-export const tokenSeconds = 3600;
+const tokenSeconds = 3600;
 /** Lifetime of a refresh token, seconds. */
 const refreshSeconds = 30 * 86_400;
 

@@ -44,10 +44,10 @@ interface TenantQueue {
 }
 
 /** Holds a tenant that no lane may take until it is released. */
-export const alone = -1;
+const alone = -1;
 
 /** What the queue says when it sheds. */
-export function overloaded(): Refusal {
+function overloaded(): Refusal {
   return new Refusal('overloaded', 'too many postings are waiting');
 }
 

@@ -144,7 +144,7 @@ function requiredPosting(field: string): Refusal {
 }
 
 /** A refusal as a gRPC error. A resource that the request itself names, without a field to blame, is NOT_FOUND. */
-export function asConnectError(refusal: Refusal): ConnectError {
+function asConnectError(refusal: Refusal): ConnectError {
   const { reason, message, blame } = refusal;
   const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
   const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;

@@ -9,7 +9,7 @@ export type Policy = 'webhook-config' | 'retries' | 'tests';
 export type Quotas = Record<Policy, number>;
 
 /** Length of each window, seconds. */
-export const windows: Record<Policy, number> = { 'webhook-config': 60, retries: 3600, tests: 3600 };
+const windows: Record<Policy, number> = { 'webhook-config': 60, retries: 3600, tests: 3600 };
 
 /** Where a tenant stands with a limit, this request counted. */
 export interface Standing {

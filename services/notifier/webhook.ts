@@ -4,9 +4,6 @@ import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 /** What a tenant may subscribe to. */
 export const eventTypes = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
 
-/** One of the event types. */
-export type EventType = (typeof eventTypes)[number];
-
 /** States of a delivery. */
 export const statuses = ['pending', 'delivered', 'failed'] as const;
 
