@@ -1,7 +1,7 @@
 // Who sends what: deliveries are claimed for a while, set by set. Each claim has an id, and whoever records names it: a worker whose lease ran
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import { ms, seeing, type Pool } from '../platform/postgres.ts';
+import { all, ms, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
@@ -178,7 +178,7 @@ const notDurable = { name: 'not_durable', text: `select set_config('synchronous_
 export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
-    const [, , , found] = await Promise.all([
+    const [, , , found] = await all([
       client.query('begin'),
       client.query(notDurable),
       client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
@@ -187,10 +187,10 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
     const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));
     const more = found.rows.length === most;
     if (tenants.length === 0) {
-      const [next] = await Promise.all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
+      const [next] = await all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
       return { claimed: [], failed: 0, more, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
     }
-    const [, answer] = await Promise.all([
+    const [, answer] = await all([
       client.query(seeing(tenants)),
       client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
       ...(more ? [client.query({ ...rotate, values: [tenants] })] : []),
@@ -204,7 +204,7 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
   const { idle } = round;
   if (idle.length > 0) {
     const moved = onClient(pool, (client) =>
-      Promise.all([
+      all([
         client.query('begin'),
         client.query(notDurable),
         client.query(seeing(idle)),

@@ -120,7 +120,7 @@ export class Consumer {
     const tenants = [...new Set(stretches.map(({ tenant }) => tenant))].sort();
     if (tenants.length === 0) return [];
     const { marks, webhooks } = await onClient(this.parts.pool, async (client) => {
-      const [, , inbox, enabled] = await Promise.all([
+      const [, , inbox, enabled] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
         readInbox(client, tenants, []),
@@ -129,7 +129,7 @@ export class Consumer {
       const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
       for (const { tenant, after, through } of passed) inbox.get(tenant)?.pass(after, through);
       const moved = [...inbox.values()].filter(({ tenant }) => !enabled.has(tenant));
-      await Promise.all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
+      await all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
       return { marks: moved, webhooks: enabled };
     });
     this.reportGaps(marks);
@@ -175,7 +175,7 @@ export class Consumer {
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
     const { marks, taken, made } = await onClient(pool, async (client) => {
-      const [, , inbox, webhooks] = await Promise.all([
+      const [, , inbox, webhooks] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
         readInbox(client, tenants, events.map(placeOf)),

@@ -1,5 +1,5 @@
 // Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
-import { seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { all, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import { onClient } from './transaction.ts';
 
 /** A tenant's webhook as a delivery needs it. */
@@ -57,7 +57,7 @@ export class Destinations {
 
   private read(tenants: string[]): Promise<Map<string, Configured>> {
     return onClient(this.pool, async (client) => {
-      const [, , found] = await Promise.all([
+      const [, , found] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
         readDestinations(client, tenants),

@@ -2,7 +2,7 @@
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
-import { type Client } from '../platform/postgres.ts';
+import { all, type Client } from '../platform/postgres.ts';
 
 /** A place in a tenant's log: the sequence, and the part among the events of one posting. */
 export interface Place {
@@ -148,7 +148,7 @@ export async function readInbox(client: Client, tenants: string[], places: Place
   const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
   const parts = plainArray(places.map(({ part }) => part));
   const read = () =>
-    Promise.all([
+    all([
       client.query<MarkRow>({ ...lock, values }),
       // In statements after the lock, which another replica may have held.
       client.query<GapRow>({ ...gapsBelow, values: sequences }),
@@ -215,7 +215,7 @@ export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
       ],
     }),
   );
-  return Promise.all(statements);
+  return all(statements);
 }
 
 /** The gaps that were found, for the log. */

@@ -3,7 +3,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { bytesArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A message that is kept. */
 export interface Letter {
@@ -33,7 +33,7 @@ export function insertLetters(client: Client, letters: Letter[]): Promise<unknow
     bytesArray(letters.map(({ value }) => value)),
     textArray(letters.map(({ reason }) => text(reason))),
   ];
-  return Promise.all([client.query(job), client.query({ ...insert, values })]);
+  return all([client.query(job), client.query({ ...insert, values })]);
 }
 
 /** The ids of all letters, the oldest first. */

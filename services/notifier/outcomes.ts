@@ -1,6 +1,6 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { inTransaction, seeing, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, seeing, type Pool } from '../platform/postgres.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
@@ -79,7 +79,7 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
     plainArray(column('delay')),
   ];
   return onClient(pool, async (client) => {
-    const [, , settled] = await Promise.all([
+    const [, , settled] = await all([
       client.query('begin'),
       client.query(seeing(tenants)),
       client.query<{ id: string }>({ ...record, values }),

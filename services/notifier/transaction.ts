@@ -2,24 +2,17 @@
 import type { Client, Pool } from '../platform/postgres.ts';
 
 /**
- * Runs `work`, which begins and commits by itself. Where a statement fails, a commit that was sent after it rolls back; the connection is
- * then closed, whatever its state, and what is thrown is the first failure: those after it only say that the transaction is aborted.
+ * Runs `work`, which begins and commits by itself, and awaits what it sends by `all`. Where it throws, a commit that was sent behind what failed
+ * has rolled back; the connection is then closed, whatever its state.
  */
 export async function onClient<Result>(pool: Pool, work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = await pool.connect();
-  const failures: unknown[] = [];
-  const query = client.query.bind(client) as (...given: unknown[]) => Promise<unknown>;
-  const watched = (...given: unknown[]) => {
-    const answer = query(...given);
-    answer.catch((error: unknown) => failures.push(error));
-    return answer;
-  };
   try {
-    const result = await work(new Proxy(client, { get: (it, name) => (name === 'query' ? watched : Reflect.get(it, name)) as unknown }));
+    const result = await work(client);
     client.release();
     return result;
   } catch (error) {
     client.release(true);
-    throw failures[0] ?? error;
+    throw error;
   }
 }
