@@ -7,7 +7,7 @@ import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
 import { clock, fence, type Head } from './log.ts';
 import { openUntil, type OpenMarks } from './marks.ts';
-import { neverBegun, type Item, type Outcome } from './queue.ts';
+import { isAbandoned, neverBegun, type Item, type Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
@@ -235,11 +235,9 @@ export class Batch {
       // What does not exist is said before what its key was used for; whatever was reversed exists.
       const original = order.reverses ? this.originalOf(order) : null;
       if (known) return this.replayOf(item, known);
-      // It was picked up once and may have been posted; it was not, and nobody waits for it any more. A call that was sent on a connection given up
-      // since comes too late now, unless the caller gave it less than a call may take.
-      if (item.uncertain && item.expires < performance.now()) {
-        throw new Refusal('unavailable', 'the database was away; a retry with the same key finds out');
-      }
+      // It has not been posted. Whoever waited for it may have asked again since, and been refused for what comes before it in its batch. A call with
+      // it that was sent on a connection given up since comes too late now, unless the caller gave it less than a call may take.
+      if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
       const { books } = this.states.get(order.tenant) as TenantState;
       const transaction = this.changes.post(books, order, original, this.nowMs);
       this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });

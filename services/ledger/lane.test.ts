@@ -110,17 +110,17 @@ test('a posting whose connection is lost while the database still works on it is
 });
 
 /**
- * Holds the lane's connections until its calls have failed, with postings of which the second spends what the first brings. Tells how they ended and
- * lets go when `meanwhile` has ended; resolves when these connections are gone. Where the lane asked for the clock first after all, nothing was sent;
- * then it is done again.
+ * Holds the lane's connections until `meanwhile` has ended, with postings of which the second spends what the first brings; resolves when these have
+ * ended and the connections, where they were given up, are gone. Where the lane asked for the clock first after all, nothing was sent; then it is
+ * done again.
  */
 async function stalled(
   tenant: string,
-  timeoutMs: [number, number],
-  meanwhile: (orders: [Order, Order], outcomes: Outcome[]) => Promise<void>,
+  { timeoutMs, isGivenUp = true }: { timeoutMs: [number, number]; isGivenUp?: boolean },
+  meanwhile: (orders: [Order, Order], outcomes: Promise<Outcome[]>) => Promise<void>,
 ) {
   const others = await sessions();
-  const { writer } = openLane({ patienceMs: 500 });
+  const { writer } = openLane(isGivenUp ? { patienceMs: 500 } : {});
   for (const sent = new Set<boolean>(); !sent.has(true);) {
     // Until the clock is known, and the purse empty.
     for (let times = 0, blind = false; !blind || times % 2 > 0; times++) {
@@ -138,14 +138,15 @@ async function stalled(
       transfer(tenant, 'a', 'purse', '1.00', { timeoutMs: timeoutMs[0] }),
       transfer(tenant, 'purse', 'a', '1.00', { timeoutMs: timeoutMs[1] }),
     ];
-    const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+    const outcomes = Promise.all(orders.map((order) => writer.post(order)));
     await meanwhile(orders, outcomes);
     writers.proxy.watch = (chunk) => {
       sent.add(chunk.includes('write_batch'));
       return 'pass';
     };
     writers.proxy.hold(false);
-    while (!held.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
+    await outcomes;
+    while (isGivenUp && !held.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
     expect(await writers.transactionsOf(tenant)).toBe(before);
   }
 }
@@ -161,21 +162,38 @@ async function sessions(): Promise<Set<number>> {
 test('a posting that was refused is not posted by an earlier call with it that reaches the database late', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   // Nobody waits for the first any more when both are decided anew.
-  await stalled(tenant, [100, 10_000], (_orders, outcomes) => {
-    expect(outcomes.map(reasonOf)).toEqual(['unavailable', 'insufficient_funds']);
-    return Promise.resolve();
+  await stalled(tenant, { timeoutMs: [100, 10_000] }, async (_orders, outcomes) => {
+    expect((await outcomes).map(reasonOf)).toEqual(['unavailable', 'insufficient_funds']);
   });
 });
+
+const nobodyKnows = {
+  refusal: expect.objectContaining({
+    reason: 'unavailable',
+    message: expect.stringContaining('a retry with the same key finds out') as string,
+  }) as object,
+};
 
 test('nor by one that was given up, whose caller has asked another ledger since, and was refused there', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
-  await stalled(tenant, [100, 100], async (orders, outcomes) => {
-    const message = expect.stringContaining('a retry with the same key finds out') as string;
-    const refusal = expect.objectContaining({ reason: 'unavailable', message }) as object;
-    expect(outcomes).toEqual([{ refusal }, { refusal }]);
+  await stalled(tenant, { timeoutMs: [100, 100] }, async (orders, outcomes) => {
+    expect(await outcomes).toEqual([nobodyKnows, nobodyKnows]);
     expect(reasonOf(await other.post({ ...orders[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
     // The call is in time for a second.
     await new Promise((done) => setTimeout(done, 1_000));
   });
+});
+
+test('nor by the ledger that sent it, which hears that it came too late', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const other = writers.open();
+  let ended: Outcome[] = [];
+  await stalled(tenant, { timeoutMs: [100, 100], isGivenUp: false }, async (orders, outcomes) => {
+    void outcomes.then((each) => (ended = each));
+    // The call is in time for a second.
+    await new Promise((done) => setTimeout(done, 1_000));
+    expect(reasonOf(await other.post({ ...orders[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
+  });
+  expect(ended).toEqual([nobodyKnows, nobodyKnows]);
 });

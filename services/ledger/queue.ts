@@ -12,7 +12,7 @@ export interface Item {
   uncertain: boolean;
   /** The caller wants it back, not posted, where another process holds the tenant's head. */
   handBack: boolean;
-  /** Set when the caller is gone: what is not yet picked up is not started. */
+  /** Set when the caller is gone: what is not yet decided is not posted. */
   signal: AbortSignal | undefined;
   settle: (result: Outcome) => void;
 }
@@ -58,6 +58,11 @@ function newQueue(tenant: string): TenantQueue {
 /** Whether no call with this item was ever sent, as far as is known. */
 export function neverBegun({ uncertain, order }: Item): boolean {
   return !uncertain && !order.retry;
+}
+
+/** Whether nobody waits for an item any more, `now` by `performance.now()`: its time is over, or its caller is gone. */
+export function isAbandoned({ expires, signal }: Item, now = performance.now()): boolean {
+  return expires <= now || signal?.aborted === true;
 }
 
 /** Queues by tenant. */
@@ -237,7 +242,7 @@ export class Queues {
   private firstWanted(queue: TenantQueue, place: number, now: number): Item | undefined {
     for (;;) {
       const item = queue.items[place];
-      if (!item || item.uncertain || (item.expires > now && item.signal?.aborted !== true)) return item;
+      if (!item || item.uncertain || !isAbandoned(item, now)) return item;
       queue.items.splice(place, 1);
       this.count(queue, item, -1);
       const outcome = neverBegun(item) ? ' and was not begun' : '; a retry with the same key finds out';

@@ -101,7 +101,8 @@ export class Writer {
 
   /**
    * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
-   * that is not yet picked up is then not begun. With `handBack` an order of a tenant whose head another process holds is not waited for.
+   * that is not yet decided is then not posted, nor is one whose time is over. With `handBack` an order of a tenant whose head another process
+   * holds is not waited for.
    */
   post(order: Order, { signal, handBack = false }: { signal?: AbortSignal; handBack?: boolean } = {}): Promise<Outcome> {
     return new Promise((resolve) => {
