@@ -1,10 +1,12 @@
 // What a lane does when its calls fail, or nobody hears whether they did.
 import { create } from '@bufbuild/protobuf';
+import { Code, createClient, createRouterTransport } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
-import { PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { LedgerService, PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openWriters, reasonOf, transfer, type WriterOptions, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
+import { ledgerRoutes } from './rpc.ts';
 import { orderOf, reversalOf, type Order } from './wire.ts';
 import type { Writer } from './writer.ts';
 
@@ -116,7 +118,7 @@ test('a posting whose connection is lost while the database still works on it is
  */
 async function stalled(
   tenant: string,
-  { timeoutMs, isGivenUp = true }: { timeoutMs: [number, number]; isGivenUp?: boolean },
+  { timeoutMs, isGivenUp = true, send = sendEach }: { timeoutMs: [number, number]; isGivenUp?: boolean; send?: typeof sendEach },
   meanwhile: (orders: [Order, Order], outcomes: Promise<Outcome[]>) => Promise<void>,
 ) {
   const others = await sessions();
@@ -138,7 +140,7 @@ async function stalled(
       transfer(tenant, 'a', 'purse', '1.00', { timeoutMs: timeoutMs[0] }),
       transfer(tenant, 'purse', 'a', '1.00', { timeoutMs: timeoutMs[1] }),
     ];
-    const outcomes = Promise.all(orders.map((order) => writer.post(order)));
+    const outcomes = send(writer, orders);
     await meanwhile(orders, outcomes);
     writers.proxy.watch = (chunk) => {
       sent.add(chunk.includes('write_batch'));
@@ -146,9 +148,15 @@ async function stalled(
     };
     writers.proxy.hold(false);
     await outcomes;
+    // Behind what was held.
+    expect(reasonOf(await writer.post(transfer(tenant, 'purse', 'a', '1.00')))).toBe('insufficient_funds');
     while (isGivenUp && !held.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
     expect(await writers.transactionsOf(tenant)).toBe(before);
   }
+}
+
+function sendEach(writer: Writer, orders: Order[]): Promise<Outcome[]> {
+  return Promise.all(orders.map((order) => writer.post(order)));
 }
 
 /** Processes of PostgreSQL that serve writers. */
@@ -196,4 +204,24 @@ test('nor by the ledger that sent it, which hears that it came too late', async 
     expect(reasonOf(await other.post({ ...orders[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
   });
   expect(ended).toEqual([nobodyKnows, nobodyKnows]);
+});
+
+test('nor by one whose caller gave it less time with his call than the posting says', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const other = writers.open();
+  const send = async (writer: Writer, orders: Order[]): Promise<Outcome[]> => {
+    const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20 });
+    const postings = orders.map(({ tenantId, idempotencyKey, entries }) => ({
+      tenantId,
+      idempotencyKey,
+      entries: entries.map(({ code, side, currency }) => ({ accountCode: code, amount: '1.00', side, currency })),
+    }));
+    const posting = createClient(LedgerService, createRouterTransport(routes)).postTransactions({ postings }, { timeoutMs: 1_100 });
+    await expect(posting).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+    return [];
+  };
+  await stalled(tenant, { timeoutMs: [10_000, 10_000], isGivenUp: false, send }, async (orders, outcomes) => {
+    await outcomes;
+    expect(reasonOf(await other.post(orders[1]))).toBe('insufficient_funds');
+  });
 });

@@ -63,7 +63,7 @@ export function ledgerRoutes({
   committed = () => undefined,
 }: LedgerParts): (router: ConnectRouter) => void {
   const post = async (order: Order, context: HandlerContext) => {
-    const outcome = await writer.post(order, { signal: context.signal });
+    const outcome = await writer.post(order, waitOf(context));
     if ('refusal' in outcome) throw outcome.refusal;
     if ('held' in outcome) throw new Error('a posting was handed back unasked');
     const { outcome: answer, replayed } = outcome.result;
@@ -90,13 +90,18 @@ export function ledgerRoutes({
       }
       const read = postings.map((posting) => orderOrRefusal(traced(posting, context)));
       answerMustFit(read, maxMessageBytes);
-      const how = { signal: context.signal, handBack: request.handBackHeld };
+      const how = { ...waitOf(context), handBack: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       return { results };
     },
   };
   return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));
+}
+
+// How long the caller waits, who may have a deadline of his own beside what the postings say.
+function waitOf({ signal, timeoutMs }: HandlerContext): { signal: AbortSignal; timeoutMs: number | undefined } {
+  return { signal, timeoutMs: timeoutMs() };
 }
 
 // Whatever is wrong with one item is told of that item alone.
@@ -129,7 +134,7 @@ function answerMustFit(read: (Order | Refusal)[], most: number): void {
   throw new Refusal('validation_failed', `the answer to these postings might have more than ${most} bytes: send fewer at once`, blame);
 }
 
-async function resultOf(writer: Writer, order: Order | Refusal, how: { signal: AbortSignal; handBack: boolean }): Promise<PostingResult> {
+async function resultOf(writer: Writer, order: Order | Refusal, how: Parameters<Writer['post']>[1]): Promise<PostingResult> {
   const internal = (): Outcome => ({ refusal: new Refusal('internal', 'internal error') });
   const outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how).catch(internal);
   if ('result' in outcome) return outcome.result;

@@ -102,9 +102,12 @@ export class Writer {
   /**
    * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
    * that is not yet decided is then not posted, nor is one whose time is over. With `handBack` an order of a tenant whose head another process
-   * holds is not waited for.
+   * holds is not waited for. `timeoutMs` (milliseconds) is how long the caller waits where that is less than the order says.
    */
-  post(order: Order, { signal, handBack = false }: { signal?: AbortSignal; handBack?: boolean } = {}): Promise<Outcome> {
+  post(
+    order: Order,
+    { signal, timeoutMs = Infinity, handBack = false }: { signal?: AbortSignal; timeoutMs?: number | undefined; handBack?: boolean } = {},
+  ): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
         this.outcomes.inc({ outcome: nameOf(outcome) });
@@ -114,7 +117,7 @@ export class Writer {
         settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
         return;
       }
-      const expires = performance.now() + order.timeoutMs;
+      const expires = performance.now() + Math.min(order.timeoutMs, timeoutMs);
       this.queues.add({ order, expires, uncertain: false, handBack, signal, settle });
       this.wake();
     });
