@@ -71,6 +71,20 @@ describe('create', () => {
 });
 
 describe('verify', () => {
+  test('keys are verified while a migration changes what was prepared', async () => {
+    const { key } = await create();
+    const verified = () => Promise.all(Array.from({ length: 20 }, () => verify(key)));
+    const before = await verified();
+    const owner = new pg.Client({ connectionString: database.ownerUrl });
+    await owner.connect();
+    try {
+      await owner.query('alter table api_keys alter column hash type varchar');
+      expect(await verified()).toEqual(before);
+    } finally {
+      await owner.end();
+    }
+  });
+
   test('a key tells its tenant, the slug, scopes and expiry', async () => {
     const slug = newSlug();
     const { tenant } = await client.createTenant({ userId, name: 'Shop', slug, businessType: 'other' });

@@ -3,6 +3,7 @@ import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgres
 import { v7 as uuidv7 } from 'uuid';
 import { toId, toUuid } from '../platform/ids.ts';
 import { plainArray, uuidArray } from '../platform/arrays.ts';
+import { repeatOutdated } from '../platform/outdated.ts';
 import { together, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
@@ -134,7 +135,7 @@ export async function verifyKeys(pool: Pool, texts: string[]): Promise<(Verified
   }
   const uuids = texts.map((text) => toUuid('key', idOfKeyText(text) ?? ''));
   const wanted = uuids.filter((uuid) => uuid !== null);
-  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await validKeys(pool, wanted);
+  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await repeatOutdated(() => validKeys(pool, wanted));
   return texts.map((text, place) => {
     const row = found.get(uuids[place] ?? '');
     if (!row || !sameHash(row.hash, hashOf(text))) return null;

@@ -4,7 +4,8 @@
 // fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { all, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
+import { isOutdated } from '../platform/outdated.ts';
+import { all, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';

@@ -1,6 +1,7 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
-import { all, isAway, isOutdated, together, type Client, type Pool } from '../platform/postgres.ts';
+import { isOutdated } from '../platform/outdated.ts';
+import { all, isAway, together, type Client, type Pool } from '../platform/postgres.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, type HeadRow } from './log.ts';

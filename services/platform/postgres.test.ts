@@ -5,7 +5,7 @@ import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, inTransaction, isAway, openPool, readTenant, type Pool } from './postgres.ts';
+import { all, inTransaction, isAway, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -114,4 +114,33 @@ test('of statements that are sent together the error that began it is thrown, th
     } finally {
       client.release(true);
     }
+  }));
+
+test('what was prepared before a migration is prepared anew, and nobody is told', () =>
+  withPool(async (pool) => {
+    const tenant = '00000000-0000-0000-0000-000000000001';
+    const things = { name: 'things', text: 'select name from things', values: [] };
+    await pool.query('create table things (name text)');
+    try {
+      const prepared = () => inTransaction(pool, [], (client) => Promise.all([client.query(things), client.query('select pg_sleep(0.1)')]));
+      await Promise.all([prepared(), prepared(), prepared()]);
+      expect(pool.idleCount).toBe(3);
+      await pool.query('alter table things alter column name type varchar');
+      expect(await readTenant(pool, tenant, things)).toEqual([[]]);
+      expect((await inTransaction(pool, [], (client) => client.query(things))).rows).toEqual([]);
+      expect(await Promise.all(Array.from({ length: 6 }, () => readTenant(pool, tenant, things)))).toHaveLength(6);
+    } finally {
+      await pool.query('drop table things');
+    }
+  }));
+
+test('a refusal that sounds like an outdated connection, on whichever, is thrown', () =>
+  withPool(async (pool) => {
+    let begun = 0;
+    const work = (client: Client) => {
+      begun++;
+      return client.query(`do $$ begin raise 'not supported' using errcode = '0A000'; end $$`);
+    };
+    await expect(inTransaction(pool, [], work)).rejects.toThrow('not supported');
+    expect(begun).toBeGreaterThan(1);
   }));

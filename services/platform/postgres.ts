@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
 import { StartFailure, reasonOf } from './lifetime.ts';
+import { isOutdated, repeatOutdated } from './outdated.ts';
 import type { Logger } from './telemetry.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
@@ -167,13 +168,17 @@ export interface Statement {
 
 /**
  * Runs statements in a read-only transaction that sees one tenant's rows, all in one round trip. Throws what PostgreSQL answers; the
- * connection is then closed, not reused.
+ * connection is then closed, not reused. Where it was only outdated, they are run again on another.
  */
-export async function readTenant<Rows extends pg.QueryResultRow[][]>(
+export function readTenant<Rows extends pg.QueryResultRow[][]>(
   pool: Connections,
   tenant: string,
   ...statements: Statement[]
 ): Promise<Rows> {
+  return repeatOutdated(() => readOnce<Rows>(pool, tenant, statements));
+}
+
+async function readOnce<Rows extends pg.QueryResultRow[][]>(pool: Connections, tenant: string, statements: Statement[]): Promise<Rows> {
   const client = await pool.connect();
   try {
     const answers = await Promise.all(
@@ -194,13 +199,14 @@ export async function readTenant<Rows extends pg.QueryResultRow[][]>(
 
 /**
  * Runs `work` in a transaction that sees the given tenants' rows (UUIDs); commits its result or rolls back what it threw. `set_config` is
- * local to the transaction, so the next user of a pooled connection sees nothing of it.
+ * local to the transaction, so the next user of a pooled connection sees nothing of it. Where a connection was outdated, `work` is begun again
+ * on another: it changes nothing but the database.
  */
-export async function inTransaction<Result>(
-  pool: Connections,
-  tenants: string[],
-  work: (client: Client) => Promise<Result>,
-): Promise<Result> {
+export function inTransaction<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
+  return repeatOutdated(() => transactOnce(pool, tenants, work));
+}
+
+async function transactOnce<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = await pool.connect();
   let broken = false;
   try {
@@ -268,14 +274,6 @@ export async function checkRoleAndSchema(pool: Pool, migrations: readonly string
   if (missing.length > 0) {
     throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.join(', ')}: run migrate first`);
   }
-}
-
-/**
- * Whether what a statement was refused for lasts as long as its connection: it was prepared before a migration changed what it answers, or is not
- * prepared any more; or the server, or what it had to say when the connection was made, allows only reading.
- */
-export function isOutdated(error: unknown): boolean {
-  return /^(0A000|26000|25006)$/.test(String((error as { code?: unknown }).code));
 }
 
 /**
