@@ -49,6 +49,44 @@ test('a change of a table that somebody reads for long waits for him, and nobody
   }
 });
 
+test('a change that waits for a reader who waits for it begins anew, and both go on', async () => {
+  const database = await freshDatabase('identity');
+  class Tables extends Migration {
+    override up(): void {
+      this.addSql('create table one (id int)');
+      this.addSql('create table two (id int)');
+    }
+  }
+  class Columns extends Migration {
+    override up(): void {
+      this.addSql('alter table one add column name text');
+      this.addSql('alter table two add column name text');
+    }
+  }
+  const migrations = [Tables, Columns].map((each) => ({ name: each.name, class: each }));
+  const to = (count: number) => {
+    const first = migrations.slice(0, count);
+    const names = first.map(({ name }) => name);
+    return migrate(database.ownerUrl, database.serviceUrl, { names, migrations: () => Promise.resolve(first), appendOnly: [] });
+  };
+  await to(1);
+  const [reader, other] = [database.ownerUrl, database.ownerUrl].map((connectionString) => new pg.Client({ connectionString }));
+  await Promise.all([reader!.connect(), other!.connect()]);
+  try {
+    await reader!.query('begin; select from two');
+    const migrated = to(2);
+    const waiting = (table: string) => other!.query(`select from pg_locks where not granted and relation = $1::regclass`, [table]);
+    await until(async () => (await waiting('two')).rowCount === 1);
+    await reader!.query('select from one');
+    await reader!.query('commit');
+    await migrated;
+    expect((await other!.query('select one.name, two.name from one, two')).rowCount).toBe(0);
+  } finally {
+    await Promise.all([reader!.end(), other!.end()]);
+    await database.drop();
+  }
+});
+
 test('of a schema that lacks nothing no migration is loaded, and the role is granted again what it needs', async () => {
   const database = await freshDatabase('identity');
   const { ownerUrl, serviceUrl } = database;

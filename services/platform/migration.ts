@@ -108,6 +108,7 @@ async function whenFree(change: () => Promise<unknown>): Promise<void> {
   }
 }
 
+// 40P01: who reads has come to wait for a table that is changed already, and PostgreSQL has ended the change, not the reading.
 function isLocked(error: unknown): boolean {
-  return error instanceof Error && ((error as { code?: unknown }).code === '55P03' || isLocked(error.cause));
+  return error instanceof Error && (/^(55P03|40P01)$/.test(String((error as { code?: unknown }).code)) || isLocked(error.cause));
 }
