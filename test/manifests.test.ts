@@ -187,6 +187,19 @@ const overlays = readdirSync(join(root, 'deploy/kubernetes/overlays')).map((name
     }
   });
 
+  test('let an old replica go when all callers know the new one, and wait for migrations', () => {
+    // What the name server of a cluster may say again without looking, and what the cluster takes to tell it, seconds.
+    const [cached, told] = [5, 2];
+    const asked = Number(/lookUpMs = ([0-9_]+)/.exec(text('services/platform/replicas.ts'))?.[1]?.replaceAll('_', '')) / 1000;
+    const migration = Math.max(...all('Job').map((each) => Number(each['spec'].activeDeadlineSeconds)));
+    for (const { strategy, minReadySeconds, progressDeadlineSeconds } of all('Deployment').map((each) => each['spec'])) {
+      expect(strategy.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
+      expect(minReadySeconds).toBeGreaterThan(cached + told + asked);
+      // Five minutes is the longest that Kubernetes waits before it starts a container again.
+      expect(progressDeadlineSeconds).toBeGreaterThan(migration + 300);
+    }
+  });
+
   test('let a process end by itself', () => {
     const grace = Number(/graceSeconds = ([0-9]+)/.exec(text('services/platform/lifetime.ts'))?.[1]);
     for (const { spec } of all('Deployment').map((each) => each['spec'].template)) {
