@@ -19,8 +19,12 @@ const usage = `usage: verify [--tenant ID]             walk logs and books, prin
 /** Ends the process with one line of reason. */
 class Stop extends Error {}
 
+/** Whether the command does its work before it tells of it. */
+let isDoneFirst = false;
+
 async function main(): Promise<boolean> {
   const { command, tenant, check } = readArguments();
+  isDoneFirst = command === 'redrive' || command === 'discard';
   const url = new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL');
   const say = (line: string) => process.stdout.write(`${line}\n`);
   const client = await openOperator(url);
@@ -75,8 +79,14 @@ function readArguments(): { command: Command; tenant: string | undefined; check:
   return { command, tenant, check };
 }
 
+// As the first process of a container it would otherwise get neither. What is under way is rolled back.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
 // Nobody reads the lines any more, as behind `| head`: what is under way is rolled back.
-process.stdout.on('error', () => process.exit(1));
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const hasLeft = error.code === 'EPIPE';
+  if (!hasLeft) process.stderr.write(`${isDoneFirst ? 'it is done, but ' : ''}the lines can't be written: ${error.message}\n`);
+  process.exit(hasLeft && isDoneFirst ? 0 : 1);
+});
 try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {

@@ -163,7 +163,8 @@ export async function inTenant(
     await work();
     await client.query(findings.count === 0 ? 'commit' : 'rollback');
   } catch (error) {
-    await client.query('rollback');
+    // Where the connection is gone so is the transaction, and why it went is the reason to tell.
+    await client.query('rollback').catch(() => undefined);
     // Classes 22 and 23: data exceptions and constraints.
     const ofValue = error instanceof NoSuchTime || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
     if (!ofValue) throw error;
