@@ -3,6 +3,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import {
   closeSync,
   existsSync,
+  fsyncSync,
   mkdirSync,
   openSync,
   readFileSync,
@@ -194,10 +195,21 @@ export async function endRecorded(record: string): Promise<string[]> {
   return left.map((identity) => identity.name);
 }
 
-/** Writes a file so that it is there as a whole or not at all; only its owner can read it. */
-export function writeWhole(file: string, text: string): void {
-  writeFileSync(`${file}.new`, text, { mode: 0o600 });
+/**
+ * Writes a file so that it is there as a whole or not at all; only its owner can read it. With `flush` also after a loss of power: when this
+ * returns it is on the disk, and so is its name.
+ */
+export function writeWhole(file: string, text: string, { flush = false } = {}): void {
+  writeFileSync(`${file}.new`, text, { mode: 0o600, flush });
   renameSync(`${file}.new`, file);
+  // Windows opens no directory.
+  if (!flush || process.platform === 'win32') return;
+  const directory = openSync(dirname(file), 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
 }
 
 /** A command that is sent `signal` when the process that starts it dies, however that dies; the command as it is where that can't be had. */

@@ -1,6 +1,6 @@
 // What a house generates once and keeps: passwords, tokens, keys and the port of its database server.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { writeWhole } from './children.ts';
@@ -20,10 +20,17 @@ export interface Secrets {
   rolePasswords: Record<string, string>;
 }
 
-/** Reads the secrets of a data directory, generates those that it does not have yet. Throws {@link StartFailure} if they can't be read. */
-export async function keepSecrets(dataDirectory: string, roles: string[]): Promise<Secrets> {
+/**
+ * Reads the secrets of a data directory, generates those that it does not have yet; `embedded`: for the server whose databases lie there. Throws
+ * {@link StartFailure} if they can't be read, or are missing and that server was made with them.
+ */
+export async function keepSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
   const file = join(dataDirectory, 'secrets.json');
   const kept = readSecrets(file);
+  const server = join(dataDirectory, 'postgres');
+  if (embedded && kept.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
+    throw new StartFailure(`DATA_DIR: ${file} is missing, without which nobody gets into ${server}: restore it`);
+  }
   const secrets: Secrets = {
     internalToken: kept.internalToken ?? newPassword(),
     jwtPrivateKey: kept.jwtPrivateKey ?? newSigningKey(),
@@ -32,7 +39,8 @@ export async function keepSecrets(dataDirectory: string, roles: string[]): Promi
     postgresPort: await portFor(kept.postgresPort),
     rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
   };
-  writeWhole(file, `${JSON.stringify(secrets, null, 2)}\n`);
+  // Who loses it can open neither the databases nor what is sealed in them.
+  writeWhole(file, `${JSON.stringify(secrets, null, 2)}\n`, { flush: true });
   return secrets;
 }
 

@@ -61,7 +61,7 @@ async function start(): Promise<void> {
   await endLeftovers(dataDirectory);
   await checkPorts(settings);
   const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
-  const secrets = await keepSecrets(dataDirectory, roles);
+  const secrets = await keepSecrets(dataDirectory, roles, settings.databaseUrl === undefined);
   children = new Children(join(dataDirectory, 'logs'), join(dataDirectory, 'processes.json'));
 
   const adminUrl = settings.databaseUrl ?? (await startEmbedded(dataDirectory, secrets, children));

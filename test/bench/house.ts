@@ -70,7 +70,7 @@ export class House {
     if (this.options.kept === undefined) await endDead(dirname(this.directory));
     else await endRecorded(join(this.directory, 'processes.json'));
     const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
-    const secrets = await keepSecrets(this.directory, roles);
+    const secrets = await keepSecrets(this.directory, roles, true);
     this.rolePasswords = secrets.rolePasswords;
     const server = await startPostgres({
       directory: join(this.directory, 'postgres'),

@@ -1,0 +1,40 @@
+// What a house keeps beside its databases.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { bareEnvironment, currentRun } from '../../test/run.ts';
+import { root } from './plan.ts';
+import { keepSecrets } from './secrets.ts';
+
+const newDirectory = () => mkdtempSync(join(currentRun().directory, 'secrets-'));
+
+test('secrets are the same at every start, and are not made anew for a server that was made with others', async () => {
+  const directory = newDirectory();
+  const first = await keepSecrets(directory, ['owner'], true);
+  mkdirSync(join(directory, 'postgres'));
+  writeFileSync(join(directory, 'postgres', 'PG_VERSION'), '18\n');
+  expect(await keepSecrets(directory, ['owner'], true)).toEqual(first);
+  rmSync(join(directory, 'secrets.json'));
+  await expect(keepSecrets(directory, ['owner'], true)).rejects.toThrow(/secrets\.json is missing, .*: restore it$/);
+  // A server that was given is told the new passwords.
+  expect(Object.keys((await keepSecrets(directory, ['owner'], false)).rolePasswords)).toEqual(['owner']);
+});
+
+test('secrets are on the disk, and so is their name, before anything is made with them', () => {
+  const directory = newDirectory();
+  // Notes what is flushed, by its name at that moment, and what is renamed.
+  const script = `import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    const told = [];
+    const name = (descriptor) => ['/secrets.json', '/secrets.json.new', '/.'].find((path) =>
+      fs.statSync(${JSON.stringify(directory)} + path, { throwIfNoEntry: false })?.ino === fs.fstatSync(descriptor).ino);
+    const { fsyncSync, renameSync } = fs;
+    fs.fsyncSync = (descriptor) => { fsyncSync(descriptor); told.push('flushed ' + name(descriptor)); };
+    fs.renameSync = (from, to) => { renameSync(from, to); told.push('renamed ' + to.slice(${directory.length})); };
+    syncBuiltinESMExports();
+    const { keepSecrets } = await import(${JSON.stringify(join(root, 'deploy/local/secrets.ts'))});
+    await keepSecrets(${JSON.stringify(directory)}, [], true);
+    console.log(told.join(', '));`;
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { env: bareEnvironment, encoding: 'utf8' });
+  expect(stdout).toBe('flushed /secrets.json.new, renamed /secrets.json, flushed /.\n');
+});
