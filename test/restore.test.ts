@@ -1,0 +1,100 @@
+// What the README has an operator do where one database was restored and is older than the others.
+import { spawnSync } from 'node:child_process';
+import { dropDatabases, withClient } from '../deploy/local/databases.ts';
+import { root } from '../deploy/local/plan.ts';
+import { startHouse, type House } from './house.ts';
+import { startReceiver, until, type Receiver } from './notifier.ts';
+import { bareEnvironment } from './run.ts';
+import { newSubscriber, type Subscriber } from './subscriber.ts';
+
+let house: House;
+let receiver: Receiver;
+let subscriber: Subscriber;
+
+beforeAll(async () => {
+  house = await startHouse();
+  receiver = await startReceiver();
+  subscriber = await newSubscriber(house);
+  await subscriber.call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
+});
+
+afterAll(async () => {
+  await house.stop();
+  await receiver.close();
+});
+
+type Kept = 'ledger' | 'notifier';
+
+/** Makes one database the copy of another, in its place, while its service is away; `meanwhile`: what else is done then. */
+async function copy(service: Kept, [from, to]: [string, string], meanwhile = () => Promise.resolve()): Promise<void> {
+  await house.kill(service, 'SIGTERM');
+  const { adminUrl, ownerUrl } = house.databases[service];
+  const server = new URL(adminUrl);
+  server.pathname = '/postgres';
+  await dropDatabases(server.href, [to], []);
+  const owner = decodeURIComponent(new URL(ownerUrl).username);
+  await withClient(server.href, (client) => client.query(`create database "${to}" template "${from}" owner "${owner}"`));
+  await meanwhile();
+  await house.restart(service);
+}
+
+/** Notes how a service's database is; answers how to restore it, once. */
+async function backup(service: Kept): Promise<(meanwhile?: () => Promise<void>) => Promise<void>> {
+  const { name, adminUrl } = house.databases[service];
+  await copy(service, [name, `${name}_backup`]);
+  return async (meanwhile) => {
+    await copy(service, [`${name}_backup`, name], meanwhile);
+    await dropDatabases(adminUrl, [`${name}_backup`], []);
+  };
+}
+
+/** Posts until it is answered, which a service that has just come back may not do at once; answers the transactions' ids. */
+async function post(count: number): Promise<string[]> {
+  const ids: string[] = [];
+  while (ids.length < count) {
+    const { transaction_id: id } = await until(() => subscriber.post().catch(() => null));
+    ids.push(id as string);
+  }
+  return ids;
+}
+
+/** Transactions of which the receiver was told, but for the first so many times. */
+const told = (from = 0) => receiver.received.slice(from).map(({ body }) => JSON.parse(body).data.transaction_id as string);
+
+const arrived = (ids: string[]) => until(() => Promise.resolve(ids.every((id) => told().includes(id))));
+
+const asOwner = async (service: Kept, text: string) => {
+  await withClient(house.databases[service].ownerUrl, (client) => client.query(text));
+};
+
+test('a ledger that is older than the notifier: its next events are delivered, where the notifier has forgotten what it had taken', async () => {
+  await arrived(await post(2));
+  const restore = await backup('ledger');
+  const lost = await post(3);
+  await arrived(lost);
+  await restore(() => asOwner('notifier', 'truncate inbox, gaps, late'));
+  const before = receiver.received.length;
+  const next = await post(4);
+  await arrived(next);
+  // Nothing that was published before comes again.
+  expect(told(before).sort()).toEqual(next.sort());
+});
+
+test('a notifier that is older than the ledger: what it had not taken is delivered, once the marks are made again', async () => {
+  await arrived(await post(2));
+  const restore = await backup('notifier');
+  const between = await post(3);
+  await arrived(between);
+  await restore();
+  await arrived(await post(1));
+  const before = receiver.received.length;
+  await asOwner('ledger', 'delete from relay_marks');
+  const rebuilt = spawnSync(process.execPath, ['services/ledger/cli.ts', 'rebuild'], {
+    cwd: root,
+    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: house.databases.ledger.ownerUrl },
+    encoding: 'utf8',
+  });
+  expect(rebuilt).toMatchObject({ status: 0, stdout: expect.stringContaining('relay_marks is missing: all events are published again') });
+  await until(() => Promise.resolve(between.every((id) => told(before).includes(id))));
+  expect(told(before).sort()).toEqual(between.sort());
+});
