@@ -82,7 +82,7 @@ const full = '/dev/full';
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)(
-  'a command ends with 1 on %s, whoever it was started by, and lets its head go',
+  'a command ends with 1 on %s, which the first process of a container must ask for, and lets its head go',
   async (signal) => {
     const tenant = '00000000-0000-7000-8000-000000000001';
     const waiting = `select from pg_stat_activity

@@ -33,6 +33,13 @@ async function discard(pool: Pool, ids: string[]): Promise<boolean> {
   return missing.length === 0;
 }
 
+// The work is done before it is told of: who reads no more of the lines, as behind `| head`, changes nothing.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') return;
+  complain(`it is done, but the lines can't be written: ${error.message}`);
+  process.exit(1);
+});
+
 await run(async (lifetime) => {
   const [, , command, ...ids] = process.argv;
   const known = command === 'redrive' ? ids.length === 0 : command === 'discard' && ids.length > 0 && ids.every((id) => isUuid(id));

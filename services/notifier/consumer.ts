@@ -6,7 +6,8 @@ import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
-import { all, inTransaction, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { reasonOf } from '../platform/lifetime.ts';
+import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
@@ -142,17 +143,20 @@ export class Consumer {
     this.report(letters);
   }
 
-  /** Tries dead letters again, the oldest first, each in a transaction of its own; what succeeds is one no more. */
+  /** Tries dead letters again, the oldest first, each in its own transaction. Where the database is away or the pool ended, it leaves the rest. */
   async redrive(): Promise<{ redriven: number; left: { id: string; reason: string }[] }> {
     const { pool } = this.parts;
     const ids = await listLetters(pool);
     const left: { id: string; reason: string }[] = [];
     let redriven = 0;
-    for (const id of ids) {
+    for (const [place, id] of ids.entries()) {
       try {
         if (await openLetter(pool, id, redriveOne)) redriven++;
       } catch (error) {
-        left.push({ id, reason: (error as Error).message });
+        // An error of the server's own has a severity, and may be this letter's alone.
+        const isOver = pool.ending || (isAway(error) && !('severity' in (error as Error)));
+        left.push(...ids.slice(place, isOver ? undefined : place + 1).map((each) => ({ id: each, reason: reasonOf(error) })));
+        if (isOver) break;
       }
     }
     if (redriven > 0) this.parts.wake();

@@ -1,0 +1,85 @@
+// The operator's commands as a shell sees them.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { setTimeout as pause } from 'node:timers/promises';
+import { withClient } from '../../deploy/local/databases.ts';
+import { root } from '../../deploy/local/plan.ts';
+import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
+import { openProxy } from '../../test/proxy.ts';
+import { bareEnvironment } from '../../test/run.ts';
+import { newId } from '../platform/ids.ts';
+import { listLetters } from './letters.ts';
+
+let notifier: RunningNotifier;
+
+beforeAll(async () => {
+  notifier = await startNotifier({ claims: false });
+});
+
+afterAll(() => notifier.end());
+
+/** Keeps so many letters that nothing can be made of, and answers the ids of all. */
+async function keep(count: number): Promise<string[]> {
+  const source = () => `topic/0/${newId('evt')}`;
+  await notifier.consumer.keep(
+    Array.from({ length: count }, () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' })),
+  );
+  return listLetters(notifier.work);
+}
+
+/** `meanwhile` is called with the process. */
+async function run(args: string[], url = notifier.database.serviceUrl, meanwhile?: (child: ChildProcess) => unknown) {
+  const child = spawn(process.execPath, ['services/notifier/cli.ts', ...args], {
+    cwd: root,
+    env: { ...bareEnvironment, DATABASE_URL: url },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [said, errors] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  void meanwhile?.(child);
+  const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
+  return { status, said, errors };
+}
+
+test('letters are discarded whether anybody reads the lines or not, and the command says so', async () => {
+  const ids = await keep(3);
+  const unread = (child: ChildProcess) => child.stdout?.destroy();
+  expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, said: '', errors: '' });
+  expect(await listLetters(notifier.work)).toEqual([]);
+});
+
+test('letters are not tried one after the other where the database is away', async () => {
+  const ids = await keep(3);
+  const url = new URL(notifier.database.serviceUrl);
+  const proxy = await openProxy(Number(url.port));
+  [url.hostname, url.port] = ['127.0.0.1', String(proxy.port)];
+  let tried = 0;
+  proxy.watch = (chunk) => {
+    if (!chunk.includes('select value from dead_letters')) return 'pass';
+    tried++;
+    return 'cut';
+  };
+  try {
+    const errors = ids.map((id) => `${id}: Connection terminated unexpectedly\n`).join('');
+    expect(await run(['redrive'], url.href)).toEqual({ status: 2, said: '0 redriven, 3 left\n', errors });
+    expect(tried).toBe(1);
+  } finally {
+    await proxy.close();
+  }
+});
+
+test('a command that is interrupted ends with the letter in hand, and has not done its work', async () => {
+  const ids = await keep(3);
+  const waiting = `select from pg_stat_activity
+    where datname = current_database() and application_name = 'notifier command' and wait_event_type = 'Lock'`;
+  await withClient(notifier.database.serviceUrl, async (holder) => {
+    await holder.query(`begin; select set_config('app.job', 'dead letters', true); select from dead_letters for update`);
+    const interrupt = async (child: ChildProcess) => {
+      while ((await notifier.work.query(waiting)).rowCount === 0) await pause(20);
+      child.kill('SIGTERM');
+    };
+    const { status, said, errors } = await run(['redrive'], undefined, interrupt);
+    expect({ status, said }).toEqual({ status: 1, said: `0 redriven, ${ids.length} left\n` });
+    expect(errors).toBe(ids.map((id) => `${id}: canceling statement due to lock timeout\n`).join(''));
+  });
+});
