@@ -1,6 +1,6 @@
 // The identity service: users, tenants, API keys. `main.ts migrate` brings its schema up to date and exits.
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import { serveOps, type Readiness } from '../platform/health.ts';
+import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import { commandOf, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
@@ -44,7 +44,7 @@ await run(async (lifetime) => {
 
   const readiness = async (): Promise<Readiness> => {
     // Logins need both, whose connections break apart from each other.
-    const answer = await Promise.all([pool.query('select 1'), rows(orm).execute('select 1')]).then(
+    const answer = await soon(Promise.all([pool.query('select 1'), rows(orm).execute('select 1')])).then(
       () => 'ok',
       () => 'away',
     );

@@ -1,5 +1,5 @@
 // The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
-import { serveOps, type Readiness } from '../platform/health.ts';
+import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import { commandOf, run } from '../platform/lifetime.ts';
 import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
@@ -75,7 +75,7 @@ await run(async (lifetime) => {
   const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
   const readiness = async (): Promise<Readiness> => {
-    const answer = await asked.query('select 1').then(
+    const answer = await soon(asked.query('select 1')).then(
       () => (writer.foundNoRoom ? 'full' : 'ok'),
       () => 'away',
     );

@@ -1,5 +1,6 @@
 // What waits, as figures: measured when they are asked for.
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { openGauges } from '../platform/gauges.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 
 interface Backlog {
@@ -22,25 +23,10 @@ async function measure(pool: Pool): Promise<Backlog> {
   });
 }
 
-/** Adds gauges of the backlog to the figures. Where the database is away, they keep what they said last. */
+/** Adds gauges of the backlog to the figures. */
 export function registerBacklog(pool: Pool, metrics: Registry): void {
-  let measured: Promise<Backlog | null> | undefined;
-  // All that are asked for together are measured together.
-  const now = () =>
-    (measured ??= measure(pool)
-      .catch(() => null)
-      .finally(() => (measured = undefined)));
-  const gauge = (name: string, help: string, figure: keyof Backlog) =>
-    new Gauge({
-      name,
-      help,
-      registers: [metrics],
-      async collect() {
-        const backlog = await now();
-        if (backlog) this.set(backlog[figure]);
-      },
-    });
-  gauge('notifier_due_seconds', 'How long the longest waiting tenant has had an attempt that is due', 'seconds');
-  gauge('notifier_due_tenants', 'Tenants with an attempt that is due', 'tenants');
-  gauge('notifier_dead_letters', 'Dead letters that wait for an operator', 'letters');
+  const gauge = openGauges(metrics, () => measure(pool));
+  gauge('notifier_due_seconds', 'How long the longest waiting tenant has had an attempt that is due', ({ seconds }) => seconds);
+  gauge('notifier_due_tenants', 'Tenants with an attempt that is due', ({ tenants }) => tenants);
+  gauge('notifier_dead_letters', 'Dead letters that wait for an operator', ({ letters }) => letters);
 }

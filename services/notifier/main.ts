@@ -1,6 +1,6 @@
 // The notifier as a process: `node services/notifier/main.ts`, or `… migrate` to bring its schema up to date.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { serveOps, type Readiness } from '../platform/health.ts';
+import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import { commandOf, run } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
@@ -100,7 +100,7 @@ await run(async (lifetime) => {
   const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
   const readiness = async (): Promise<Readiness> => {
-    const answer = await asked.query('select 1').then(
+    const answer = await soon(asked.query('select 1')).then(
       () => 'ok',
       () => 'away',
     );

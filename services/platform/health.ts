@@ -20,6 +20,7 @@ export interface Readiness {
 // Streams of who has no token, which stay open for as long as he likes.
 const mostWatchers = 100;
 const recentMs = 1_000;
+const soonMs = 2_000;
 
 /** Of a question for health: it holds the name of a service. */
 export const mostBytesOfHealthCheck = 4096;
@@ -86,10 +87,25 @@ export function recent<Answer>(ask: () => Promise<Answer>): () => Promise<Answer
     const until = performance.now() + recentMs;
     const forget = () => (asked = undefined);
     asked = ask().finally(() => {
-      setTimeout(forget, until - performance.now()).unref();
+      // Of less than nothing Node warns, in the midst of the log.
+      setTimeout(forget, Math.max(0, until - performance.now())).unref();
     });
     return asked;
   };
+}
+
+/**
+ * The answer to what is asked for health or figures; throws where there is none within 2 s. Kubelet waits three, and a database that stands still
+ * is given up only after 15 s.
+ */
+export async function soon<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('no answer within 2 s')), soonMs);
+  try {
+    return await Promise.race([asked, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /**

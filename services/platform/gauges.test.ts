@@ -1,0 +1,37 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Registry } from 'prom-client';
+import { openGauges } from './gauges.ts';
+
+test('what can’t be measured any more, or not soon, is no number, and keeps the other figures from nobody', async () => {
+  let measure: () => Promise<{ waiting: number }> = () => Promise.resolve({ waiting: 3 });
+  const metrics = new Registry();
+  openGauges(metrics, () => measure())('waiting', 'What waits', ({ waiting }) => waiting);
+  const told = async () => /^waiting (.*)$/m.exec(await metrics.metrics())?.[1];
+  /** Once the measure before is forgotten. */
+  const next = async (asked: typeof measure) => {
+    let times = 0;
+    measure = () => {
+      times++;
+      return asked();
+    };
+    let says = await told();
+    while (times === 0) {
+      await pause(20);
+      says = await told();
+    }
+    return says;
+  };
+  expect(await told()).toBe('3');
+  expect(await next(() => Promise.reject(new Error('away')))).toBe('Nan');
+  expect(await next(() => Promise.resolve({ waiting: 0 }))).toBe('0');
+  // A database that stands still.
+  const began = performance.now();
+  const still = Promise.withResolvers<{ waiting: number }>();
+  expect(await next(() => still.promise)).toBe('Nan');
+  expect(performance.now() - began).toBeLessThan(10_000);
+  // Asked once for all who ask meanwhile: each question waits for a connection.
+  measure = () => Promise.reject(new Error('asked again'));
+  const later = told();
+  still.resolve({ waiting: 5 });
+  expect(await later).toBe('5');
+});

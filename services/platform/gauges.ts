@@ -1,0 +1,18 @@
+// Figures that cost a question to the database: measured when they are asked for.
+import { Gauge, type Registry } from 'prom-client';
+import { recent, soon } from './health.ts';
+
+/**
+ * Makes gauges of what is measured together, at most once a second. They are NaN where it can't be measured, or not soon: what is not known
+ * now is not what it was, and Prometheus, which waits ten seconds for all figures of a process, is to have the others.
+ */
+export function openGauges<Measured>(
+  metrics: Registry,
+  measure: () => Promise<Measured>,
+): (name: string, help: string, value: (measured: Measured) => number) => void {
+  const measured = recent(measure);
+  return (name, help, value) => {
+    const collect = async () => gauge.set(await soon(measured()).then(value, () => NaN));
+    const gauge: Gauge = new Gauge({ name, help, registers: [metrics], collect });
+  };
+}
