@@ -213,7 +213,7 @@ export class Batcher {
 
   private async call(batch: Waiting[], handBackHeld: boolean): Promise<void> {
     this.calls.observe(batch.length);
-    for (let attempt = 0; batch.length > 0; attempt++) {
+    for (let attempt = 0; ; attempt++) {
       const now = performance.now();
       const longest = Math.max(...batch.map((each) => each.expires)) - now;
       for (const each of batch) each.posting.timeoutMs = Math.max(1, Math.round(Math.min(each.expires - now, attemptMs)));
@@ -235,15 +235,17 @@ export class Batcher {
           for (const each of batch) each.reject(failure(reason, reason === 'overloaded' ? refusal.message : 'internal error'));
           return;
         }
-        this.retries.inc();
-        this.options.logger.warn({ err: error, items: batch.length, attempt }, 'outcome of a call unknown, sending it again');
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         for (const each of batch.filter(({ expires }) => expires <= then)) {
           each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));
         }
+        const items = batch.length;
         batch = batch.filter(({ expires }) => expires > then);
+        this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
+        if (batch.length === 0) return;
+        this.retries.inc();
         for (const each of batch) each.posting.retry = true;
-        if (batch.length > 0) await new Promise((done) => setTimeout(done, then - performance.now()));
+        await new Promise((done) => setTimeout(done, then - performance.now()));
       }
     }
   }

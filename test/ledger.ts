@@ -21,6 +21,7 @@ export interface RunningLedger {
   database: FreshDatabase;
   /** Connections of the service's role. */
   pool: Pool;
+  metrics: Registry;
   end(): Promise<void>;
 }
 
@@ -50,6 +51,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20 } = {}): Promise<
     client: createClient(LedgerService, patiently(caller)),
     database,
     pool,
+    metrics,
     async end() {
       caller.close();
       await served.close();

@@ -1,5 +1,5 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
-import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { PostingResult, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { all, type Client } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import type { TenantBooks } from './books.ts';
@@ -278,7 +278,7 @@ export class Batch {
     const transaction = known.transaction ?? this.records.get(`${order.tenant} ${known.sequence}`);
     if (!transaction) throw new Error(`transaction ${known.id} has no event`);
     const own = known.id === order.transaction && (order.retry || uncertain);
-    return resultOf(transaction, !own);
+    return { ...resultOf(transaction, !own), found: own && order.retry };
   }
 
   private originalOf({ tenant, reverses }: Order): store.Original {
@@ -288,7 +288,7 @@ export class Batch {
   }
 }
 
-function resultOf(transaction: Transaction, replayed: boolean): Outcome {
+function resultOf(transaction: Transaction, replayed: boolean): { result: PostingResult } {
   return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
 }
 

@@ -103,6 +103,20 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
   expect(first(sick).at(-1)).toBe(refused[0]?.id);
 });
 
+test('what is published counts when it was taken, and not what waits or was refused', async () => {
+  failing = Code.Internal;
+  const [sick, well] = [await books.newTenant(), await books.newTenant()];
+  const count = () => metricOf(metrics, 'ledger_relay_published_total');
+  await Promise.all([post(sick, poisoned), post(well)]);
+  await allTaken(well);
+  await until(async () => (await mark(well)) === 3n);
+  await until(async () => (await count()) === taken.length);
+  failing = Code.InvalidArgument;
+  await until(async () => (await letters()).length === 1);
+  await until(async () => (await mark(sick)) === 3n && (await count()) === taken.length);
+  expect(taken.some(isPoisoned)).toBe(false);
+});
+
 test('dead letters of a tenant that an operator discards are not published, and others stay', async () => {
   failing = Code.InvalidArgument;
   const [sick, other] = [await books.newTenant(), await books.newTenant()];

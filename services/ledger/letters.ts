@@ -83,21 +83,22 @@ export async function publishDueLetters(options: LettersOptions): Promise<void> 
 }
 
 async function publishLetter(letter: DueLetter, { pool, exit, logger }: LettersOptions): Promise<void> {
-  const { tenant_id: tenant, sequence, part } = letter;
+  const { tenant_id, sequence, part } = letter;
+  const place = { tenant: toId('tenant', tenant_id), sequence, part };
   let refusal: string | null = null;
   try {
     await exit.publish([eventIn(letter)]);
   } catch (error) {
     if (error instanceof NotTaken) {
       // Its lease runs out, and it comes again; those behind it need not wait for that.
-      logger.warn({ err: error, tenant, sequence, part }, 'a dead letter was not taken');
+      logger.warn({ err: error, ...place }, 'a dead letter was not taken');
       return;
     }
     if (!(error instanceof EventRefused)) throw error;
     refusal = error.message;
   }
   await settleLetter(pool, letter, refusal);
-  logger.info({ tenant, sequence, part, refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
+  logger.info({ ...place, refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
 }
 
 // What can't be read is refused like what the other side does not take: those behind it need not wait for it.

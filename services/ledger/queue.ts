@@ -17,8 +17,8 @@ export interface Item {
   settle: (result: Outcome) => void;
 }
 
-/** How an item ended. `held`: it was handed back, not posted. */
-export type Outcome = { result: PostingResult } | { refusal: Refusal } | { held: true };
+/** How an item ended. `found`: posted by a call that was sent before. `held`: it was handed back, not posted. */
+export type Outcome = { result: PostingResult; found?: boolean } | { refusal: Refusal } | { held: true };
 
 /** Bounds of the queue and of one batch. */
 export interface Bounds {

@@ -2,11 +2,13 @@
 // tenant's order, also over several replicas: every claim begins at the mark and reads on without a gap.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { openGauges } from '../platform/gauges.ts';
 import { gatherMs } from '../platform/pace.ts';
+import { toId } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle, type Lag } from './claims.ts';
+import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
 import { publishDueLetters } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
@@ -54,7 +56,6 @@ export class Relay {
   private carried = 0;
   private failures = 0;
   private answeredAt = -Infinity;
-  private measured: { at: number; lag: Promise<Lag> } | undefined;
   private readonly published: Counter;
   private readonly passed: Counter;
   private readonly refusals: Counter;
@@ -68,14 +69,7 @@ export class Relay {
     this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
-    const gauge = (name: string, help: string, value: (lag: Lag) => number) => {
-      const collect = async () => {
-        const measured = await this.lag().catch(() => null);
-        // What can't be measured is not what it was.
-        made.set(measured ? value(measured) : NaN);
-      };
-      const made: Gauge = new Gauge({ name, help, registers, collect });
-    };
+    const gauge = openGauges(options.metrics, () => lag(options.pool));
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
     gauge('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each.deadLetters);
@@ -198,15 +192,17 @@ export class Relay {
       this.tell(failure, tenants);
       return;
     }
-    const events = claims.reduce((sum, each) => sum + each.events.length, 0);
-    this.carried = events;
+    this.carried = countOf(claims);
+    const taken = claims.filter((each) => !delivery.postponed.has(each));
+    const refused = delivery.refused.filter(({ tenant }) => taken.some((each) => each.tenant === tenant));
+    const events = countOf(taken) - refused.length;
     this.published.inc(events);
     this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
       const why = delivery.postponed.get(each) ?? each.unreadable;
       if (why !== undefined) {
-        logger.warn({ err: why, tenant: each.tenant }, 'events of a tenant were not taken');
+        logger.warn({ err: why, tenant: toId('tenant', each.tenant) }, 'events of a tenant were not taken');
         this.postponed.add(each.tenant);
         this.later(each.tenant, 200, 10_000);
       } else {
@@ -221,7 +217,7 @@ export class Relay {
       if (wanted.has(tenant)) this.due.add(tenant);
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
-    const line = { tenants: claims.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
+    const line = { tenants: taken.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
     if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused }, 'events were refused');
     else if (events > 0) logger.info(line, 'events published');
   }
@@ -289,12 +285,6 @@ export class Relay {
     }
   }
 
-  private lag(): Promise<Lag> {
-    const now = performance.now();
-    if (!this.measured || now - this.measured.at > 1_000) this.measured = { at: now, lag: lag(this.options.pool) };
-    return this.measured.lag;
-  }
-
   /** Until the time is over, or this closes. */
   private async pause(ms: number): Promise<void> {
     await pause(ms, undefined, { signal: this.closed.signal }).catch(() => undefined);
@@ -310,4 +300,8 @@ export class Relay {
     this.sleepers = [];
     for (const wake of sleepers) wake();
   }
+}
+
+function countOf(claims: Claimed[]): number {
+  return claims.reduce((sum, each) => sum + each.events.length, 0);
 }

@@ -39,3 +39,19 @@ test('what is refused of a call is part of its answer', async () => {
     await ledger.end();
   }
 });
+
+test('postings that are malformed count as refused, whichever call they come in', async () => {
+  const ledger = await startLedger();
+  try {
+    const { tenantId } = newTenant();
+    const malformed = [{ tenantId: 'x' }, { tenantId, entries: entries('a debit 1.234 NGN') }];
+    const { results } = await ledger.client.postTransactions({ postings: malformed });
+    expect(results.map(({ outcome }) => outcome.case === 'refusal' && outcome.value.reason)).toEqual(Array(2).fill('validation_failed'));
+    for (const posting of malformed)
+      expect(await refusal(ledger.client.postTransaction({ posting }))).toMatchObject({ reason: 'validation_failed' });
+    expect(await refusal(ledger.client.reverseTransaction({ tenantId: 'x' }))).toMatchObject({ reason: 'validation_failed' });
+    expect(await ledger.metrics.metrics()).toContain('ledger_postings_total{outcome="validation_failed"} 5\n');
+  } finally {
+    await ledger.end();
+  }
+});

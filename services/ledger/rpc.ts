@@ -1,13 +1,7 @@
 // The ledger's RPCs: message → domain → message. Refusals become gRPC errors here, by one table.
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
-import {
-  LedgerService,
-  PostingResultSchema,
-  RefusalSchema,
-  type Posting,
-  type PostingResult,
-} from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
@@ -62,7 +56,16 @@ export function ledgerRoutes({
   maxMessageBytes,
   committed = () => undefined,
 }: LedgerParts): (router: ConnectRouter) => void {
-  const post = async (order: Order, context: HandlerContext) => {
+  // Whatever is wrong with one posting of a call is told of that one alone.
+  const readOr = <Asked extends Pick<Order, 'tenantId' | 'requestId'>>(asked: Asked, read: (asked: Asked) => Order): Order | Refusal => {
+    try {
+      return read(asked);
+    } catch (error) {
+      return writer.refuse(error, asked);
+    }
+  };
+  const post = async (order: Order | Refusal, context: HandlerContext) => {
+    if (order instanceof Refusal) throw order;
     const outcome = await writer.post(order, waitOf(context));
     if ('refusal' in outcome) throw outcome.refusal;
     if ('held' in outcome) throw new Error('a posting was handed back unasked');
@@ -72,13 +75,13 @@ export function ledgerRoutes({
   };
   const postings: Partial<ServiceImpl<typeof LedgerService>> = {
     async postTransaction(request, context) {
-      Object.assign(context.values.get(logFields), { tenant: request.posting?.tenantId, request: request.posting?.requestId });
-      if (!request.posting) throw requiredPosting('posting');
-      return post(orderOf(traced(request.posting, context)), context);
+      const { posting } = request;
+      if (!posting) throw requiredPosting('posting');
+      Object.assign(context.values.get(logFields), named(posting));
+      return post(readOr(traced(posting, context), orderOf), context);
     },
     async reverseTransaction(request, context) {
-      Object.assign(context.values.get(logFields), { tenant: request.tenantId, request: request.requestId });
-      return post(reversalOf(traced(request, context)), context);
+      return post(readOr(traced(request, context), reversalOf), context);
     },
     async postTransactions(request, context) {
       const { postings } = request;
@@ -88,7 +91,7 @@ export function ledgerRoutes({
         const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
-      const read = postings.map((posting) => orderOrRefusal(traced(posting, context)));
+      const read = postings.map((posting) => readOr(traced(posting, context), orderOf));
       answerMustFit(read, maxMessageBytes);
       const how = { ...waitOf(context), handBack: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
@@ -102,15 +105,6 @@ export function ledgerRoutes({
 // How long the caller waits, who may have a deadline of his own beside what the postings say.
 function waitOf({ signal, timeoutMs }: HandlerContext): { signal: AbortSignal; timeoutMs: number | undefined } {
   return { signal, timeoutMs: timeoutMs() };
-}
-
-// Whatever is wrong with one item is told of that item alone.
-function orderOrRefusal(posting: Posting): Order | Refusal {
-  try {
-    return orderOf(posting);
-  } catch (error) {
-    return error instanceof Refusal ? error : new Refusal('internal', 'internal error');
-  }
 }
 
 // What an entry of an answer may take beside its code, and a transaction beside its entries and texts.
@@ -156,6 +150,19 @@ function asConnectError(refusal: Refusal): ConnectError {
   return refuse(code, { reason, message, ...blame, retryAfter });
 }
 
+interface Named {
+  tenantId?: string;
+  requestId?: string;
+}
+
+/** What a log line tells of a request, where it names it: what is malformed may be as long as a message. */
+function named({ tenantId, requestId }: Named): { tenant?: string; request_id?: string } {
+  return {
+    ...(tenantId !== undefined && { tenant: tenantId.slice(0, 100) }),
+    ...(requestId !== undefined && requestId !== '' && { request_id: requestId.slice(0, 128) }),
+  };
+}
+
 // PostgreSQL being away is the caller's to wait for; everything else that is no refusal stays an internal error.
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
@@ -164,9 +171,10 @@ function translate(error: unknown): unknown {
 }
 
 function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {
-  type Handler = (request: never, context: HandlerContext) => Promise<unknown>;
+  type Handler = (request: Named, context: HandlerContext) => Promise<unknown>;
   const wrap = (handler: Handler): Handler => {
     return async (request, context) => {
+      Object.assign(context.values.get(logFields), named(request));
       try {
         return await handler(request, context);
       } catch (error) {

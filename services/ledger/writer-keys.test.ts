@@ -1,11 +1,18 @@
 // One key, one effect: however often a posting is sent, over whichever replica, and whatever is lost on the way.
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
 
 let writers: Writers;
+
+/** Answers by their outcome, as the figures have them. */
+async function outcomesOf(metrics: Registry): Promise<Record<string, number>> {
+  const { values } = (await metrics.getSingleMetric('ledger_postings_total')?.get()) ?? { values: [] };
+  return Object.fromEntries(values.map(({ labels, value }) => [labels['outcome'], value]));
+}
 
 beforeAll(async () => {
   writers = await openWriters();
@@ -72,13 +79,16 @@ test('a key that comes again on remembered books is found, and fails none of its
 
 test('a transaction id used again under another key is refused, with the same request it is the same posting', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open();
+  const metrics = new Registry();
+  const writer = writers.open({ metrics });
   const transactionId = newId('txn');
   const send = (more: MessageInitShape<typeof PostingSchema>) =>
     writer.post(transfer(tenant, 'a', 'b', '1.00', { transactionId, ...more }));
   const outcomes = [await send({}), await send({}), await send({ retry: true }), await send({ idempotencyKey: 'another' })];
   expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'posted', 'idempotency_key_reused']);
   expect(await writers.transactionsOf(tenant)).toBe(1);
+  // Answered as posted twice, it was posted once, and so it counts.
+  expect(await outcomesOf(metrics)).toEqual({ posted: 1, replayed: 1, found: 1, idempotency_key_reused: 1 });
 });
 
 test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {

@@ -87,7 +87,7 @@ export class Writer {
     });
     this.outcomes = new Counter({
       name: 'ledger_postings_total',
-      help: 'Postings by outcome: posted, replayed or the reason of the refusal',
+      help: 'Answers to postings: posted; found, where the caller sends it again and its earlier call has posted; replayed; held, where it is handed back and comes again; or the reason of the refusal',
       labelNames: ['outcome'],
       registers,
     });
@@ -121,6 +121,15 @@ export class Writer {
       this.queues.add({ order, expires, uncertain: false, handBack, signal, settle });
       this.wake();
     });
+  }
+
+  /** The refusal of a posting in which something is malformed, which is the `error`; or a fault of this program, which is logged whole. */
+  refuse(error: unknown, { tenantId, requestId }: Pick<Order, 'tenantId' | 'requestId'>): Refusal {
+    const refusal = error instanceof Refusal ? error : new Refusal('internal', 'internal error');
+    if (refusal !== error)
+      this.options.logger.error({ err: error, tenant: tenantId, request_id: requestId }, 'a posting could not be read');
+    this.outcomes.inc({ outcome: nameOf({ refusal }) });
+    return refusal;
   }
 
   /** Whether the database's disk had no room for a batch within 5 s: while it is full, small ones may still find some on the pages there are. */
@@ -268,7 +277,7 @@ export class Writer {
         return;
       }
       const { tenantId, transactionId, requestId } = item.order;
-      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request: requestId }, 'a posting failed');
+      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
       item.settle({ refusal: new Refusal('internal', 'internal error') });
       return;
     }
@@ -323,5 +332,6 @@ function tenantsOf(items: Item[]): Set<string> {
 function nameOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
   if ('held' in outcome) return 'held';
+  if (outcome.found === true) return 'found';
   return outcome.result.replayed ? 'replayed' : 'posted';
 }

@@ -70,6 +70,16 @@ function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number):
   });
 }
 
+test('a dead letter that comes again counts once', async () => {
+  const count = async () => Number(/^notifier_dead_letters_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
+  const before = await count();
+  const letter = { source: `topic/0/${newId('evt')}`, key: null, value: Buffer.from('x'), reason: 'the value is no event' };
+  await notifier.consumer.ingest([], [letter]);
+  await notifier.consumer.ingest([(await subscribed()).posting()], [letter]);
+  expect((await letters()).filter(({ source }) => source === letter.source)).toHaveLength(1);
+  expect(await count()).toBe(before + 1);
+});
+
 test('events become deliveries in the order of the log', async () => {
   const tenant = await subscribed();
   const events = Array.from({ length: 30 }, () => tenant.posting());

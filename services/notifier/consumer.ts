@@ -139,8 +139,7 @@ export class Consumer {
 
   /** Keeps messages as dead letters; may be called again with the same. */
   async keep(letters: Letter[]): Promise<void> {
-    await inTransaction(this.parts.pool, [], (client) => insertLetters(client, letters));
-    this.report(letters);
+    this.report(await inTransaction(this.parts.pool, [], (client) => insertLetters(client, letters)));
   }
 
   /** Tries dead letters again, the oldest first, each in its own transaction. Where the database is away or the pool ended, it leaves the rest. */
@@ -178,7 +177,7 @@ export class Consumer {
     const { pool } = this.parts;
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
-    const { marks, taken, made } = await onClient(pool, async (client) => {
+    const { marks, taken, made, kept } = await onClient(pool, async (client) => {
       const [, , inbox, webhooks] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
@@ -187,18 +186,18 @@ export class Consumer {
       ]);
       const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
-      const [inserted] = await all([
+      const [inserted, unread] = await all([
         insert(client, found),
         insertLetters(client, letters),
         writeInbox(client, [...inbox.values()]),
         client.query('commit'),
       ]);
-      return { marks: [...inbox.values()], taken: fresh.length, made: inserted };
+      return { marks: [...inbox.values()], taken: fresh.length, made: inserted, kept: unread };
     });
     this.reportGaps(marks);
     this.taken.inc({ result: 'taken' }, taken);
     this.taken.inc({ result: 'known' }, events.length - taken);
-    this.report(letters);
+    this.report(kept);
     return made;
   }
 

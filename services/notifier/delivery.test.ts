@@ -109,6 +109,7 @@ describe('a webhook that is gone by the time of sending', () => {
     expect(deliveries).toMatchObject(Array(3).fill({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 }));
     expect(await notifier.client.getDelivery({ tenantId, deliveryId: deliveries[0]!.id })).toMatchObject({ attempts: [] });
     expect(received).toEqual([]);
+    await until(async () => (await notifier.metrics.metrics()).includes('notifier_unsent_total 3\n'));
   });
 
   test('a retry that was promised is not counted when it is not made', async () => {

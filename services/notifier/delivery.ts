@@ -74,6 +74,7 @@ export class Courier {
   private readonly endpoints: Endpoints;
   private readonly seconds: Histogram<'result'>;
   private readonly delivered: Counter<'status'>;
+  private readonly unsent: Counter;
   private running = true;
   private awake = false;
   private wakeUp: () => void = () => undefined;
@@ -97,10 +98,15 @@ export class Courier {
       labelNames: ['status'],
       registers,
     });
+    this.unsent = new Counter({
+      name: 'notifier_unsent_total',
+      help: 'Deliveries that failed without an attempt: their webhook is disabled or deleted, or a test was left behind',
+      registers,
+    });
     const { flights } = this;
     new Gauge({
       name: 'notifier_in_flight',
-      help: 'Attempts in flight',
+      help: 'Deliveries that are claimed: waiting for their turn, being sent or recorded',
       registers,
       collect() {
         this.set(flights.size);
@@ -221,7 +227,7 @@ export class Courier {
     const level = status === 'delivered' && recorded ? 'debug' : 'info';
     if (!logger.isLevelEnabled(level)) return;
     const line = {
-      tenant_id: toId('tenant', tenant),
+      tenant: toId('tenant', tenant),
       delivery_id: toId('wh_delivery', id),
       event_id: toId('evt', eventId),
       event_type: eventType,
@@ -250,6 +256,10 @@ export class Courier {
         const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
         const round = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
         const { claimed, failed, more, nextMs } = round;
+        if (failed > 0) {
+          this.unsent.inc(failed);
+          logger.info({ deliveries: failed }, 'deliveries failed for want of a webhook');
+        }
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
         for (const each of claimed) {
@@ -273,7 +283,7 @@ export class Courier {
 
   private async putOff(claimed: Claimed, error: unknown): Promise<void> {
     const { pool, logger } = this.options;
-    const delivery = { delivery_id: toId('wh_delivery', claimed.id) };
+    const delivery = { tenant: toId('tenant', claimed.tenant), delivery_id: toId('wh_delivery', claimed.id) };
     logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
     await putOff(pool, claimed, unattemptedMs).catch((failure: unknown) => {
       // Its lease runs out, and it is tried again.

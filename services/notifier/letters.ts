@@ -19,21 +19,25 @@ const job = { name: 'job_dead_letters', text: `select set_config('app.job', 'dea
 const insert = {
   name: 'insert_letters',
   text: `insert into dead_letters (id, source, key, value, reason, received_at)
-    select *, clock_timestamp() from unnest($1::uuid[], $2::text[], $3::bytea[], $4::bytea[], $5::text[]) on conflict do nothing`,
+    select *, clock_timestamp() from unnest($1::uuid[], $2::text[], $3::bytea[], $4::bytea[], $5::text[]) on conflict do nothing
+    returning id`,
 };
 
-/** Keeps letters, each once however often it comes. */
-export function insertLetters(client: Client, letters: Letter[]): Promise<unknown> {
-  if (letters.length === 0) return Promise.resolve();
+/** Keeps letters, each once however often it comes; answers those that are new. */
+export async function insertLetters(client: Client, letters: Letter[]): Promise<Letter[]> {
+  if (letters.length === 0) return [];
   const text = (value: string) => value.replaceAll('\0', '\ufffd').slice(0, 1000);
+  const ids = letters.map(() => uuidv7());
   const values = [
-    uuidArray(letters.map(() => uuidv7())),
+    uuidArray(ids),
     textArray(letters.map(({ source }) => text(source))),
     bytesArray(letters.map(({ key }) => key ?? null)),
     bytesArray(letters.map(({ value }) => value)),
     textArray(letters.map(({ reason }) => text(reason))),
   ];
-  return all([client.query(job), client.query({ ...insert, values })]);
+  const [, { rows }] = await all([client.query(job), client.query<{ id: string }>({ ...insert, values })]);
+  const kept = new Set(rows.map(({ id }) => id));
+  return letters.filter((_, place) => kept.has(ids[place] as string));
 }
 
 /** The ids of all letters, the oldest first. */

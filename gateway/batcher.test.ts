@@ -1,0 +1,50 @@
+import { create } from '@bufbuild/protobuf';
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { LedgerService, PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { openCaller } from '../services/platform/caller.ts';
+import { newId } from '../services/platform/ids.ts';
+import { serve } from '../services/platform/serve.ts';
+import { openLog } from '../services/platform/telemetry.ts';
+import { Batcher } from './batcher.ts';
+
+const logger = openLog('test', 'silent');
+const token = 'token-of-the-test';
+
+test('the figures count each call once, and as sent again only those that were', async () => {
+  let calls = 0;
+  const ledger = await serve({
+    host: '127.0.0.1',
+    port: 0,
+    services: [LedgerService],
+    routes: (router) =>
+      router.service(LedgerService, {
+        postTransactions: () => {
+          calls++;
+          throw new ConnectError('the database is away', Code.Unavailable);
+        },
+      }),
+    tokens: [token],
+    maxMessageBytes: 1 << 20,
+    logger,
+    metrics: new Registry(),
+    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
+  });
+  const address = `127.0.0.1:${ledger.port}`;
+  const caller = openCaller({ addresses: [address], token, maxMessageBytes: 1 << 20, retried: [] });
+  const metrics = new Registry();
+  const client = createClient(LedgerService, caller);
+  const batcher = new Batcher({ ledgers: () => [{ address, client }], logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
+  const figure = async (name: string) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await metrics.metrics())?.[1]);
+  try {
+    const posted = batcher.post(create(PostingSchema, { tenantId: newId('tenant') }));
+    await expect(posted).rejects.toMatchObject({ code: Code.Unavailable });
+    expect(calls).toBeGreaterThan(1);
+    expect(await figure('gateway_call_postings_count')).toBe(1);
+    expect(await figure('gateway_call_retries_total')).toBe(calls - 1);
+    expect(await figure('gateway_postings_in_flight')).toBe(0);
+  } finally {
+    caller.close();
+    await ledger.close();
+  }
+});
