@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import { ConnectError } from '@connectrpc/connect';
+import { ConnectError, type CallOptions } from '@connectrpc/connect';
 import Fastify, { type FastifyBaseLogger, type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
@@ -15,7 +16,7 @@ import { documentRoutes } from './document.ts';
 import { answerBrokenHttp, answerConnect } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
-import { RequestMetrics, type RouteCount } from './metrics.ts';
+import { RequestMetrics, countConnections, type RouteCount } from './metrics.ts';
 import { hasMalformedId } from './pages.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
@@ -52,8 +53,17 @@ export async function buildApp(options: AppOptions): Promise<App> {
   // A line a request costs a share of a core; who looks for one request asks for debug.
   const debugging = logger.isLevelEnabled('debug');
   const load = new Load(options.maxInFlight);
+  // One line a second: a flood of refusals must not become a flood of lines.
+  let lastTold = -Infinity;
+  const isTimeToTell = () => {
+    if (performance.now() - lastTold <= 1000) return false;
+    lastTold = performance.now();
+    return true;
+  };
   const metrics = new RequestMetrics(options.metrics, () => load.requests);
   const unknownRoute = metrics.route('*', 'unknown');
+  const malformed = metrics.route('*', 'malformed');
+  const countMalformed = (status: number) => malformed.add(status, 0);
   const app: App = Fastify({
     logger: false,
     genReqId: requestIdOf,
@@ -73,7 +83,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       // Node would take the first of two credentials or media types, where whoever stands in front may have looked at the other; joined, they are none.
       joinDuplicateHeaders: true,
     },
-    clientErrorHandler: answerBrokenHttp,
+    clientErrorHandler: (error, socket) => answerBrokenHttp(error, socket, countMalformed),
     // A path that can't be decoded: it has no route, and no hook has run.
     frameworkErrors: (error, request, reply) => {
       begin(request, reply);
@@ -88,7 +98,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
   // An Expect that is not understood is ignored, rather than answered with a bare 417.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => app.server.emit('request', request, response));
 
-  app.server.on('connect', answerConnect);
+  app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => answerConnect(socket, countMalformed));
+  countConnections(options.metrics, app.server, () => {
+    if (isTimeToTell()) logger.warn({ connections: options.maxConnections }, 'refusing connections');
+  });
 
   // Set on each request: the framework shares no objects between them.
   app.decorateRequest('caller');
@@ -191,24 +204,21 @@ export async function buildApp(options: AppOptions): Promise<App> {
     });
   }
 
-  let lastShed = 0;
   function translate(error: unknown, request: FastifyRequest): Problem {
     if (error instanceof Problem) return error;
     const known =
       error instanceof ConnectError ? problemOf(error, request.body ?? request.query) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
-    const { method, url } = request;
+    const { method, url, caller, id } = request;
     logger.error(
-      { err: error, request_id: request.id, method, path: url.split('?')[0], route: request.count.labels.route },
+      { err: error, request_id: id, tenant: caller.tenantId, method, path: url.split('?')[0], route: request.count.labels.route },
       'request failed',
     );
     return new Problem('internal');
   }
 
   function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
-    // One line a second: a flood of refusals must not become a flood of lines.
-    if (problem.status === 503 && !reply.raw.destroyed && performance.now() - lastShed > 1000) {
-      lastShed = performance.now();
+    if (problem.status === 503 && !reply.raw.destroyed && isTimeToTell()) {
       const { method, route } = request.count.labels;
       logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
     }
@@ -290,9 +300,9 @@ export function leaving(request: FastifyRequest): AbortSignal {
   return request.leaving.signal;
 }
 
-/** How long a call for a request may take; it ends when the client leaves. */
-export function within(request: FastifyRequest, timeoutMs: number): { timeoutMs: number; signal: AbortSignal } {
-  return { timeoutMs, signal: leaving(request) };
+/** How long a call for a request may take; it ends when the client leaves, and is logged under the request's id. */
+export function within(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
+  return { timeoutMs, signal: leaving(request), headers: { 'x-request-id': request.id } };
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {

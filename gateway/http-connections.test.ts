@@ -1,5 +1,5 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
@@ -57,6 +57,46 @@ test('a connection that begins more requests than it takes answers is cut', asyn
   socket.on('error', () => undefined).resume();
   await new Promise((done) => socket.once('close', done));
   expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
+});
+
+const figureOf = async ({ url }: Alone, name: string) =>
+  Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1] ?? 0);
+
+test('what is answered before it is a request counts, and what is broken within one counts once', async () => {
+  const answered = () => figureOf(alone, 'http_requests_total\\{method="\\*",route="malformed".*');
+  const before = await answered();
+  await alone.raw('GARBAGE\r\n\r\n');
+  await alone.raw('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n');
+  await alone.raw('POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nGARBAGE\r\n');
+  const text = await (await fetch(`${alone.url}/metrics`)).text();
+  expect(text).toMatch(/^http_requests_total\{method="\*",route="malformed",status="404".*\} 1$/m);
+  expect(await answered()).toBe(before + 1);
+});
+
+test('connections beyond the bound are closed, counted, and told of in the log', async () => {
+  const few = await startAlone({ MAX_CONNECTIONS: '20' });
+  const sockets: Socket[] = [];
+  try {
+    // Its connection is kept for those who ask below.
+    await (await fetch(`${few.url}/healthz`)).text();
+    let closed = 0;
+    for (let number = 0; number < 50; number++) {
+      const socket = connect(few.port, '127.0.0.1');
+      socket.on('error', () => undefined).once('close', () => closed++);
+      sockets.push(socket);
+    }
+    const refused = () => figureOf(few, 'http_connections_refused_total');
+    for (const until = Date.now() + 20_000; (closed < 30 || (await refused()) !== closed) && Date.now() < until;) await pause(20);
+    expect(closed).toBeGreaterThanOrEqual(30);
+    expect(await refused()).toBe(closed);
+    expect(await figureOf(few, 'http_connections')).toBe(20);
+    // Lines are written together, once a second.
+    for (const until = Date.now() + 20_000; !few.output().includes('refusing') && Date.now() < until;) await pause(20);
+    expect(few.output()).toContain('refusing connections');
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    await few.stop();
+  }
 });
 
 test('refusals that nobody reads keep nobody out', async () => {

@@ -9,6 +9,8 @@ export interface Alone {
   url: string;
   port: number;
   pid: number;
+  /** Everything that it has written. */
+  output(): string;
   /** Sends bytes as they are; answers everything that comes back until the gateway closes, or `enough` says so. */
   raw(text: string | Buffer, enough?: (received: string) => boolean): Promise<string>;
   /** Ends it in good order; answers the names of those that had to be killed. */
@@ -45,6 +47,7 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<A
     url,
     port,
     pid: child.pid,
+    output: () => child.output(),
     raw: (text, enough = () => false) =>
       new Promise((resolve, reject) => {
         let received = '';
