@@ -124,8 +124,6 @@ function answer<Request extends object, Response>(
   return async (request, context) => {
     const { userId, tenantId, keyId } = request as Named;
     const fields = Object.assign(context.values.get(logFields), { user: userId, tenant: tenantId, key_id: keyId });
-    const requestId = context.requestHeader.get('x-request-id');
-    if (requestId !== null) fields['request_id'] = requestId;
     try {
       return await work(request, context);
     } catch (thrown) {

@@ -53,8 +53,9 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
   const ofTenant = <Request extends { tenantId: string }, Response>(
     work: (request: Request, tenant: string, own: WebhookParts) => Promise<Response>,
   ) =>
-    answer((request: Request, { signal }) => {
+    answer((request: Request, { signal, values }) => {
       const tenant = tenantOf(request.tenantId);
+      values.get(logFields)['tenant'] = request.tenantId;
       return work(request, tenant, { ...parts, pool: shared.of(tenant, signal) });
     });
   const maxAttempts = courier.options.retryDelays.length + 1;

@@ -77,7 +77,10 @@ export async function serve(options: ServeOptions): Promise<Served> {
       });
     },
     interceptors: [
-      (next) => (request) => logged({ ...request, values: request.contextValues }, () => next(request)),
+      (next) => (request) => {
+        const requestId = request.header.get('x-request-id') ?? undefined;
+        return logged({ ...request, values: request.contextValues, requestId }, () => next(request));
+      },
       (next) => (request) => {
         admit(request.service.typeName, request.header.get('authorization') ?? '');
         return next(request);
@@ -123,7 +126,7 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
   });
   return async (call, run) => {
     const started = performance.now();
-    const fields: Record<string, unknown> = {};
+    const fields: Record<string, unknown> = call.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) };
     call.values.set(logFields, fields);
     const method = `${call.service.typeName}/${call.method.name}`;
     const done = (code: string, error?: unknown) => {

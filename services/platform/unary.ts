@@ -18,6 +18,12 @@ interface Method {
   answer: Implementation;
 }
 
+/** What a call is logged as. */
+export interface LoggedCall extends Pick<HandlerContext, 'service' | 'method' | 'values'> {
+  /** Its header `x-request-id`: which request of a client's it is made for. */
+  requestId: string | undefined;
+}
+
 /** What is known of the server around. */
 export interface UnaryOptions {
   /** Largest message in either direction, bytes. */
@@ -26,7 +32,7 @@ export interface UnaryOptions {
   /** What a caller with this value of the header `authorization` may send to the service; throws where he may not call it. */
   admit: (service: string, authorization: string) => Admission;
   /** Runs and logs a call; what it throws is a ConnectError. */
-  logged: <Result>(call: Pick<HandlerContext, 'service' | 'method' | 'values'>, run: () => Promise<Result>) => Promise<Result>;
+  logged: <Result>(call: LoggedCall, run: () => Promise<Result>) => Promise<Result>;
   /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
   refused: (why: string, code?: Code) => ConnectError;
 }
@@ -134,6 +140,10 @@ class Call implements HandlerContext {
 
   get signal(): AbortSignal {
     return this.aborting.signal;
+  }
+
+  get requestId(): string | undefined {
+    return this.request.headers['x-request-id'] as string | undefined;
   }
 
   get requestHeader(): Headers {

@@ -131,6 +131,25 @@ test('nor is one where a database fails over it, though the failure is logged wh
   expect(house.logs('identity')).toContain('Failing row contains (…).');
 });
 
+test('what a request asks of each service is logged with its tenant and its id', async () => {
+  const path = `/v1/tenants/${tenant.slug}`;
+  const asked = {
+    'identity.v1.IdentityService/ListApiKeys': ['identity', 'GET', `/v1/tenants/${tenant.id}/api-keys`, tenant.owner.token],
+    'ledger.v1.LedgerService/CreateAccount': ['ledger', 'POST', `${path}/accounts`, key],
+    'ledger.v1.LedgerService/ListAccounts': ['ledger', 'GET', `${path}/accounts`, key],
+    'notifier.v1.NotifierService/ListDeliveries': ['notifier', 'GET', `${path}/webhooks`, key],
+  } as const;
+  for (const [call, [name, method, to, by]] of Object.entries(asked)) {
+    const id = `of-the-test-${randomBytes(4).toString('hex')}`;
+    const body = method === 'POST' ? { account_code: id.toUpperCase(), name: 'B', type: 'asset' } : undefined;
+    const { status } = await house.rest(method, to, { key: by, headers: { 'x-request-id': id }, ...(body && { body }) });
+    expect([call, status]).toEqual([call, method === 'POST' ? 201 : 200]);
+    await until(() => Promise.resolve(house.logs(name).includes(id)));
+    const lines = linesOf(name).map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines.filter(({ request_id }) => request_id === id)).toMatchObject([{ msg: 'call', method: call, tenant: tenant.id }]);
+  }
+});
+
 const forged = 'forged by the test';
 
 test('no text that is sent makes a line of its own, ends one, or writes to a terminal', async () => {
