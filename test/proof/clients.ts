@@ -62,12 +62,9 @@ export class Clients {
   private readonly ending = new AbortController();
   private readonly work: Promise<unknown>;
 
-  private readonly restMs: number;
-
-  /** Starts so many clients of each customer, who rest up to so many milliseconds between two postings. */
-  constructor(house: House, customers: readonly Customer[], seed: number, { each, restMs }: { each: number; restMs: number }) {
+  /** Starts so many clients of each customer. */
+  constructor(house: House, customers: readonly Customer[], seed: number, each: number) {
     this.house = house;
-    this.restMs = restMs;
     this.customers = customers;
     const began = performance.now();
     for (const { tenant } of customers) this.answeredAt.set(tenant.id, began);
@@ -117,7 +114,7 @@ export class Clients {
         }
       }
       // Leaves the machine time for what is tried here: the house, not its speed.
-      await pause(chance.whole(0, this.restMs));
+      await pause(chance.whole(0, 40));
     }
   }
 

@@ -22,8 +22,6 @@ async function tried(faults: string[], more: Partial<typeof means>): Promise<str
     faults,
     inTurn: true,
     stallSeconds: [2, 3],
-    // What is tried is the house, not its speed, and the other tests of this machine want their share of it.
-    rest: 3,
     say: (line) => said.push(line),
   });
   const { episodes, lost, doubled, eventsLost, transactions, clients } = verdict;

@@ -31,8 +31,6 @@ export interface Trial extends Task {
   inTurn?: boolean;
   /** Seconds that a process is stalled, least and most. */
   stallSeconds?: [number, number];
-  /** How many times as long clients and owners rest; 1 without. */
-  rest?: number;
 }
 
 const judged = ['kill ledger', 'stall ledger', 'kill postgres', 'hold a head'];
@@ -83,10 +81,9 @@ export async function tryFaults(trial: Trial): Promise<Verdict> {
   const undo: (() => Promise<unknown>)[] = [];
   try {
     const { stage, received, since, odd } = await setUp(trial, undo);
-    const { seed, rest = 1 } = trial;
-    const clients = new Clients(stage.house, stage.customers, seed, { each: 2, restMs: 40 * rest });
+    const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
     const members = stage.customers.map(
-      ({ tenant }, number) => new Member(stage.house, tenant, openChance(seed, ownStream + number), [200 * rest, 800 * rest]),
+      ({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)),
     );
     let episodes: Episode[];
     try {

@@ -4,7 +4,7 @@ import { Member } from './member.ts';
 
 test('a member is answered while identity works, not while it is away, and again when it is back', async () => {
   const house = await startHouse();
-  const member = new Member(house, await house.tenant(), openChance(1), [200, 800]);
+  const member = new Member(house, await house.tenant(), openChance(1));
   const until = async (holds: () => boolean) => {
     while (!holds()) await new Promise((done) => setTimeout(done, 20));
   };

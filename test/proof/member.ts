@@ -18,12 +18,9 @@ export class Member {
   private readonly ending = new AbortController();
   private readonly work: Promise<void>;
 
-  private readonly restMs: [least: number, most: number];
-
-  /** Starts the owner of this tenant, who rests so many milliseconds, at least and at most, between two rounds. */
-  constructor(house: House, tenant: Tenant, chance: Chance, restMs: [least: number, most: number]) {
+  /** Starts the owner of this tenant. */
+  constructor(house: House, tenant: Tenant, chance: Chance) {
     this.house = house;
-    this.restMs = restMs;
     this.tenant = tenant;
     this.token = tenant.owner.token;
     this.work = this.run(chance);
@@ -45,7 +42,7 @@ export class Member {
       const began = performance.now();
       if (await this.round()) this.answered = began;
       // Each login is a twentieth of a second's work of a core.
-      await pause(chance.whole(...this.restMs));
+      await pause(chance.whole(200, 800));
     }
   }
 
