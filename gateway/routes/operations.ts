@@ -16,6 +16,7 @@ const unready: Answer = {
   description: 'Postings cannot be answered',
   schema: readiness,
   example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving', notifier: 'ok' } },
+  headers: ['Retry-After'],
   bare: 'application/json',
 };
 
