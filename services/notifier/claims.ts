@@ -70,6 +70,8 @@ const nextWork = {
 
 // Nobody else claims of these tenants meanwhile, and what is claimed has its row in `claims`: so whatever has none is taken without a lock. A
 // claim whose lease has run out is taken over by an update of its row, which whoever records late deletes: one of the two finds it gone.
+// `claims` was often all but empty when it was analysed last. `offset 0` and the lists of ids keep the planner from reading all of a tenant's
+// claims, or everybody's, where one is sought: with 256 in flight that took 160 to 240 µs a delivery instead of 50 to 65.
 const claim = {
   name: 'claim',
   text: `with clock as materialized (select clock_timestamp() as at),
@@ -84,7 +86,9 @@ const claim = {
         select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, c.until is not null as held, d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
           d.attempts + case when ${promised} then 1 else 0 end as attempt
-        from deliveries d left join claims c on c.tenant_id = d.tenant_id and c.delivery_id = d.id
+        from deliveries d left join lateral (
+          select until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
+        ) as c on true
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
           and (c.until is null or c.until <= (select at from clock))
         order by d.run_at, d.id limit case when t.enabled then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} / cardinality($1::uuid[]) end
@@ -97,10 +101,12 @@ const claim = {
     ), taken_over as (
       update claims c set claim_id = $4, started_at = at, until = at + $5::float8 * interval '1 ms'
       from clock, chosen r where r.held and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
+        and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from chosen where held))
       returning c.delivery_id
     ), dropped as (
       delete from claims c using clock, ready r
       where r.held and (r.abandoned or not r.enabled) and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
+        and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from ready where held))
       returning c.delivery_id
     ), failed as (
       -- Nobody waits any longer for a test that its caller's process did not finish.
@@ -141,7 +147,7 @@ const lockDue = {
 export const firstUnclaimed = (
   tenant: string,
 ): string => `select d.run_at from deliveries d where d.tenant_id = ${tenant} and d.status = 'pending'
-  and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id) order by d.run_at, d.id limit 1`;
+  and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id offset 0) order by d.run_at, d.id limit 1`;
 
 // In a statement after the lock: what was committed before is seen, and whoever commits later has to wait, and lowers it again. At a full
 // endpoint only the end of a lease helps, or a record, which lowers it too.
