@@ -53,9 +53,11 @@ async function withOwner(text: string): Promise<void> {
   await withClient(notifier.database.ownerUrl, (client) => client.query(text));
 }
 
-async function gaps(): Promise<number> {
-  return Number(/^notifier_inbox_gaps_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
+async function counted(name: string): Promise<number> {
+  return Number(new RegExp(`^notifier_${name}_total (\\d+)`, 'm').exec(await notifier.metrics.metrics())?.[1]);
 }
+
+const gaps = () => counted('inbox_gaps');
 
 function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number): Event {
   const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
@@ -71,13 +73,12 @@ function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number):
 }
 
 test('a dead letter that comes again counts once', async () => {
-  const count = async () => Number(/^notifier_dead_letters_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
-  const before = await count();
+  const before = await counted('dead_letters');
   const letter = { source: `topic/0/${newId('evt')}`, key: null, value: Buffer.from('x'), reason: 'the value is no event' };
   await notifier.consumer.ingest([], [letter]);
   await notifier.consumer.ingest([(await subscribed()).posting()], [letter]);
   expect((await letters()).filter(({ source }) => source === letter.source)).toHaveLength(1);
-  expect(await count()).toBe(before + 1);
+  expect(await counted('dead_letters')).toBe(before + 1);
 });
 
 test('events become deliveries in the order of the log', async () => {
@@ -116,6 +117,27 @@ test('a stretch of the log is passed over where no webhook is enabled, and its e
   await ingest(...events);
   expect(await made(disabled)).toEqual(events.slice(3).map(({ id }) => id));
   expect(await gaps()).toBe(before);
+});
+
+// As after a restore of the ledger: its time goes on, its sequences begin anew.
+test('an event at a place that was taken is delivered once where it is younger than what was taken', async () => {
+  const [tenant, disabled] = [await subscribed(), await subscribed()];
+  const events = Array.from({ length: 5 }, () => tenant.posting());
+  await ingest(...events);
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
+  await notifier.client.pass({ stretches: [{ tenantId: disabled.tenantId, after: 0n, through: 5n }] });
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: true });
+  const before = await counted('events_reissued');
+  const later = (count: number) => BigInt(Date.now() + 120_000 + count);
+  const reissued = [4n, 5n, 6n].map((sequence, place) => tenant.posting({ sequence, createdMs: later(place) }));
+  for (let time = 0; time < 2; time++) await ingest(...reissued);
+  await ingest(...events);
+  expect(await made(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
+  expect(await counted('events_reissued')).toBe(before + 2);
+
+  const other = disabled.posting({ sequence: 2n, createdMs: later(0) });
+  await ingest(other);
+  expect(await made(disabled)).toEqual([other.id]);
 });
 
 test('what was published before a passed stretch and never came is a gap', async () => {

@@ -4,7 +4,7 @@ import { toBinary } from '@bufbuild/protobuf';
 import { Counter, type Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toUuid } from '../platform/ids.ts';
+import { toId, toUuid } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
@@ -74,6 +74,7 @@ export class Consumer {
   private readonly parts: ConsumerParts;
   private readonly taken: Counter<'result'>;
   private readonly gaps: Counter;
+  private readonly reissued: Counter;
   private readonly dead: Counter;
 
   constructor(parts: ConsumerParts) {
@@ -81,6 +82,8 @@ export class Consumer {
     const registers = [parts.metrics];
     this.taken = new Counter({ name: 'notifier_events_total', help: 'Events that came', labelNames: ['result'], registers });
     this.gaps = new Counter({ name: 'notifier_inbox_gaps_total', help: 'Gaps found in the logs of tenants', registers });
+    const help = 'Events taken at places that older ones had: the ledger was restored to an earlier state. Alert on any';
+    this.reissued = new Counter({ name: 'notifier_events_reissued_total', help, registers });
     this.dead = new Counter({ name: 'notifier_dead_letters_total', help: 'Events kept because nothing could be made of them', registers });
   }
 
@@ -133,7 +136,7 @@ export class Consumer {
       await all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
       return { marks: moved, webhooks: enabled };
     });
-    this.reportGaps(marks);
+    this.reportMarks(marks);
     return [...webhooks.keys()];
   }
 
@@ -194,17 +197,23 @@ export class Consumer {
       ]);
       return { marks: [...inbox.values()], taken: fresh.length, made: inserted, kept: unread };
     });
-    this.reportGaps(marks);
+    this.reportMarks(marks);
     this.taken.inc({ result: 'taken' }, taken);
     this.taken.inc({ result: 'known' }, events.length - taken);
     this.report(kept);
     return made;
   }
 
-  private reportGaps(marks: Mark[]): void {
+  private reportMarks(marks: Mark[]): void {
+    const { logger } = this.parts;
     const gaps = foundGaps(marks);
-    for (const gap of gaps) this.parts.logger.error(gap, 'gap in the log of a tenant');
+    for (const gap of gaps) logger.error(gap, 'gap in the log of a tenant');
     this.gaps.inc(gaps.length);
+    for (const { tenant, reissued } of marks) {
+      if (reissued === 0) continue;
+      logger.error({ tenant: toId('tenant', tenant), events: reissued }, 'events at places that were taken: was the ledger restored?');
+      this.reissued.inc(reissued);
+    }
   }
 
   private report(letters: Letter[]): void {

@@ -23,21 +23,29 @@ function compare(a: Place, b: Place): number {
 /** Behind every part of a posting. */
 const lastPart = 0x7fffffff;
 
+/** What was passed over was made before, by a clock that may be so much ahead of this one, milliseconds; no ledger is restored so soon. */
+const clockSkewMs = 60_000;
+
 /** A tenant's place in its log, changed in memory until it is written. */
 export class Mark {
   readonly tenant: string;
   place: Place;
   /** Parts that the sequence of the mark has beside part 0; null: not known. */
   parts: number | null;
+  /** When the event at the mark was made, milliseconds since the Unix epoch; null: not known. */
+  createdMs: bigint | null;
+  /** Events that were taken although others had their places. */
+  reissued = 0;
   readonly found: Gap[] = [];
   readonly arrived: Place[] = [];
   private readonly gaps: Gap[];
   private readonly late: Set<string>;
 
-  constructor(tenant: string, place: Place, parts: number | null, gaps: Gap[], late: Place[]) {
+  constructor(tenant: string, { place, parts, createdMs }: Pick<Mark, 'place' | 'parts' | 'createdMs'>, gaps: Gap[], late: Place[]) {
     this.tenant = tenant;
     this.place = place;
     this.parts = parts;
+    this.createdMs = createdMs;
     this.gaps = gaps;
     this.late = new Set(late.map(({ sequence, part }) => `${sequence}.${part}`));
   }
@@ -45,11 +53,12 @@ export class Mark {
   /** Takes an event's place; false where it was taken before. */
   take(event: Event): boolean {
     const place = { sequence: event.sequence, part: event.part };
-    if (compare(place, this.place) <= 0) return this.takeLate(place);
+    if (compare(place, this.place) <= 0) return this.takeLate(place) || this.takeReissued(event);
     if (!this.isNext(place)) this.note(place);
     if (event.data.case === 'transactionPosted') this.parts = event.data.value.balances.length;
     else if (place.sequence !== this.place.sequence) this.parts = place.part === 0 ? 0 : null;
     this.place = place;
+    this.createdMs = event.createdMs;
     return true;
   }
 
@@ -60,6 +69,7 @@ export class Mark {
     if (after > this.place.sequence || (after === this.place.sequence && !this.isWhole)) this.note({ sequence: after + 1n, part: 0 });
     this.place = { sequence: through, part: lastPart };
     this.parts = null;
+    this.createdMs = BigInt(Date.now() + clockSkewMs);
   }
 
   private note(before: Place): void {
@@ -74,6 +84,14 @@ export class Mark {
     if (!this.gaps.some(({ after, before }) => compare(after, place) < 0 && compare(place, before) < 0)) return false;
     this.late.add(key);
     this.arrived.push(place);
+    return true;
+  }
+
+  // The time of a log never goes back: an event that is younger than the mark, but not behind it, is of a ledger that was restored to an earlier
+  // state and gives the same places again. It has a payload, and is delivered, if it was taken before.
+  private takeReissued({ createdMs }: Event): boolean {
+    if (this.createdMs === null || createdMs <= this.createdMs) return false;
+    this.reissued++;
     return true;
   }
 
@@ -93,11 +111,12 @@ interface MarkRow {
   sequence: bigint;
   part: number;
   parts: number | null;
+  created_ms: bigint | null;
 }
 
 const lock = {
   name: 'inbox_lock',
-  text: 'select tenant_id, sequence, part, parts from inbox where tenant_id = any ($1::uuid[]) order by tenant_id for update',
+  text: 'select tenant_id, sequence, part, parts, created_ms from inbox where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
 // Neither gaps nor what arrived in them is ever deleted: whether a gap is filled can't be told, because only a posting's first event says how
@@ -166,7 +185,8 @@ export async function readInbox(client: Client, tenants: string[], places: Place
         after: { sequence: gap.after_sequence, part: gap.after_part },
         before: { sequence: gap.before_sequence, part: gap.before_part },
       }));
-      return [row.tenant_id, new Mark(row.tenant_id, row, row.parts, gapsOfTenant, late.rows.filter(own))];
+      const { tenant_id: tenant, sequence, part, parts, created_ms: createdMs } = row;
+      return [tenant, new Mark(tenant, { place: { sequence, part }, parts, createdMs }, gapsOfTenant, late.rows.filter(own))];
     }),
   );
 }
@@ -203,15 +223,17 @@ export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
   statements.push(
     client.query({
       name: 'inbox_write',
-      text: `insert into inbox (tenant_id, sequence, part, parts)
-      select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[])
-      on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts
+      text: `insert into inbox (tenant_id, sequence, part, parts, created_ms)
+      select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::bigint[])
+      on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts,
+        created_ms = excluded.created_ms
       where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)`,
       values: [
         marks.map(({ tenant }) => tenant),
         marks.map(({ place }) => place.sequence),
         marks.map(({ place }) => place.part),
         marks.map(({ parts }) => parts),
+        marks.map(({ createdMs }) => createdMs),
       ],
     }),
   );

@@ -9,6 +9,7 @@ import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../
 import { newTenant, settled, startReceiver, type NotifierClient, type Receiver } from '../../test/notifier.ts';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { openCaller } from '../platform/caller.ts';
+import { migrationNames } from './schema.ts';
 
 const token = 'token-of-the-test';
 const encryptionKey = `k1:${randomBytes(32).toString('base64')}`;
@@ -84,7 +85,7 @@ describe('a start is refused', () => {
   test('on a schema that is older than the code', async () => {
     const bare = await freshDatabase('notifier');
     expect(await failedStart(settings(bare.serviceUrl))).toBe(
-      'DATABASE_URL: the schema lacks 0001-webhooks, 0002-trace-context, 0003-claims, 0004-url-of-any-case: run migrate first',
+      `DATABASE_URL: the schema lacks ${migrationNames.join(', ')}: run migrate first`,
     );
     await bare.drop();
   });

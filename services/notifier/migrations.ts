@@ -3,6 +3,7 @@ import { Webhooks } from './migrations/0001-webhooks.ts';
 import { TraceContext } from './migrations/0002-trace-context.ts';
 import { Claims } from './migrations/0003-claims.ts';
 import { UrlOfAnyCase } from './migrations/0004-url-of-any-case.ts';
+import { MarkTimes } from './migrations/0005-mark-times.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -10,4 +11,5 @@ export const migrations = [
   { name: '0002-trace-context', class: TraceContext },
   { name: '0003-claims', class: Claims },
   { name: '0004-url-of-any-case', class: UrlOfAnyCase },
+  { name: '0005-mark-times', class: MarkTimes },
 ];
