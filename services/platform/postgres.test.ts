@@ -100,6 +100,16 @@ test('a server that is a standby counts as away until it is promoted', async () 
   }
 });
 
+test('a database that takes the password no longer counts as away', async () => {
+  const wrong = new URL(url);
+  wrong.password = 'another';
+  const pool = openPool(wrong.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
+  const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: '28P01' });
+  expect(isAway(refusal)).toBe(true);
+  await pool.end();
+});
+
 test('of statements that are sent together the error that began it is thrown, though those behind it are heard first', () =>
   withPool(async (pool) => {
     const client = await pool.connect();

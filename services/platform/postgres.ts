@@ -278,15 +278,16 @@ export async function checkRoleAndSchema(pool: Pool, migrations: readonly string
 
 /**
  * Whether an error says that the database can't be reached or does not take the work just now (no connection, shutting down, too many
- * connections, a time-out), rather than that something is wrong with the work. Looks through wrapped errors.
+ * connections, a password that is no longer right, a time-out), rather than that something is wrong with the work. Looks through wrapped errors.
  */
 export function isAway(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
     const code = (each as NodeJS.ErrnoException).code ?? '';
-    // 08: connection; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement time-out; 55P03: lock time-out; 25P03: idle in
-    // transaction; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and 40P01: it may be tried again.
+    // 08: connection; 28: another password, or a role that may not log in; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement
+    // time-out; 55P03: lock time-out; 25P03: idle in transaction; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
+    // 40P01: it may be tried again.
     if (
-      /^(08...|53...|57P..|58...|57014|55P03|25P03|25006|40001|40P01|ECONN[A-Z]+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
+      /^(08...|28...|53...|57P..|58...|57014|55P03|25P03|25006|40001|40P01|ECONN[A-Z]+|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
         code,
       )
     )
