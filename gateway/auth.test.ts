@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { text as allOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
+import { startAlone } from '../test/alone.ts';
 import { figureOf, until } from '../test/asking.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { newEmail } from '../test/identity.ts';
@@ -217,4 +218,24 @@ describe('while identity is away', () => {
       ({ status }) => status === 200,
     );
   });
+});
+
+test('a gateway whose internal token is taken by nobody is not ready, and says who refuses it', async () => {
+  const { identity, ledger, notifier } = house.addresses;
+  const addresses = { IDENTITY_ADDR: identity.join(','), LEDGER_ADDR: ledger.join(','), NOTIFIER_ADDR: notifier.join(',') };
+  const stranger = await startAlone({ ...addresses, INTERNAL_TOKEN: 'another' });
+  try {
+    const dependencies = { identity: 'refused', ledger: 'refused', notifier: 'refused' };
+    const ready = await until(
+      async () => {
+        const answer = await fetch(`${stranger.url}/readyz`);
+        return { status: answer.status, body: (await answer.json()) as { dependencies: object } };
+      },
+      // A busy machine may take a moment longer to be connected.
+      ({ body }) => !Object.values(body.dependencies).includes('unavailable'),
+    );
+    expect(ready).toEqual({ status: 503, body: { status: 'unavailable', dependencies } });
+  } finally {
+    await stranger.stop();
+  }
 });

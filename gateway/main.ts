@@ -1,5 +1,5 @@
 // The gateway: REST outside, gRPC inside.
-import { createClient, type Transport } from '@connectrpc/connect';
+import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
@@ -101,11 +101,12 @@ await run(async (lifetime) => {
   const askNotifier = healthOf(toNotifier, NotifierService.typeName);
   // Told by a ledger that relays over Kafka, and by no other.
   const askKafka = healthOf(toLedger, 'kafka');
+  const isTold = (says: string) => says === 'ok' || says === 'not serving';
   const readiness = async (): Promise<Readiness> => {
     const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
     // Postings are answered without notifier and Kafka; their events wait in the log.
     const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
-    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(kafka !== 'unavailable' && { kafka }) };
+    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(isTold(kafka) && { kafka }) };
     return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
   };
 
@@ -142,7 +143,10 @@ await run(async (lifetime) => {
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
 });
 
-/** Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong. Many who ask within a second get one answer. */
+/**
+ * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong, `refused` where it takes no call with this
+ * internal token. Many who ask within a second get one answer.
+ */
 function healthOf(transport: Transport, service: string): () => Promise<string> {
   const client = createClient(Health, transport);
   let asked = -Infinity;
@@ -153,7 +157,7 @@ function healthOf(transport: Transport, service: string): () => Promise<string> 
     answer = client.check({ service }, { timeoutMs: 1_000 }).then(
       ({ status }) => (status === Serving.SERVING ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.
-      () => 'unavailable',
+      (error: unknown) => (error instanceof ConnectError && error.code === Code.Unauthenticated ? 'refused' : 'unavailable'),
     );
     return answer;
   };

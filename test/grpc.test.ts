@@ -260,13 +260,15 @@ test.each([
   expect(refusalIn(error)).toMatchObject({ reason: 'unauthenticated', message: 'internal token missing or wrong' });
 });
 
-test('a call without the internal token is refused, a health check is not', async () => {
+test('a call without the internal token is refused, a health check only with a wrong one', async () => {
   const wrong = new Metadata();
   wrong.set('authorization', 'Bearer wrong');
   for (const metadata of [wrong, new Metadata()]) {
     expect((await refusalOf(call('PostTransaction', { posting: deposit() }, metadata))).code).toBe(status.UNAUTHENTICATED);
   }
-  expect((await call('Check', { service: 'ledger.v1.LedgerService' }, new Metadata(), health))['status']).toBe(1);
+  const question = { service: 'ledger.v1.LedgerService' };
+  expect((await call('Check', question, new Metadata(), health))['status']).toBe(1);
+  expect((await refusalOf(call('Check', question, wrong, health))).code).toBe(status.UNAUTHENTICATED);
 });
 
 const grpcurl = spawnSync('grpcurl', ['--version']).error === undefined ? test : test.skip;
