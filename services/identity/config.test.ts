@@ -25,6 +25,8 @@ test.each([
   ['not an Ed25519 key', rsa],
   ['cut short', newSigningKey().replace(/[A-Za-z0-9+/=]{10}\n-----END/, '\n-----END')],
   ['followed by another kind', newSigningKey() + rsa],
+  ['followed by another format', newSigningKey() + rsa.replaceAll('PRIVATE KEY', 'RSA PRIVATE KEY')],
+  ['behind one that was cut short', newSigningKey().slice(0, 60) + '\n' + newSigningKey()],
 ])('a signing key that is %s is named without its content', (_, value) => {
   expect(() => read({ JWT_PRIVATE_KEY: value })).toThrow('JWT_PRIVATE_KEY must be an Ed25519 private key as PKCS #8 PEM');
 });

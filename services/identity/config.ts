@@ -40,6 +40,7 @@ function signingKeys(text: string): [KeyObject, ...KeyObject[]] {
     }
     throw bad();
   });
-  if (!first) throw bad();
+  // What stands beside them would not be used, without a word: a key of another format, or one that was cut short.
+  if (!first || (text.match(/-----BEGIN /g) ?? []).length > 1 + others.length) throw bad();
   return [first, ...others];
 }
