@@ -106,3 +106,23 @@ test('of a schema that lacks nothing no migration is loaded, and the role is gra
     await database.drop();
   }
 });
+
+test('whoever is not the owner is told that in one line, before and after there is a schema', async () => {
+  const database = await freshDatabase('identity');
+  const { ownerUrl, serviceUrl } = database;
+  const to = (url: string, ...migrations: (typeof first)[]) =>
+    migrate(url, serviceUrl, {
+      names: migrations.map(({ name }) => name),
+      migrations: () => Promise.resolve(migrations),
+      appendOnly: [],
+    });
+  try {
+    await to(ownerUrl);
+    const message = /^MIGRATION_DATABASE_URL: this role may not migrate: [^\n]+$/;
+    await expect(to(serviceUrl, first)).rejects.toThrow(message);
+    await to(ownerUrl, first);
+    await expect(to(serviceUrl, first, second)).rejects.toThrow(message);
+  } finally {
+    await database.drop();
+  }
+});

@@ -30,9 +30,18 @@ const patienceMs = 5 * 60_000;
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * database is away, or where somebody has held a table for five minutes; running it again goes on from there.
+ * database is away, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
+  try {
+    await migrateAsOwner(ownerUrl, serviceUrl, schema);
+  } catch (error) {
+    if (!hasCode(error, /^42501$/)) throw error;
+    throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
+  }
+}
+
+async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   const client = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
   try {
     await client.connect();
@@ -102,13 +111,14 @@ async function whenFree(change: () => Promise<unknown>): Promise<void> {
       await change();
       return;
     } catch (error) {
-      if (!isLocked(error)) throw error;
+      // 40P01: who reads has come to wait for a table that is changed already, and PostgreSQL has ended the change, not the reading.
+      if (!hasCode(error, /^(55P03|40P01)$/)) throw error;
       if (performance.now() > until) throw new StartFailure(`MIGRATION_DATABASE_URL: a table stays locked: ${(error as Error).message}`);
     }
   }
 }
 
-// 40P01: who reads has come to wait for a table that is changed already, and PostgreSQL has ended the change, not the reading.
-function isLocked(error: unknown): boolean {
-  return error instanceof Error && (/^(55P03|40P01)$/.test(String((error as { code?: unknown }).code)) || isLocked(error.cause));
+/** Whether PostgreSQL gave an error, or one that it wraps, such a code. */
+function hasCode(error: unknown, codes: RegExp): boolean {
+  return error instanceof Error && (codes.test(String((error as { code?: unknown }).code)) || hasCode(error.cause, codes));
 }
