@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -11,6 +12,7 @@ import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
+import { EventRefused, type Exit } from './exit.ts';
 import { ingestExit } from './ingest.ts';
 import { redrive } from './letters.ts';
 import { Relay } from './relay.ts';
@@ -223,6 +225,40 @@ test.each([
   failing = null;
   await allTaken(sick);
   expect(await letters()).toEqual([]);
+});
+
+test('an event that is refused before one that is not taken becomes a dead letter once, when the mark passes both', async () => {
+  let [isSick, asked] = [true, 0];
+  const late = (event: Event) => event.data.case === 'transactionPosted' && event.data.value.description === 'late';
+  isFatal = (event) => {
+    failing = late(event) ? Code.Internal : Code.InvalidArgument;
+    return isPoisoned(event) || (late(event) && isSick && ++asked > 0);
+  };
+  failing = Code.Internal;
+  const tenant = await books.newTenant();
+  await Promise.all([post(tenant, poisoned), post(tenant, 'late')]);
+  await until(() => Promise.resolve(asked > 3));
+  expect(await letters()).toEqual([]);
+  isSick = false;
+  await allTaken(tenant, (await books.eventsOf(tenant)).filter(isPoisoned));
+  await until(async () => (await letters()).length === 1);
+  expect((await books.owner.query('select refusals from relay_dead_letters')).rows).toEqual([{ refusals: 1 }]);
+  expect(await metricOf(metrics, 'ledger_relay_refused_total')).toBe(1);
+});
+
+test('an event that is refused is logged under the identifiers that callers know', async () => {
+  await relay.close();
+  const lines: string[] = [];
+  const log = pino({}, { write: (line) => lines.push(line) });
+  const publish = () => Promise.reject(new EventRefused('too large'));
+  const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+  const refusing = new Relay({ pool: books.relayed, exit, pollMs: 50, logger: log, metrics: new Registry() });
+  books.ends.push(() => refusing.close());
+  const tenant = await books.newTenant();
+  const logged = () => lines.flatMap((line) => (JSON.parse(line) as { letters?: unknown[] }).letters ?? []);
+  await until(() => Promise.resolve(logged().length === 2));
+  const events = await books.eventsOf(tenant);
+  expect(logged()).toMatchObject(events.map(({ id }) => ({ tenant: toId('tenant', tenant), event_id: id })));
 });
 
 test('a tenant whose events are not taken is asked about no more often for posting more', async () => {

@@ -55,6 +55,7 @@ export interface Claimed extends Stretch {
 
 /** What became of a round's claims. */
 export interface Delivery {
+  /** Of claims that are not postponed. */
   refused: DeadLetter[];
   /** Not taken now, and why. */
   postponed: Map<Claimed, NotTaken>;
@@ -77,7 +78,8 @@ export async function deliver(exit: Exit, claims: Claimed[], delivery: Delivery)
     }
     try {
       if (error instanceof NotTaken) throw error;
-      await sift(exit, only.events, error.message, delivery);
+      // Of a tenant that is postponed everything comes again, and what is refused is refused again.
+      delivery.refused.push(...(await sift(exit, only.events, error.message)));
     } catch (again) {
       if (!(again instanceof NotTaken)) throw again;
       delivery.postponed.set(only, again);
@@ -85,21 +87,20 @@ export async function deliver(exit: Exit, claims: Claimed[], delivery: Delivery)
   }
 }
 
-/** Events among which one is refused: in their order, each alone if need be. */
-async function sift(exit: Exit, events: Event[], reason: string, delivery: Delivery): Promise<void> {
-  if (events.length === 1) {
-    delivery.refused.push(letterOf(events[0] as Event, reason));
-    return;
-  }
+/** Events among which one is refused: in their order, each alone if need be. Answers those that are. */
+async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLetter[]> {
+  if (events.length === 1) return [letterOf(events[0] as Event, reason)];
   const half = Math.ceil(events.length / 2);
+  const refused: DeadLetter[] = [];
   for (const part of [events.slice(0, half), events.slice(half)]) {
     try {
       await exit.publish(part);
     } catch (error) {
       if (!(error instanceof EventRefused)) throw error;
-      await sift(exit, part, error.message, delivery);
+      refused.push(...(await sift(exit, part, error.message)));
     }
   }
+  return refused;
 }
 
 /** What was claimed, with every event that must be published, by tenant. */

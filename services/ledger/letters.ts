@@ -21,6 +21,11 @@ export interface DeadLetter {
   reason: string;
 }
 
+/** A dead letter as a line of the log tells of it: by the identifiers that callers know. */
+export function lineOf({ tenant, eventId, ...rest }: DeadLetter): Record<string, unknown> {
+  return { tenant: toId('tenant', tenant), event_id: toId('evt', eventId), ...rest };
+}
+
 // A dead letter that an operator wants published again, with its event's row and the hash before it.
 type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
 

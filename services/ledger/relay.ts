@@ -10,7 +10,7 @@ import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
-import { publishDueLetters } from './letters.ts';
+import { lineOf, publishDueLetters } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
 
 /** What a relay needs. */
@@ -194,8 +194,7 @@ export class Relay {
     }
     this.carried = countOf(claims);
     const taken = claims.filter((each) => !delivery.postponed.has(each));
-    const refused = delivery.refused.filter(({ tenant }) => taken.some((each) => each.tenant === tenant));
-    const events = countOf(taken) - refused.length;
+    const events = countOf(taken) - delivery.refused.length;
     this.published.inc(events);
     this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
@@ -218,7 +217,7 @@ export class Relay {
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
     const line = { tenants: taken.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
-    if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused }, 'events were refused');
+    if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused.map(lineOf) }, 'events were refused');
     else if (events > 0) logger.info(line, 'events published');
   }
 
