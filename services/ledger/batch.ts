@@ -273,12 +273,14 @@ export class Batch {
     }
   }
 
-  private replayOf({ order, uncertain }: Item, known: UsedKey): Outcome {
+  private replayOf(item: Item, known: UsedKey): Outcome {
+    const { order, uncertain } = item;
     if (!known.fingerprint.equals(order.fingerprint)) throw keyReused(order);
     const transaction = known.transaction ?? this.records.get(`${order.tenant} ${known.sequence}`);
     if (!transaction) throw new Error(`transaction ${known.id} has no event`);
     const own = known.id === order.transaction && (order.retry || uncertain);
-    return { ...resultOf(transaction, !own), found: own && order.retry };
+    // Whoever waits no more may have sent it elsewhere, and it was posted there.
+    return { ...resultOf(transaction, !own), found: own && (order.retry || isAbandoned(item)) };
   }
 
   private originalOf({ tenant, reverses }: Order): store.Original {

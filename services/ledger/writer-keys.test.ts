@@ -91,6 +91,30 @@ test('a transaction id used again under another key is refused, with the same re
   expect(await outcomesOf(metrics)).toEqual({ posted: 1, replayed: 1, found: 1, idempotency_key_reused: 1 });
 });
 
+test('a posting of which a ledger does not know whether it has posted it counts as posted by another one that was asked meanwhile', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const [metrics, others] = [new Registry(), new Registry()];
+  const writer = writers.open({ proxied: true, lanes: 1, metrics });
+  await writer.post(transfer(tenant, 'a', 'b', '1.00'));
+  const order = transfer(tenant, 'a', 'b', '1.00');
+  const caller = new AbortController();
+  const lost = Promise.withResolvers<void>();
+  writers.proxy.watch = (chunk) => {
+    if (!chunk.includes('write_batch')) return 'pass';
+    writers.proxy.watch = () => 'cut';
+    lost.resolve();
+    return 'cut';
+  };
+  const outcome = writer.post(order, { signal: caller.signal });
+  await lost.promise;
+  caller.abort();
+  expect(reasonOf(await writers.open({ metrics: others }).post({ ...order, retry: true }))).toBe('posted');
+  writers.proxy.watch = () => 'pass';
+  expect(reasonOf(await outcome)).toBe('posted');
+  expect(await outcomesOf(others)).toEqual({ posted: 1 });
+  expect(await outcomesOf(metrics)).toEqual({ posted: 1, found: 1 });
+});
+
 test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const writer = writers.open({ lanes: 1 });

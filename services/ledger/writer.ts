@@ -87,7 +87,7 @@ export class Writer {
     });
     this.outcomes = new Counter({
       name: 'ledger_postings_total',
-      help: 'Answers to postings: posted; found, where the caller sends it again and its earlier call has posted; replayed; held, where it is handed back and comes again; or the reason of the refusal',
+      help: 'Answers to postings: posted; found, where an earlier call has posted and the caller sends it again or waits no more; replayed; held, where it is handed back and comes again; or the reason of the refusal',
       labelNames: ['outcome'],
       registers,
     });
