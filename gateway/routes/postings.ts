@@ -231,11 +231,10 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
         ...askedBy(request),
       };
       const limits = within(request, 5_000);
-      const reversed = await ledger.reverseTransaction(given, limits).catch(async (error: unknown) => {
+      const reversed = await ledger.reverseTransaction(given, limits).catch((error: unknown) => {
         // A lost connection leaves open whether it was posted. The same id again posts once, and that is no replay to the client.
         if (refusalOf(error) || (error as ConnectError).code !== Code.Unavailable) throw error;
-        const { transaction, replayed } = await ledger.reverseTransaction(given, limits);
-        return { transaction, replayed: replayed && transaction?.transactionId !== given.reversalId };
+        return ledger.reverseTransaction({ ...given, retry: true }, limits);
       });
       return send(reply, reversed);
     },

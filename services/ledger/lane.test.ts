@@ -225,3 +225,34 @@ test('nor by one whose caller gave it less time with his call than the posting s
     expect(reasonOf(await other.post(orders[1]))).toBe('insufficient_funds');
   });
 });
+
+test('nor is a reversal that its caller sends again, for he does not know whether it was posted', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const [{ writer }, other] = [openLane(), writers.open()];
+  const [transactionId, reversalId] = [newId('txn'), newId('txn')];
+  await writer.post(transfer(tenant, 'a', 'purse', '1.00', { transactionId }));
+  await writer.post(transfer(tenant, 'purse', 'a', '1.00'));
+  const reversal = (retry: boolean) =>
+    reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId, reversalId, retry }));
+  const caller = new AbortController();
+  const sent = Promise.withResolvers<void>();
+  writers.proxy.watch = (chunk) => {
+    if (chunk.includes('write_batch')) {
+      writers.proxy.delay(2_000);
+      sent.resolve();
+    }
+    return 'pass';
+  };
+  // It spends what comes before it.
+  const outcomes = Promise.all([
+    writer.post(transfer(tenant, 'a', 'purse', '1.00')),
+    writer.post(reversal(false), { signal: caller.signal }),
+  ]);
+  await sent.promise;
+  caller.abort();
+  expect(reasonOf(await other.post(reversal(true)))).toBe('insufficient_funds');
+  writers.proxy.watch = () => 'pass';
+  writers.proxy.delay(0);
+  expect((await outcomes).map(reasonOf)).toEqual(['posted', 'unavailable']);
+  expect(await writers.transactionsOf(tenant)).toBe(3);
+});

@@ -260,6 +260,7 @@ describe('a reversal', () => {
       fingerprint: own.fingerprint,
     });
     expect(reversed({ tenantId, transactionId }).idempotencyKey).toMatch(/^txn_/);
+    expect(reversed({ tenantId, transactionId, retry: true }).retry).toBe(true);
   });
 
   test.each([

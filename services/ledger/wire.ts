@@ -166,7 +166,7 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
     metadata: '{}',
     reverses,
     timeoutMs: 10_000,
-    retry: false,
+    retry: request.retry,
     // The mirrored lines are not known yet: as large as a posting of 200 entries may be.
     bytes: 25_000,
   };

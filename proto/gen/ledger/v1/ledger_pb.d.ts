@@ -463,6 +463,13 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
    * @generated from field: string traceparent = 8;
    */
   traceparent: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: bool retry = 9;
+   */
+  retry: boolean;
 };
 
 /**
