@@ -70,10 +70,12 @@ test('a change that waits for a reader who waits for it begins anew, and both go
     return migrate(database.ownerUrl, database.serviceUrl, { names, migrations: () => Promise.resolve(first), appendOnly: [] });
   };
   await to(1);
-  const [reader, other] = [database.ownerUrl, database.ownerUrl].map((connectionString) => new pg.Client({ connectionString }));
+  const [reader, other] = [database.adminUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString }));
   await Promise.all([reader!.connect(), other!.connect()]);
   try {
-    await reader!.query('begin; select from two');
+    // It is the migration that looks for a deadlock, and before it would give up waiting.
+    await other!.query(`alter database "${new URL(database.adminUrl).pathname.slice(1)}" set deadlock_timeout = '500ms'`);
+    await reader!.query(`set deadlock_timeout = '1min'; begin; select from two`);
     const migrated = to(2);
     const waiting = (table: string) => other!.query(`select from pg_locks where not granted and relation = $1::regclass`, [table]);
     await until(async () => (await waiting('two')).rowCount === 1);
