@@ -258,7 +258,7 @@ export class Courier {
         const { claimed, failed, more, nextMs } = round;
         if (failed > 0) {
           this.unsent.inc(failed);
-          logger.info({ deliveries: failed }, 'deliveries failed for want of a webhook');
+          logger.info({ deliveries: failed }, 'deliveries failed without an attempt');
         }
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));

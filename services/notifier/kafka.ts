@@ -240,7 +240,7 @@ class Reader implements Subscription {
       const quietMs = performance.now() - this.progressed;
       if (lag === 0n) this.progressed = Math.max(this.progressed, performance.now() - this.watchdogMs / 3);
       else if (quietMs >= this.watchdogMs && this.consumer === consumer && this.inHandler === 0) {
-        this.options.logger.error({ lag: Number(lag), quietSeconds: Math.round(quietMs / 1000) }, 'the consumer stands still');
+        this.options.logger.error({ lag: Number(lag), quiet_seconds: Math.round(quietMs / 1000) }, 'the consumer stands still');
         this.giveUp?.('stood still');
       }
     } catch (error) {

@@ -1,7 +1,7 @@
 // What lasts as long as a connection and may be outdated before it ends: what was prepared on it, and what its server is.
 
-/** So often work is begun again. Each time one connection is closed, and whatever it is given next may be as old: a pool may be full of them. */
-const mostRepetitions = 20;
+/** So often work is begun again. Each time one connection is closed, and whatever it is given next may be as old: a pool may be full of 100. */
+const mostRepetitions = 100;
 
 /**
  * Whether what a statement was refused for lasts as long as its connection: it was prepared before a migration changed what it answers, or is not
