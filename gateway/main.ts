@@ -1,12 +1,12 @@
 // The gateway: REST outside, gRPC inside.
-import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import { createClient, type Transport } from '@connectrpc/connect';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
-import { serveOps, type Readiness } from '../services/platform/health.ts';
+import { serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, run } from '../services/platform/lifetime.ts';
 import { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
@@ -101,12 +101,11 @@ await run(async (lifetime) => {
   const askNotifier = healthOf(toNotifier, NotifierService.typeName);
   // Told by a ledger that relays over Kafka, and by no other.
   const askKafka = healthOf(toLedger, 'kafka');
-  const isTold = (says: string) => says === 'ok' || says === 'not serving';
   const readiness = async (): Promise<Readiness> => {
     const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
     // Postings are answered without notifier and Kafka; their events wait in the log.
     const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
-    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(isTold(kafka) && { kafka }) };
+    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(kafka !== 'unavailable' && { kafka }) };
     return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
   };
 
@@ -154,10 +153,13 @@ function healthOf(transport: Transport, service: string): () => Promise<string> 
   return () => {
     if (performance.now() - asked < 1000) return answer;
     asked = performance.now();
-    answer = client.check({ service }, { timeoutMs: 1_000 }).then(
-      ({ status }) => (status === Serving.SERVING ? 'ok' : 'not serving'),
+    const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
+    // A service of the version before does not know of tokens.
+    const isAccepted = check(tokenName).catch(() => true);
+    answer = Promise.all([check(service), isAccepted]).then(
+      ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.
-      (error: unknown) => (error instanceof ConnectError && error.code === Code.Unauthenticated ? 'refused' : 'unavailable'),
+      () => 'unavailable',
     );
     return answer;
   };

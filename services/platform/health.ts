@@ -108,9 +108,12 @@ export async function soon<Answer>(asked: Promise<Answer>): Promise<Answer> {
   }
 }
 
+/** Who asks for the health of this is told whether his internal token is accepted: health itself is answered without one. */
+export const tokenName = 'internal-token';
+
 /**
  * Answers `grpc.health.v1`, of which connect-es has no service of its own. Beside the services it tells of each dependency under its name,
- * `kafka` for example. Of whom `isKnown` does not know by the header `authorization`, a hundred may watch at a time.
+ * `kafka` for example, and of the caller's token under {@link tokenName}. Of whom `isKnown` does not know by the header `authorization`, a hundred may watch at a time.
  */
 export function serveHealth(
   router: ConnectRouter,
@@ -127,7 +130,10 @@ export function serveHealth(
     return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
   };
   const implementation: Partial<ServiceImpl<typeof Health>> = {
-    async check(request) {
+    async check(request, context) {
+      if (request.service === tokenName) {
+        return { status: isKnown(context.requestHeader.get('authorization') ?? '') ? Serving.SERVING : Serving.NOT_SERVING };
+      }
       const found = await status(request.service);
       if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
       return { status: found };

@@ -176,8 +176,7 @@ function admission(
   };
   return (service, authorization) => {
     if (isAccepted(authorization)) return known;
-    // Who sends a wrong token asks for health to know whether he would be answered: all his calls are refused.
-    if (service === Health.typeName && authorization === '') return strangers;
+    if (service === Health.typeName) return strangers;
     // The gateway tells this refusal of itself from that of a user by the metadata.
     const metadata = { credential: 'internal' };
     throw refuse(Code.Unauthenticated, { reason: 'unauthenticated', message: 'internal token missing or wrong', metadata });
