@@ -119,27 +119,6 @@ test('a stretch of the log is passed over where no webhook is enabled, and its e
   expect(await gaps()).toBe(before);
 });
 
-// As after a restore of the ledger: its time goes on, its sequences begin anew.
-test('an event at a place that was taken is delivered once where it is younger than what was taken', async () => {
-  const [tenant, disabled] = [await subscribed(), await subscribed()];
-  const events = Array.from({ length: 5 }, () => tenant.posting());
-  await ingest(...events);
-  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
-  await notifier.client.pass({ stretches: [{ tenantId: disabled.tenantId, after: 0n, through: 5n }] });
-  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: true });
-  const before = await counted('events_reissued');
-  const later = (count: number) => BigInt(Date.now() + 120_000 + count);
-  const reissued = [4n, 5n, 6n].map((sequence, place) => tenant.posting({ sequence, createdMs: later(place) }));
-  for (let time = 0; time < 2; time++) await ingest(...reissued);
-  await ingest(...events);
-  expect(await made(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
-  expect(await counted('events_reissued')).toBe(before + 2);
-
-  const other = disabled.posting({ sequence: 2n, createdMs: later(0) });
-  await ingest(other);
-  expect(await made(disabled)).toEqual([other.id]);
-});
-
 test('what was published before a passed stretch and never came is a gap', async () => {
   const silent = newTenant();
   const before = await gaps();

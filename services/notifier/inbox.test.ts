@@ -75,6 +75,45 @@ test('however gaps are filled, each event is taken once, also when all of the lo
   expect((await all()).map(({ eventId }) => eventId)).toEqual([]);
 });
 
+const delivered = async ({ tenantId }: TestTenant) =>
+  (await notifier.client.listDeliveries({ tenantId, limit: 100 })).deliveries.map(({ eventId }) => eventId).reverse();
+
+const reissuedSoFar = async () => Number(/^notifier_events_reissued_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
+
+// As after a restore of the ledger: its time goes on, its sequences begin anew.
+test('an event at a place that was taken is delivered once where it is younger than what was taken', async () => {
+  const [tenant, disabled] = [await subscribed(), await subscribed()];
+  const events = Array.from({ length: 5 }, () => tenant.posting());
+  await takeAll(events);
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
+  await notifier.client.pass({ stretches: [{ tenantId: disabled.tenantId, after: 0n, through: 5n }] });
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: true });
+  const before = await reissuedSoFar();
+  const later = (count: number) => BigInt(Date.now() + 120_000 + count);
+  const reissued = [4n, 5n, 6n].map((sequence, place) => tenant.posting({ sequence, createdMs: later(place) }));
+  for (let time = 0; time < 2; time++) await takeAll(reissued);
+  await takeAll(events);
+  expect(await delivered(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
+  expect(await reissuedSoFar()).toBe(before + 2);
+
+  const other = disabled.posting({ sequence: 2n, createdMs: later(0) });
+  await takeAll([other]);
+  expect(await delivered(disabled)).toEqual([other.id]);
+});
+
+test('where the clock was set back, too, it is delivered once the operator has the notifier forget what it had taken', async () => {
+  const tenant = await subscribed();
+  const events = Array.from({ length: 5 }, () => tenant.posting());
+  await takeAll(events);
+  const [{ createdMs }] = events as [Event];
+  const reissued = [4n, 5n].map((sequence) => tenant.posting({ sequence, createdMs }));
+  await takeAll(reissued);
+  expect(await delivered(tenant)).toEqual(events.map(({ id }) => id));
+  await withClient(notifier.database.ownerUrl, (client) => client.query('truncate inbox, gaps, late'));
+  await takeAll([...reissued, events[4]!]);
+  expect(await delivered(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
+});
+
 /** A posting that changes two balances, as three events. */
 function parts(tenant: TestTenant): Event[] {
   const posting = tenant.posting();

@@ -88,7 +88,7 @@ export class Mark {
   }
 
   // The time of a log never goes back: an event that is younger than the mark, but not behind it, is of a ledger that was restored to an earlier
-  // state and gives the same places again. It has a payload, and is delivered, if it was taken before.
+  // state and gives the same places again. Whether it has come before its payload tells, which the insert of deliveries looks for.
   private takeReissued({ createdMs }: Event): boolean {
     if (this.createdMs === null || createdMs <= this.createdMs) return false;
     this.reissued++;

@@ -1,6 +1,7 @@
 // The posting that every part of the benchmark posts: a transfer between two customers' wallets, as a wallet's back end would send it.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { toDecimal } from '../../services/platform/money.ts';
 
 /** Currency of all postings. */
 export const currency = 'NGN';
@@ -14,7 +15,7 @@ export function wallet(customer: number): string {
 export function transfer(accounts: number): { from: number; to: number; amount: string } {
   const from = 1 + Math.floor(Math.random() * accounts);
   const to = 1 + ((from + Math.floor(Math.random() * (accounts - 1))) % accounts);
-  return { from, to, amount: (10 + Math.random() * 89).toFixed(2) };
+  return { from, to, amount: toDecimal(BigInt(1_000 + Math.floor(Math.random() * 8_900))) };
 }
 
 /** The body of the same posting over REST, as `wrk.lua` writes it. `number`: up to nine digits, unique in its series; `hot`: to the merchant. */
