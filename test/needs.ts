@@ -48,10 +48,10 @@ export function settingsOf(environment: Record<string, string>): Settings {
   return new Settings(Object.fromEntries(moved));
 }
 
-/** The variables that a process reads: named in its main, its config, and what these import of the platform. */
+/** The variables that a process reads: named in its main, what that loads to serve, its config, and what these import of the platform. */
 export function variablesOf(process: Process): string[] {
   const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
-  const own = ['main.ts', 'config.ts'].map((file) => join(folder, file));
+  const own = ['main.ts', 'serving.ts', 'config.ts'].map((file) => join(folder, file)).filter((file) => existsSync(join(root, file)));
   const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
   const calls = [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap((file) => [
     ...text(file).matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g),

@@ -30,7 +30,6 @@ const settings = {
   max_wal_size: '4GB',
   min_wal_size: '256MB',
   wal_buffers: '16MB',
-  wal_compression: 'on',
   checkpoint_timeout: '15min',
   max_connections: '200',
   // Heads and balances are updated with every batch: dead rows must go sooner than once a minute.

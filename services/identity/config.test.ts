@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { newSigningKey } from '../../test/identity.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
-import { readConfig, readMigrationConfig } from './config.ts';
+import { readConfig } from './config.ts';
 
 const good = {
   DATABASE_URL: 'postgres://identity:secret@127.0.0.1/identity',
@@ -35,15 +35,6 @@ test('several signing keys may be given: the first signs', () => {
   const [first, second] = [newSigningKey(), newSigningKey()];
   const { signingKeys } = read({ JWT_PRIVATE_KEY: `${first}${second}` });
   expect(signingKeys.map((key) => key.export({ type: 'pkcs8', format: 'pem' }))).toEqual([first, second]);
-});
-
-test('migrate needs the two database addresses and nothing else', () => {
-  const addresses = { DATABASE_URL: good.DATABASE_URL, MIGRATION_DATABASE_URL: 'postgres://owner:secret@127.0.0.1/identity' };
-  expect(readMigrationConfig(new Settings(addresses))).toEqual({
-    serviceUrl: addresses.DATABASE_URL,
-    ownerUrl: addresses.MIGRATION_DATABASE_URL,
-  });
-  expect(() => readMigrationConfig(new Settings(good))).toThrow('MIGRATION_DATABASE_URL is not set');
 });
 
 test.each([

@@ -9,12 +9,6 @@ export interface Config extends CommonSettings {
   signingKeys: [KeyObject, ...KeyObject[]];
 }
 
-/** What `migrate` is told. */
-export interface MigrationConfig {
-  ownerUrl: string;
-  serviceUrl: string;
-}
-
 /** Throws {@link BadSetting}. */
 export function readConfig(settings: Settings): Config {
   return {
@@ -22,11 +16,6 @@ export function readConfig(settings: Settings): Config {
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
   };
-}
-
-/** Throws {@link BadSetting}. */
-export function readMigrationConfig(settings: Settings): MigrationConfig {
-  return { ownerUrl: settings.databaseUrl('MIGRATION_DATABASE_URL'), serviceUrl: settings.databaseUrl('DATABASE_URL') };
 }
 
 function signingKeys(text: string): [KeyObject, ...KeyObject[]] {

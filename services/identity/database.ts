@@ -2,7 +2,7 @@
 import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
 import { keepAliveMs, patienceMs, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { entities } from './schema.ts';
+import { entities } from './entities.ts';
 
 /** Opens MikroORM with a pool of its own: it reads times and arrays by parsers that the plain pool does not have. */
 export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {

@@ -9,7 +9,7 @@ import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } f
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
-import { ApiKey, type ApiKeyRow } from './schema.ts';
+import { ApiKey, type ApiKeyRow } from './entities.ts';
 import { page, roleOf, tenantUuid, type Page } from './tenants.ts';
 
 // The last moment that every date library and PostgreSQL agree on.

@@ -1,72 +1,9 @@
-// The identity service: users, tenants, API keys. `main.ts migrate` brings its schema up to date and exits.
-import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import { serveOps, soon, type Readiness } from '../platform/health.ts';
-import { commandOf, run } from '../platform/lifetime.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
-import { serve } from '../platform/serve.ts';
+// The identity service as a process: `node services/identity/main.ts`, or `… migrate` to bring its schema up to date.
+import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
-import { openLog, openMetrics } from '../platform/telemetry.ts';
-import { readConfig, readMigrationConfig } from './config.ts';
-import { openOrm, rows } from './database.ts';
-import { Passwords } from './passwords.ts';
-import { identityRoutes } from './rpc.ts';
 import { appendOnly, migrationNames } from './schema.ts';
-import { forgetSessions, openSigner } from './sessions.ts';
-import { forgetFailures } from './throttle.ts';
-import { strangersTurns, usersTurns } from './users.ts';
 
-const sweepMs = 10 * 60_000;
+const migrations = async () => (await import('./migrations.ts')).migrations;
+const schema = { names: migrationNames, migrations, appendOnly };
 
-await run(async (lifetime) => {
-  const settings = new Settings(process.env);
-  if (commandOf(process.argv.slice(2)) === 'migrate') {
-    const { ownerUrl, serviceUrl } = readMigrationConfig(settings);
-    const { migrate } = await import('../platform/migration.ts');
-    const migrations = async () => (await import('./migrations.ts')).migrations;
-    await migrate(ownerUrl, serviceUrl, { names: migrationNames, migrations, appendOnly });
-    return;
-  }
-
-  const config = readConfig(settings);
-  const logger = openLog('identity', config.logLevel);
-  const metrics = openMetrics('identity');
-  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
-  lifetime.add('pool', () => pool.end());
-  await waitForDatabase(pool, 30);
-  await checkRoleAndSchema(pool, migrationNames);
-  const orm = await openOrm(config.databaseUrl, 5, logger);
-  lifetime.add('orm', () => orm.close(true));
-
-  const sweep = setInterval(() => {
-    Promise.all([forgetFailures(pool), forgetSessions(pool)]).catch((error: unknown) => logger.warn({ err: error }, 'sweep failed'));
-  }, sweepMs);
-  lifetime.add('sweep', () => clearInterval(sweep));
-
-  const readiness = async (): Promise<Readiness> => {
-    // Logins need both, whose connections break apart from each other.
-    const answer = await soon(Promise.all([pool.query('select 1'), rows(orm).execute('select 1')])).then(
-      () => 'ok',
-      () => 'away',
-    );
-    return { ready: answer === 'ok', dependencies: { postgresql: answer } };
-  };
-  const turns = { strangers: strangersTurns(), users: usersTurns() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...turns };
-  const served = await serve({
-    host: config.host,
-    port: config.port,
-    services: [IdentityService],
-    routes: identityRoutes(parts),
-    tokens: config.internalTokens,
-    maxMessageBytes: 1 << 20,
-    logger,
-    metrics,
-    readiness,
-  });
-  lifetime.add('server', served.close);
-  if (config.opsPort !== undefined) {
-    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
-    lifetime.add('ops', ops.close);
-  }
-  logger.info({ port: served.port }, 'listening');
-});
+await runService(new Settings(process.env), schema, async () => (await import('./serving.ts')).serveIdentity);

@@ -18,7 +18,7 @@ import { rows } from './database.ts';
 import * as field from './fields.ts';
 import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
 import { Refusal, type Reason } from './refusal.ts';
-import type { ApiKeyRow, TenantRow, UserRow } from './schema.ts';
+import type { ApiKeyRow, TenantRow, UserRow } from './entities.ts';
 import { closeSession, refreshSession, type Session } from './sessions.ts';
 import { createTenant, listTenants, roleOf, tenantUuid } from './tenants.ts';
 import { login, register, userById, type LoginParts } from './users.ts';

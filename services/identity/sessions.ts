@@ -9,7 +9,7 @@ import type { Pool } from '../platform/postgres.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import { Refusal } from './refusal.ts';
-import { RefreshToken, Session as SessionRow, User, type UserRow } from './schema.ts';
+import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
 /** Lifetime of a token, seconds. */
 const tokenSeconds = 3600;

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
-import { Membership, Slug, Tenant, type TenantRow } from './schema.ts';
+import { Membership, Slug, Tenant, type TenantRow } from './entities.ts';
 import { userById } from './users.ts';
 
 const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'];

@@ -7,7 +7,7 @@ import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
 import { Refusal } from './refusal.ts';
-import { User, type UserRow } from './schema.ts';
+import { User, type UserRow } from './entities.ts';
 import { openSession, type Session, type Signer } from './sessions.ts';
 import { admitLogin, recordFailure, standingMetadata, type Standing } from './throttle.ts';
 

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { setImmediate as later } from 'node:timers/promises';
-import { Lifetime, StartFailure, commandOf, listening, reasonOf } from './lifetime.ts';
+import { Lifetime, StartFailure, listening, reasonOf } from './lifetime.ts';
 
 const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
   const server = createServer();
@@ -29,14 +29,6 @@ test('a process that can’t listen says which variable asks for what can’t be
 
 test('what listens is handed through', async () => {
   expect(await listening({ variable: 'PORT', host: 'x', port: 1 }, Promise.resolve('here'))).toBe('here');
-});
-
-test('a service is told to migrate or to serve, and refuses what it would pass over', () => {
-  expect(commandOf([])).toBeNull();
-  expect(commandOf(['migrate'])).toBe('migrate');
-  for (const args of [[''], ['serve'], ['--help'], ['migrate', '--dry-run'], ['migrate', 'migrate']]) {
-    expect(() => commandOf(args)).toThrow(new StartFailure(`unknown command ${args.join(' ')}: there is migrate, or none`));
-  }
 });
 
 test('a name of several addresses fails for the reason of the first', () => {

@@ -67,13 +67,6 @@ export function reasonOf(error: unknown): string {
   return first.message;
 }
 
-/** What a service's process is told to do by its arguments: `migrate`, or to serve (null). Throws {@link StartFailure} at any others. */
-export function commandOf(args: string[]): 'migrate' | null {
-  if (args.length === 0) return null;
-  if (args[0] === 'migrate' && args.length === 1) return 'migrate';
-  throw new StartFailure(`unknown command ${args.join(' ')}: there is migrate, or none`);
-}
-
 /** Where a process wants to listen, and which variable names the port. */
 export interface ListeningPlace {
   variable: 'PORT' | 'OPS_PORT';

@@ -1,0 +1,91 @@
+// What the ledger consists of, opened in order and stopped in the opposite order.
+import { serveOps, soon, type Readiness } from '../platform/health.ts';
+import type { Lifetime } from '../platform/lifetime.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { serve } from '../platform/serve.ts';
+import type { Settings } from '../platform/settings.ts';
+import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { ledgerConfig } from './config.ts';
+import { ingestExit } from './ingest.ts';
+import { ledgerPlans } from './plans.ts';
+import { Relay } from './relay.ts';
+import { ledgerRoutes } from './rpc.ts';
+import { migrationNames } from './schema.ts';
+import { Writer } from './writer.ts';
+
+// The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
+const maxMessageBytes = 32 * 1024 * 1024;
+
+/** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
+export async function serveLedger(settings: Settings, lifetime: Lifetime): Promise<void> {
+  const config = ledgerConfig(settings);
+  const logger = openLog('ledger', config.logLevel);
+  const metrics = openMetrics('ledger');
+
+  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: ledgerPlans });
+  lifetime.add('reads', () => reads.end());
+  // A lane writes on one connection and reads ahead on another; batches under locks take the place of those.
+  const connections = 2 * config.writerLanes + config.writerWaiters;
+  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
+  lifetime.add('writes', () => writes.end());
+  await waitForDatabase(reads);
+  await checkRoleAndSchema(reads, migrationNames);
+
+  const relayed = openPool(config.databaseUrl, {
+    name: 'ledger relay',
+    max: 4,
+    logger,
+    settings: { ...ledgerPlans, 'app.relay': 'on' },
+  });
+  lifetime.add('relayed', () => relayed.end());
+  const { kafka, notifierAddresses, internalTokens } = config;
+  const exit = kafka
+    ? (await import('./kafka.ts')).kafkaExit(kafka, logger)
+    : notifierAddresses
+      ? ingestExit(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      : null;
+  const relay = new Relay({ pool: relayed, exit, logger, metrics });
+  lifetime.add('relay', () => relay.close());
+  const committed = (tenant: string) => relay.wake(tenant);
+
+  const writer = new Writer({
+    pool: writes,
+    lanes: config.writerLanes,
+    waiters: config.writerWaiters,
+    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 2_000, bytes: 2 * 1024 * 1024 },
+    rememberedAccounts: 100_000,
+    committed,
+    logger,
+    metrics,
+  });
+  lifetime.add('writer', () => writer.close());
+
+  // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
+  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
+  lifetime.add('asked', () => asked.end());
+  const readiness = async (): Promise<Readiness> => {
+    const answer = await soon(asked.query('select 1')).then(
+      () => (writer.foundNoRoom ? 'full' : 'ok'),
+      () => 'away',
+    );
+    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
+  };
+  const served = await serve({
+    host: config.host,
+    port: config.port,
+    services: [LedgerService],
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
+    tokens: config.internalTokens,
+    maxMessageBytes,
+    logger,
+    metrics,
+    readiness,
+  });
+  lifetime.add('server', () => served.close());
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', () => ops.close());
+  }
+  logger.info({ port: served.port }, 'listening');
+}

@@ -1,0 +1,115 @@
+// What the notifier consists of, opened in order and stopped in the opposite order.
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { serveOps, soon, type Readiness } from '../platform/health.ts';
+import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
+import type { Lifetime } from '../platform/lifetime.ts';
+import { pinnedPlans } from '../platform/plans.ts';
+import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { serve } from '../platform/serve.ts';
+import type { Settings } from '../platform/settings.ts';
+import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { notifierConfig } from './config.ts';
+import type { Handler, Subscription, SubscribeOptions } from './kafka.ts';
+import { assemble, type Notifier } from './notifier.ts';
+import { notifierRoutes } from './rpc.ts';
+import { migrationNames } from './schema.ts';
+import { sweep } from './sweep.ts';
+import { eventTypes } from './webhook.ts';
+
+// Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
+const maxMessageBytes = 32 * 1024 * 1024;
+
+// Consumer, claims, records, destinations and the sweep, each one transaction at a time.
+const workConnections = 5;
+
+const sweepEveryMs = 10 * 60_000;
+
+// Of the 25 s in which a process has to end, after five at most each for calls and for Kafka: what is in flight then is handed back.
+const graceMs = 13_000;
+
+function handlerOf({ consumer }: Notifier): Handler {
+  return (events, unreadable) => {
+    const letters = unreadable.map(({ topic, partition, offset, key, value, reason }) => {
+      return { source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason };
+    });
+    return consumer.ingest(events, letters);
+  };
+}
+
+async function subscription(
+  settings: KafkaSettings,
+  watch: Pick<SubscribeOptions, 'logger' | 'metrics'>,
+  handler: Handler,
+): Promise<Subscription> {
+  const { openKafka } = await import('../platform/kafka.ts');
+  const { subscribe } = await import('./kafka.ts');
+  const kafka = openKafka(settings, 'notifier', watch.logger);
+  return subscribe({ kafka, topic: settings.topic, group: 'notifier', ...watch }, handler);
+}
+
+/** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
+export async function serveNotifier(settings: Settings, lifetime: Lifetime): Promise<void> {
+  const config = notifierConfig(settings);
+  const kafka = kafkaSettings(settings);
+  const logger = openLog('notifier', config.logLevel);
+  const metrics = openMetrics('notifier');
+  const pools = { logger, settings: pinnedPlans };
+  const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
+  lifetime.add('calls', () => calls.end());
+  const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
+  lifetime.add('work', () => work.end());
+  await waitForDatabase(calls);
+  await checkRoleAndSchema(calls, migrationNames);
+
+  const notifier = assemble(config, { calls, work, logger, metrics });
+  lifetime.add('sender', () => notifier.sender.close());
+  notifier.courier.start();
+  lifetime.add('courier', () => notifier.courier.stop(graceMs));
+
+  const ending = new AbortController();
+  let sweeping: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    sweeping ??= sweep(work, config.retentionDays, eventTypes, ending.signal)
+      .then(
+        (deliveries) => logger.info({ deliveries }, 'swept'),
+        (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
+      )
+      .finally(() => (sweeping = undefined));
+  }, sweepEveryMs);
+  lifetime.add('sweep', () => {
+    clearInterval(timer);
+    ending.abort();
+    return sweeping;
+  });
+
+  const events = kafka && (await subscription(kafka, { logger, metrics }, handlerOf(notifier)));
+  if (events) lifetime.add('events', () => events.close());
+
+  // Apart from the calls: where those are many and slow, events and deliveries go on.
+  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  lifetime.add('asked', () => asked.end());
+  const readiness = async (): Promise<Readiness> => {
+    const answer = await soon(asked.query('select 1')).then(
+      () => 'ok',
+      () => 'away',
+    );
+    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
+  };
+  const served = await serve({
+    host: config.host,
+    port: config.port,
+    services: [NotifierService],
+    routes: notifierRoutes(notifier),
+    tokens: config.internalTokens,
+    maxMessageBytes,
+    logger,
+    metrics,
+    readiness,
+  });
+  lifetime.add('server', () => served.close());
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', () => ops.close());
+  }
+  logger.info({ port: served.port }, 'listening');
+}
