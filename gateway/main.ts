@@ -100,7 +100,7 @@ await run(async (lifetime) => {
   const askLedger = healthOf(toLedger, LedgerService.typeName);
   const askNotifier = healthOf(toNotifier, NotifierService.typeName);
   // Told by a ledger that relays over Kafka, and by no other.
-  const askKafka = healthOf(toLedger, 'kafka');
+  const askKafka = healthOf(toLedger, 'kafka', false);
   const readiness = async (): Promise<Readiness> => {
     const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
     // Postings are answered without notifier and Kafka; their events wait in the log.
@@ -143,10 +143,10 @@ await run(async (lifetime) => {
 });
 
 /**
- * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong, `refused` where it takes no call with this
- * internal token. Many who ask within a second get one answer.
+ * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong; where it `takesCalls`, `refused` if none with
+ * this internal token. Many who ask within a second get one answer.
  */
-function healthOf(transport: Transport, service: string): () => Promise<string> {
+function healthOf(transport: Transport, service: string, takesCalls = true): () => Promise<string> {
   const client = createClient(Health, transport);
   let asked = -Infinity;
   let answer: Promise<string> = Promise.resolve('');
@@ -155,7 +155,7 @@ function healthOf(transport: Transport, service: string): () => Promise<string> 
     asked = performance.now();
     const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
     // A service of the version before does not know of tokens.
-    const isAccepted = check(tokenName).catch(() => true);
+    const isAccepted = takesCalls ? check(tokenName).catch(() => true) : true;
     answer = Promise.all([check(service), isAccepted]).then(
       ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.

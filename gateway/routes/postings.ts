@@ -1,8 +1,14 @@
 // Postings: what moves money. The hot path of the house, so the answers are written as text.
-import { Code, type ConnectError } from '@connectrpc/connect';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type, type Static } from 'typebox';
-import type { Posting, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type {
+  Posting,
+  ReverseTransactionRequestSchema,
+  ReverseTransactionResponse,
+  Transaction,
+} from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
 import { askedBy, leaving, within, type App } from '../app.ts';
@@ -105,6 +111,10 @@ function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Tr
 }
 
 type Body = Static<typeof single> | Static<typeof double>;
+type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
+
+/** How long a reversal may take in all. */
+const reversalMs = 5_000;
 
 // Literals: made by `create`, field by field, a posting's messages cost eight times as much.
 function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Posting {
@@ -230,13 +240,28 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
         description: body.description ?? '',
         ...askedBy(request),
       };
-      const limits = within(request, 5_000);
-      const reversed = await ledger.reverseTransaction(given, limits).catch((error: unknown) => {
-        // A lost connection leaves open whether it was posted. The same id again posts once, and that is no replay to the client.
-        if (refusalOf(error) || (error as ConnectError).code !== Code.Unavailable) throw error;
-        return ledger.reverseTransaction({ ...given, retry: true }, limits);
-      });
+      const reversed = await reverse(ledger, given, request);
       return send(reply, reversed);
     },
   );
+}
+
+/**
+ * Reverses, again and again while it is open whether it was done, for as long as the first call may still be posted: whoever were told of it
+ * sooner, and asked once more under his key, could be refused and find the reversal posted afterwards. The same id again posts once, and is no
+ * replay to the client.
+ */
+async function reverse(ledger: Services['ledger'], given: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
+  const until = performance.now() + reversalMs;
+  for (let attempt = 0; ; attempt++) {
+    const limits = within(request, Math.max(1, Math.round(until - performance.now())));
+    try {
+      return await ledger.reverseTransaction({ ...given, retry: attempt > 0 }, limits);
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if ((refusal && refusal.reason !== 'unavailable') || limits.signal.aborted) throw error;
+      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
+      if (performance.now() >= until) throw error;
+    }
+  }
 }

@@ -114,9 +114,22 @@ test('where the clock was set back, too, it is delivered once the operator has t
   expect(await delivered(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
 });
 
+test('a posting at the mark that now has more parts leaves no gap behind it', async () => {
+  const tenant = await subscribed();
+  await takeAll([tenant.posting()]);
+  const createdMs = BigInt(Date.now() + 120_000);
+  const reissued = [...parts(tenant, { sequence: 1n, createdMs }), tenant.posting({ sequence: 2n, createdMs })];
+  await takeAll(reissued);
+  expect(await delivered(tenant)).toHaveLength(5);
+  const gaps = await withClient(notifier.database.adminUrl, (client) => {
+    return client.query('select from gaps where tenant_id = $1', [tenant.tenant]);
+  });
+  expect(gaps.rowCount).toBe(0);
+});
+
 /** A posting that changes two balances, as three events. */
-function parts(tenant: TestTenant): Event[] {
-  const posting = tenant.posting();
+function parts(tenant: TestTenant, more?: Parameters<TestTenant['posting']>[0]): Event[] {
+  const posting = tenant.posting(more);
   if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
   const { tenantId, sequence, createdMs } = posting;
   const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };

@@ -89,8 +89,12 @@ export class Mark {
 
   // The time of a log never goes back: an event that is younger than the mark, but not behind it, is of a ledger that was restored to an earlier
   // state and gives the same places again. Whether it has come before its payload tells, which the insert of deliveries looks for.
-  private takeReissued({ createdMs }: Event): boolean {
+  private takeReissued({ createdMs, sequence, data }: Event): boolean {
     if (this.createdMs === null || createdMs <= this.createdMs) return false;
+    // The posting that now has the mark's sequence may have more parts than the one before.
+    if (sequence === this.place.sequence && data.case === 'transactionPosted') {
+      this.parts = Math.max(data.value.balances.length, this.place.part);
+    }
     this.reissued++;
     return true;
   }

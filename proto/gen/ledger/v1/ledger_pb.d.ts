@@ -132,7 +132,8 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   timeoutMs: number;
 
   /**
-   * The caller sends this again because it does not know the outcome: what it posted under this transaction id is then no replay.
+   * The caller sends this again because it does not know the outcome: what it posted under this transaction id is then no replay, and what is
+   * refused now is not posted by the earlier call either, which without this may reach the database later.
    *
    * @generated from field: bool retry = 11;
    */
@@ -465,7 +466,7 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
   traceparent: string;
 
   /**
-   * As in Posting.
+   * As in Posting, for what was posted under this reversal_id.
    *
    * @generated from field: bool retry = 9;
    */
