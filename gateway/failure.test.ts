@@ -248,12 +248,18 @@ test('reads that take every connection of the ledger leave it ready', async () =
 });
 
 describe('while the ledger is away', () => {
-  test('postings and reads are 503, nothing is half done, and a retry with the same key finds out', async () => {
+  test('postings, reversals and reads are 503, nothing is half done, and a retry with the same key finds out', async () => {
+    const { transaction_id } = (await post('away-0')).body.data.transaction;
+    const reverse = () => {
+      return rest('POST', at(`transactions/${transaction_id}/reverse`), { key, body: { idempotency_key: 'away-0-back' } });
+    };
     await house.kill('ledger');
     const read = await balance();
     expect([read.status, read.body.code, read.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
     const posted = await post('away-1');
     expect([posted.status, posted.body.code, posted.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
+    const reversed = await reverse();
+    expect([reversed.status, reversed.body.code, reversed.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
     await house.restart('ledger');
     await until(
       () => post('away-1'),
@@ -265,5 +271,6 @@ describe('while the ledger is away', () => {
       ({ status }) => status === 200,
     );
     expect(await isPosted('away-1')).toBe(true);
+    expect([(await reverse()).status, (await reverse()).status]).toEqual([201, 200]);
   });
 });
