@@ -177,6 +177,7 @@ export class Batch {
     for (const item of this.items) {
       if (this.states.has(item.order.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
     }
+    this.changes.chain();
   }
 
   /** Lets no earlier call post for the tenants that are contested, whose heads the caller holds; to be sent before `write`. */

@@ -1,20 +1,22 @@
 // What a batch changes: each posting, decided by the rules on its tenant's books, and the events, accounts and balances that come of it.
-import { toBinary } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import { Refusal, nothing, opposite, post, type Books, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
-import { append, type Head, type LogRow, type NewEvent } from './log.ts';
+import { chain, place, type Head, type LogRow, type PlacedEvent } from './log.ts';
 import type { ChangedBalance, Original, PostedOrder } from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { encodedTogether, eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
 
 /** What the postings of a batch change, in their order. The books that they are posted on are changed by it. */
 export class Changes {
+  /** What happened, as far as it is chained. */
   readonly log: LogRow[] = [];
+  /** What has its place and waits to be chained: `said` is what the event says, of a posting before it is encoded. */
+  private readonly placed: { head: Head; event: PlacedEvent; said: Uint8Array | TransactionPosted }[] = [];
   /** Accounts that come into being. */
   readonly made: { tenant: string; account: AccountRecord }[] = [];
   readonly posted: PostedOrder[] = [];
@@ -41,37 +43,41 @@ export class Changes {
     const result = post(original ? { kind: order.kind, entries: this.mirrored(order, original) } : order, books);
     // The first single entry in a currency of a tenant without a chart: its suspense account comes into being, as an event of its own.
     if (made) {
-      this.append(head, createdEvent(made.record, null, order), nowMs);
+      const { payload, ...created } = createdEvent(made.record, null, order);
+      this.placed.push({ head, event: place(head, created, nowMs), said: payload });
       this.made.push({ tenant: order.tenant, account: made.record });
       accounts.set(made.open.account.code, made.open);
     }
-    const event = eventOf(order, result);
-    const payload = toBinary(TransactionPostedSchema, event);
+    const said = eventOf(order, result);
     const { actor, requestId, traceparent } = order;
-    const row = this.append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload }, nowMs);
+    const event = place(head, { type: 'transaction.posted', actor, requestId, traceparent }, nowMs);
     for (const change of result.changes) {
       const open = accounts.get(change.account.code) as OpenAccount;
       open.balances.set(change.currency, change.after);
-      const place = `${change.account.id} ${change.currency}`;
-      const first = this.balances.get(place);
+      const key = `${change.account.id} ${change.currency}`;
+      const first = this.balances.get(key);
       const from = first?.from ?? change.before.version;
-      this.balances.set(place, {
+      this.balances.set(key, {
         tenant: order.tenant,
         account: open.account,
         currency: change.currency,
         from,
         after: change.after,
-        atMs: row.createdMs,
+        atMs: event.createdMs,
       });
     }
-    this.posted.push({ order, row, result });
-    return transactionOf(event, { tenantId: order.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+    this.posted.push({ order, row: this.log.length + this.placed.length, result });
+    this.placed.push({ head, event, said });
+    return transactionOf(said, { tenantId: order.tenantId, sequence: event.sequence, createdMs: event.createdMs });
   }
 
-  private append(head: Head, event: NewEvent, nowMs: number): LogRow {
-    const row = append(head, event, nowMs);
-    this.log.push(row);
-    return row;
+  /** Encodes and chains what has happened since the last call; until then the hashes of the heads are of before. */
+  chain(): void {
+    const placed = this.placed.splice(0);
+    const payloads = encodedTogether(placed.flatMap(({ said }) => (said instanceof Uint8Array ? [] : said))).values();
+    for (const { head, event, said } of placed) {
+      this.log.push(chain(head, event, said instanceof Uint8Array ? said : (payloads.next().value as Uint8Array)));
+    }
   }
 
   private mirrored(order: Order, original: Original): Order['entries'] {

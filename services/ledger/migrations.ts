@@ -5,6 +5,7 @@ import { WriteBatch } from './migrations/0003-write-batch.ts';
 import { TraceContext } from './migrations/0004-trace-context.ts';
 import { Domains } from './migrations/0005-domains.ts';
 import { AccountsBelow } from './migrations/0006-accounts-below.ts';
+import { Subscripts } from './migrations/0007-subscripts.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -14,4 +15,5 @@ export const migrations = [
   { name: '0004-trace-context', class: TraceContext },
   { name: '0005-domains', class: Domains },
   { name: '0006-accounts-below', class: AccountsBelow },
+  { name: '0007-subscripts', class: Subscripts },
 ];

@@ -42,7 +42,8 @@ export interface ChangedBalance {
 /** A posting in its place. */
 export interface PostedOrder {
   order: Order;
-  row: LogRow;
+  /** Where its event stands in the change's log, from 0. */
+  row: number;
   result: Posted;
 }
 
@@ -200,9 +201,8 @@ const writeBatch = `select write_batch(${types.map((type, place) => `$${place + 
   from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 
 function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, balances }: Change): unknown[] {
-  const rows = new Map(log.map((row, place) => [row, place]));
   const orders: (Order | null)[] = log.map(() => null);
-  for (const { row, order } of posted) orders[rows.get(row) as number] = order;
+  for (const { row, order } of posted) orders[row] = order;
   const heads = moved.map(({ head }) => head);
   return [
     ...seeing(tenants).values,
@@ -229,7 +229,7 @@ function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, bala
     bytesArray(orders.map((order) => order?.fingerprint ?? null)),
     textArray(orders.map((order) => order?.reference ?? null)),
     uuidArray(orders.map((order) => order?.reverses?.uuid ?? null)),
-    ...entriesOf(posted, rows),
+    ...entriesOf(posted),
     uuidArray(balances.map(({ tenant }) => tenant)),
     uuidArray(balances.map(({ account }) => account.uuid)),
     textArray(balances.map(({ currency }) => currency)),
@@ -255,7 +255,7 @@ function placesOf(heads: Head[]): unknown[] {
 }
 
 /** All entries in one statement, which the trigger that sums them needs. */
-function entriesOf(posted: PostedOrder[], places: Map<LogRow, number>): unknown[] {
+function entriesOf(posted: PostedOrder[]): unknown[] {
   const rows: number[] = [];
   const accounts: string[] = [];
   const currencies: string[] = [];
@@ -264,9 +264,8 @@ function entriesOf(posted: PostedOrder[], places: Map<LogRow, number>): unknown[
   const amounts: bigint[] = [];
   const balances: bigint[] = [];
   for (const { row, result } of posted) {
-    const place = (places.get(row) as number) + 1;
     result.lines.forEach((line, position) => {
-      rows.push(place);
+      rows.push(row + 1);
       accounts.push((line.account as BookedAccount).uuid);
       currencies.push(line.currency);
       positions.push(position);

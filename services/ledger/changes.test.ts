@@ -1,0 +1,59 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { AccountCreatedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { debit, double, posted } from '../../test/orders.ts';
+import { newId, newUuid, tenantUuid, toId } from '../platform/ids.ts';
+import type { TenantBooks } from './books.ts';
+import { Changes } from './changes.ts';
+import { chainHash, genesis } from './log.ts';
+import { postedEvent } from './wire.ts';
+
+function booksOf(tenant: string): TenantBooks {
+  const account = (code: string) => {
+    const uuid = newUuid();
+    const flags = { isGroup: false, allowNegative: true, closed: false, system: false };
+    return [
+      code,
+      { account: { id: toId('acc', uuid), uuid, code, normalBalance: 'debit' as const, currency: null, ...flags }, balances: new Map() },
+    ] as const;
+  };
+  const head = { tenant: tenantUuid(tenant) as string, sequence: 7n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
+  return { head, accounts: new Map([account('CASH'), account('SALES')]) };
+}
+
+test('each event is chained to the one before it of its tenant, however tenants, new accounts and postings are mixed', () => {
+  const [one, other] = [newId('tenant'), newId('tenant')];
+  const books = new Map([one, other].map((tenant) => [tenant, booksOf(tenant)]));
+  const orders = [
+    { ...double, tenantId: one },
+    { tenantId: other, entries: [debit] },
+    { tenantId: one, entries: [debit] },
+    { ...double, tenantId: other },
+    { tenantId: other, entries: [debit] },
+  ].map((init) => posted(init));
+  const changes = new Changes();
+  const post = (order: (typeof orders)[number]) => changes.post(books.get(order.tenantId)!, order, null, 1_700_000_000_000);
+  const transactions = orders.slice(0, 3).map(post);
+  changes.chain();
+  transactions.push(...orders.slice(3).map(post));
+  changes.chain();
+
+  const { log } = changes;
+  expect(log.map(({ type }) => type.split('.')[0])).toEqual([
+    ...['transaction', 'account', 'transaction', 'account', 'transaction'],
+    ...['transaction', 'transaction'],
+  ]);
+  for (const tenant of [one, other]) {
+    const { head } = books.get(tenant)!;
+    const rows = log.filter((row) => row.tenant === head.tenant);
+    expect(rows.map(({ sequence }) => sequence)).toEqual(rows.map((_, place) => 8n + BigInt(place)));
+    for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesis, row));
+    expect(head).toMatchObject({ sequence: rows.at(-1)!.sequence, hash: rows.at(-1)!.hash });
+  }
+  for (const [place, { order, row }] of changes.posted.entries()) {
+    expect(order).toBe(orders[place]);
+    expect(log[row]!.sequence).toBe(transactions[place]!.sequence);
+    expect(postedEvent(log[row]!.payload).transactionId).toBe(order.transactionId);
+  }
+  const made = log.filter(({ type }) => type === 'account.created').map(({ payload }) => fromBinary(AccountCreatedSchema, payload));
+  expect(made.map(({ account }) => account?.accountCode)).toEqual(['SUSPENSE-NGN', 'SUSPENSE-NGN']);
+});
