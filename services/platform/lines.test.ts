@@ -31,6 +31,49 @@ test('every line is written, in order, also those of the moment before the exit'
   expect(linesIn(stdout)).toEqual(upTo(77));
 });
 
+test('every line is written, in order, also while all threads that could write for the process are at work', () => {
+  const busy = `
+    import { pbkdf2 } from 'node:crypto';
+    import { openLog } from './services/platform/telemetry.ts';
+    const log = openLog('test', 'info');
+    for (let thread = 0; thread < 4; thread++) pbkdf2('', '', 300_000, 64, 'sha512', () => undefined);
+    for (let line = 1; line <= 400; line++) log.info({ line, filling: 'x'.repeat(1000) }, 'here');
+    process.exit(7);`;
+  const { stdout, status } = spawnSync(process.execPath, ['--input-type=module', '--eval', busy], { cwd: root, encoding: 'utf8' });
+  expect(status).toBe(7);
+  expect(linesIn(stdout)).toEqual(upTo(400));
+});
+
+test('a process whose reader stops goes on, and all of it comes when the reader does', async () => {
+  const stalled = `
+    import { setImmediate } from 'node:timers/promises';
+    import { openLog } from './services/platform/telemetry.ts';
+    const log = openLog('test', 'info');
+    for (let line = 1; line <= 1_000; line++) {
+      log.info({ line, filling: 'x'.repeat(1000) }, 'here');
+      await setImmediate();
+    }
+    process.stderr.write('on');
+    process.on('SIGTERM', () => process.exit(7));
+    setInterval(() => undefined, 1_000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', stalled], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  try {
+    await new Promise((resolve) => child.stderr.once('data', resolve));
+    let text = '';
+    for await (const chunk of child.stdout.setEncoding('utf8')) {
+      text += chunk as string;
+      if (text.endsWith('\n') && linesIn(text).length === 1_000) break;
+    }
+    expect(linesIn(text)).toEqual(upTo(1_000));
+    child.kill('SIGTERM');
+    expect(await ended).toBe(7);
+  } finally {
+    child.kill('SIGKILL');
+    await ended;
+  }
+});
+
 test('a slow reader does not hold up the exit, and gets whole lines in order', async () => {
   const flood = `
     import { openLog } from './services/platform/telemetry.ts';

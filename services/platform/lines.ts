@@ -1,14 +1,12 @@
 // The lines of a log on their way to a file descriptor. Written here and not by pino's own `destination`: where that can't write, on a full disk,
 // it ends the process, and then tries for ever to write what is left, so that the process neither answers nor ends.
-import { write, writeSync } from 'node:fs';
+// Not by `write` of `node:fs` either: it runs in a thread that may not have begun at the exit, and lines would be lost or in another order.
+import { fstatSync, writeSync } from 'node:fs';
+import { Socket } from 'node:net';
 
 const pieceBytes = 4096;
 const everyMs = 1_000;
-const againMs = 100;
-
-// Bytes of one write, as many as a pipe holds: behind a slow reader a longer one holds up an exit until all of it is taken, and what is then
-// written beside it goes into the midst of its lines.
-const mostAtOnce = 64 << 10;
+const againMs = 10;
 
 // Characters that wait at most, ten seconds of a busy ledger: what comes beyond, while nothing can be written, is lost.
 const mostWaiting = 16 << 20;
@@ -19,12 +17,14 @@ export class Lines {
   private waiting = '';
   /** What was begun and is not written. */
   private begun = Buffer.alloc(0);
-  private isWriting = false;
   private again: NodeJS.Timeout | undefined;
 
-  /** `fd`: where they go; it stays open. */
+  /** `fd`: where they go; it stays open. A pipe no longer waits for its reader then, whoever writes to it. */
   constructor(fd: number) {
     this.fd = fd;
+    const kind = fstatSync(fd);
+    // What a socket is made of, libuv sets to answer EAGAIN where it would wait. Nothing refers to it, and yet it is not collected: a handle is not.
+    if (kind.isFIFO() || kind.isSocket()) new Socket({ fd, readable: false });
     setInterval(() => this.flush(), everyMs).unref();
     process.once('exit', () => this.end());
   }
@@ -37,20 +37,21 @@ export class Lines {
   }
 
   private flush(): void {
-    if (this.isWriting || this.again || !this.begin()) return;
-    this.isWriting = true;
-    write(this.fd, this.piece(), (error, written) => {
-      this.isWriting = false;
-      if (error) {
-        this.again = setTimeout(() => {
-          this.again = undefined;
-          this.flush();
-        }, againMs).unref();
-        return;
-      }
-      this.begun = this.begun.subarray(written);
-      if (this.begun.length > 0 || this.waiting.length >= pieceBytes) this.flush();
-    });
+    if (this.again || this.writeAll() === undefined) return;
+    this.again = setTimeout(() => {
+      this.again = undefined;
+      this.flush();
+    }, againMs).unref();
+  }
+
+  /** Writes what there is, and answers the code of the error that ended it before all was written. */
+  private writeAll(): string | undefined {
+    try {
+      while (this.begin()) this.begun = this.begun.subarray(writeSync(this.fd, this.begun));
+      return undefined;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code ?? String(error);
+    }
   }
 
   /** Whether there is anything to write. */
@@ -62,22 +63,11 @@ export class Lines {
     return this.begun.length > 0;
   }
 
-  /** What is written next. */
-  private piece(): Buffer {
-    return this.begun.subarray(0, mostAtOnce);
-  }
-
-  // What is being written at this moment is left to the system.
+  // A pipe whose reader is slow gets a second more.
   private end(): void {
-    if (this.isWriting) this.begun = this.begun.subarray(mostAtOnce);
     const until = performance.now() + everyMs;
-    while (this.begin() && performance.now() < until) {
-      try {
-        this.begun = this.begun.subarray(writeSync(this.fd, this.piece()));
-      } catch (error) {
-        // A pipe whose reader is slow.
-        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') return;
-      }
-    }
+    while (this.writeAll() === 'EAGAIN' && performance.now() < until) Atomics.wait(moment, 0, 0, againMs);
   }
 }
+
+const moment = new Int32Array(new SharedArrayBuffer(4));
