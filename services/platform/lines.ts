@@ -6,6 +6,7 @@ import { Socket } from 'node:net';
 
 const pieceBytes = 4096;
 const everyMs = 1_000;
+// Until the reader of a full pipe is looked for again.
 const againMs = 10;
 
 // Characters that wait at most, ten seconds of a busy ledger: what comes beyond, while nothing can be written, is lost.
@@ -19,12 +20,14 @@ export class Lines {
   private begun = Buffer.alloc(0);
   private again: NodeJS.Timeout | undefined;
 
-  /** `fd`: where they go; it stays open. A pipe no longer waits for its reader then, whoever writes to it. */
+  /**
+   * `fd`: where they go; it stays open. A pipe does not wait for its reader from then on, whoever writes to it, so each process wants one of its own:
+   * the first that ends would make it wait again. A file or a terminal is waited for.
+   */
   constructor(fd: number) {
     this.fd = fd;
     const kind = fstatSync(fd);
-    // What a socket is made of, libuv sets to answer EAGAIN where it would wait. Nothing refers to it, and yet it is not collected: a handle is not.
-    if (kind.isFIFO() || kind.isSocket()) new Socket({ fd, readable: false });
+    if (kind.isFIFO() || kind.isSocket()) neverWait(fd);
     setInterval(() => this.flush(), everyMs).unref();
     process.once('exit', () => this.end());
   }
@@ -37,11 +40,14 @@ export class Lines {
   }
 
   private flush(): void {
-    if (this.again || this.writeAll() === undefined) return;
-    this.again = setTimeout(() => {
+    if (this.again) return;
+    const problem = this.writeAll();
+    if (problem === undefined) return;
+    const retry = () => {
       this.again = undefined;
       this.flush();
-    }, againMs).unref();
+    };
+    this.again = setTimeout(retry, problem === 'EAGAIN' ? againMs : everyMs).unref();
   }
 
   /** Writes what there is, and answers the code of the error that ended it before all was written. */
@@ -71,3 +77,13 @@ export class Lines {
 }
 
 const moment = new Int32Array(new SharedArrayBuffer(4));
+
+/** Lets a write to a pipe or a socket answer EAGAIN where it would wait. */
+function neverWait(fd: number): void {
+  try {
+    // libuv sets it. Nothing refers to the handle, and yet it is not collected.
+    new Socket({ fd, readable: false });
+  } catch {
+    // A socket of datagrams, which loses what nobody takes.
+  }
+}
