@@ -74,6 +74,31 @@ test('a process whose reader stops goes on, and all of it comes when the reader 
   }
 });
 
+test('lines that are lost because nobody reads are counted', async () => {
+  const flood = `
+    import { openLog, openMetrics } from './services/platform/telemetry.ts';
+    const [log, metrics] = [openLog('test', 'info'), openMetrics('test')];
+    const say = async () => process.stderr.write(/^log_lines_lost_total.*$/m.exec(await metrics.metrics())[0] + '\\n');
+    await say();
+    for (let line = 1; line <= 30; line++) log.info({ filling: 'x'.repeat(1 << 20) }, 'here');
+    await say();
+    setInterval(() => undefined, 1_000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', flood], { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  try {
+    let said = '';
+    for await (const chunk of child.stderr.setEncoding('utf8')) {
+      said += chunk as string;
+      if (said.split('\n').length === 3) break;
+    }
+    // One had been begun, and 16 MiB waited.
+    expect(said).toBe('log_lines_lost_total{process="test"} 0\nlog_lines_lost_total{process="test"} 13\n');
+  } finally {
+    child.kill('SIGKILL');
+    await ended;
+  }
+});
+
 test('a slow reader does not hold up the exit, and gets whole lines in order', async () => {
   const flood = `
     import { openLog } from './services/platform/telemetry.ts';

@@ -14,6 +14,8 @@ const mostWaiting = 16 << 20;
 
 /** Writes lines at 4 KiB, every second and when the process exits. What can't be written is tried again, and keeps nobody from going on. */
 export class Lines {
+  /** Lines that were lost because too much waited. */
+  lost = 0;
   private readonly fd: number;
   private waiting = '';
   /** What was begun and is not written. */
@@ -34,7 +36,10 @@ export class Lines {
 
   /** Takes a line with its end. */
   write(line: string): void {
-    if (this.waiting.length > mostWaiting) return;
+    if (this.waiting.length > mostWaiting) {
+      this.lost++;
+      return;
+    }
     this.waiting += line;
     if (this.waiting.length >= pieceBytes) this.flush();
   }

@@ -1,6 +1,6 @@
 // Logs and metrics: one JSON line per unit of work on standard output, one Prometheus registry per process.
 import { pino, type Logger } from 'pino';
-import { Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, Registry, collectDefaultMetrics } from 'prom-client';
 import { Lines } from './lines.ts';
 
 export type { Logger } from 'pino';
@@ -41,10 +41,19 @@ function withoutRow(line: string): string {
   return line.includes('Failing row contains') ? line.replace(row, 'Failing row contains (…).') : line;
 }
 
-/** A registry with the process's own figures (memory, CPU, event loop). */
+/** A registry with the process's own figures (memory, CPU, event loop, lines that its log has lost). */
 export function openMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
+  const lost: Counter = new Counter({
+    name: 'log_lines_lost_total',
+    help: 'Lines of the log that were lost, as nothing could be written for long',
+    registers: [registry],
+    collect: () => {
+      lost.reset();
+      lost.inc(output?.lost ?? 0);
+    },
+  });
   return registry;
 }
