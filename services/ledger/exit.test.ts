@@ -168,12 +168,14 @@ test('a row of one tenant’s log that can’t be read keeps nothing back but wh
   for (const tenant of [sick, sick, sick, well]) await post(tenant);
   const events = await books.eventsOf(sick);
   const was = await damage(sick, 4n, unreadable);
-  failing = null;
+  // A round may have read the row before.
+  isFatal = ({ tenantId, sequence }) => tenantId === toId('tenant', sick) && sequence > 3n;
   await allTaken(well);
   await until(async () => (await mark(sick)) === 3n);
   await post(well);
   await allTaken(well);
   expect(relay.state()).toEqual({ notifier: 'ok' });
+  failing = null;
   await damage(sick, 4n, was);
   await allTaken(sick);
   expect(first(sick)).toEqual(idsOf(events));
@@ -243,7 +245,7 @@ test('an event that is refused before one that is not taken becomes a dead lette
   await allTaken(tenant, (await books.eventsOf(tenant)).filter(isPoisoned));
   await until(async () => (await letters()).length === 1);
   expect((await books.owner.query('select refusals from relay_dead_letters')).rows).toEqual([{ refusals: 1 }]);
-  expect(await metricOf(metrics, 'ledger_relay_refused_total')).toBe(1);
+  await until(async () => (await metricOf(metrics, 'ledger_relay_refused_total')) === 1);
 });
 
 test('an event that is refused is logged under the identifiers that callers know', async () => {
