@@ -24,7 +24,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const metrics = openMetrics('identity');
   const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
   lifetime.add('pool', () => pool.end());
-  await waitForDatabase(pool, 30);
+  await waitForDatabase(pool);
   await checkRoleAndSchema(pool, migrationNames);
   const orm = await openOrm(config.databaseUrl, 5, logger);
   lifetime.add('orm', () => orm.close(true));

@@ -120,7 +120,7 @@ describe('a target is refused that is', () => {
     ['at a port beyond', 'https://example.com:65536/', 'url'],
     ['with a bad IPv6', 'https://[::1', 'url'],
     ['with a bad number', 'https://256.256.256.256/', 'url'],
-    ['too long', `https://example.com/${'a'.repeat(2048)}`, 'url'],
+    ['too long', `https://example.com/${'a'.repeat(2048)}`, 'max'],
     ['http', 'http://example.com/', 'https'],
     ['a file', 'file:///etc/passwd', 'url'],
     ['another protocol', 'ftp://example.com/', 'https'],
@@ -133,7 +133,7 @@ describe('a target is refused that is', () => {
 test('a target has at most 2,048 characters', () => {
   const most = `https://example.com/${'a'.repeat(2048 - 20)}`;
   expect([most.length, secure.read(most)]).toEqual([2048, new URL(most)]);
-  expect(secure.read(`${most}a`)).toBe('url');
+  expect(secure.read(`${most}a`)).toBe('max');
 });
 
 test('only who admits insecure targets takes http, and then any address', async () => {

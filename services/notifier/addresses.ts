@@ -104,6 +104,9 @@ export class BlockedAddress extends Error {
   }
 }
 
+/** Code points of a target, at most. */
+export const mostUrl = 2048;
+
 /** Judges targets; `insecure` lets http and all addresses pass. */
 export class Targets {
   readonly insecure: boolean;
@@ -118,9 +121,10 @@ export class Targets {
    * Reads a target: the URL, or the tag of what is wrong with it. Numbers in any spelling, unicode digits and brackets are read as the
    * WHATWG standard has it, the way the request itself will read them.
    */
-  read(text: string): URL | 'url' | 'https' {
+  read(text: string): URL | 'url' | 'https' | 'max' {
+    if ([...text].length > mostUrl) return 'max';
     // The standard forgives blanks, line breaks, backslashes and missing slashes; a target with one is a mistake or a trick.
-    if ([...text].length > 2048 || /[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
+    if (/[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
     const url = URL.parse(text);
     if (!url || url.hostname === '') return 'url';
     if (url.protocol !== 'https:' && !(this.insecure && url.protocol === 'http:')) return 'https';

@@ -44,6 +44,7 @@ await run(async (lifetime) => {
   const [, , command, ...ids] = process.argv;
   const known = command === 'redrive' ? ids.length === 0 : command === 'discard' && ids.length > 0 && ids.every((id) => isUuid(id));
   if (!known) throw new StartFailure('usage: redrive | discard ID...');
+  lifetime.hasUnfinishedWork = true;
   const settings = new Settings(process.env);
   const logger = openLog('notifier', 'silent');
   const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier command', max: 2, logger });

@@ -18,6 +18,7 @@ const because = (field: string, tag: string, predicate: string, value = '') => (
 test('a tenant is named by its id', async () => {
   const id = newId('tenant');
   expect(tenantOf(id)).toBe(toUuid('tenant', id));
+  expect(await refused(() => tenantOf(''))).toEqual(because('tenant_id', 'required', 'is required'));
   expect(await refused(() => tenantOf('acme'))).toEqual(because('tenant_id', 'id', 'is not a tenant’s id', 'acme'));
 });
 
@@ -34,13 +35,15 @@ test('a target is one that may be dialled, as it was sent', async () => {
   const url = 'https://Hooks.example:443/a?b';
   expect(await targetOf(targets, url)).toBe(url);
   expect(await refused(() => targetOf(targets, ''))).toEqual(because('url', 'required', 'is required'));
+  const long = `https://hooks.example/${'y'.repeat(2027)}`;
   for (const [bad, tag, predicate] of [
     ['http://hooks.example/', 'https', 'must be an https address'],
+    [long, 'max', 'is longer than 2048 characters'],
     ['hooks.example', 'url', 'is not an address that can be delivered to'],
     ['https://inside.example/', 'url', 'leads to an address that is not public'],
     ['https://127.0.0.1/', 'url', 'leads to an address that is not public'],
   ] as const) {
-    expect(await refused(() => targetOf(targets, bad))).toEqual(because('url', tag, predicate, bad));
+    expect(await refused(() => targetOf(targets, bad))).toEqual(because('url', tag, predicate, bad.slice(0, 255)));
   }
 });
 

@@ -1,11 +1,12 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { toUuid } from '../platform/ids.ts';
-import type { Targets } from './addresses.ts';
+import { mostUrl, type Targets } from './addresses.ts';
 import { Refusal, invalid } from './refusal.ts';
 import { eventTypes, statuses } from './webhook.ts';
 
 /** The UUID of a tenant's id. */
 export function tenantOf(id: string): string {
+  if (id === '') throw invalid('tenant_id', 'required', 'is required');
   const uuid = toUuid('tenant', id);
   if (uuid === null) throw invalid('tenant_id', 'id', 'is not a tenant’s id', id);
   return uuid;
@@ -22,6 +23,7 @@ export function deliveryOf(id: string): string {
 export async function targetOf(targets: Targets, url: string): Promise<string> {
   if (url === '') throw invalid('url', 'required', 'is required');
   const read = targets.read(url);
+  if (read === 'max') throw invalid('url', 'max', `is longer than ${mostUrl} characters`, url);
   if (read === 'https') throw invalid('url', 'https', 'must be an https address', url);
   if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', url);
   if (!(await targets.admits(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);

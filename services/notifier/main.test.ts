@@ -6,7 +6,8 @@ import { root } from '../../deploy/local/plan.ts';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/house.ts';
-import { newTenant, settled, startReceiver, type NotifierClient, type Receiver } from '../../test/notifier.ts';
+import { newTenant, settled, startReceiver, until, type NotifierClient, type Receiver } from '../../test/notifier.ts';
+import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { openCaller } from '../platform/caller.ts';
 import { migrationNames } from './schema.ts';
@@ -108,6 +109,46 @@ test('migrate runs twice and at once', async () => {
   await Promise.all([run(), run(), run()]);
   await run();
   await bare.drop();
+});
+
+describe('while the database is not there yet', () => {
+  let proxy: Proxy;
+  let asked: number;
+
+  beforeEach(async () => {
+    asked = 0;
+    proxy = await openProxy(Number(new URL(database.serviceUrl).port));
+    proxy.watch = () => {
+      asked++;
+      return 'cut';
+    };
+  });
+
+  afterEach(() => proxy.close());
+
+  const through = (url: string) => url.replace(/:\d+\//, `:${proxy.port}/`);
+
+  test('a process waits, and ends with 0 when asked', async () => {
+    const child = launch(settings(through(database.serviceUrl)));
+    await until(() => Promise.resolve(asked > 1));
+    child.signal('SIGTERM');
+    expect({ ...(await child.ended), output: child.output() }).toEqual({ code: 0, signal: null, output: '' });
+  });
+
+  test('a migration waits, and ends with 1 when asked, or else is done', async () => {
+    const bare = await freshDatabase('notifier');
+    const env = { DATABASE_URL: bare.serviceUrl, MIGRATION_DATABASE_URL: through(bare.ownerUrl) };
+    const stopped = launch(env, ['migrate']);
+    await until(() => Promise.resolve(asked > 1));
+    stopped.signal('SIGTERM');
+    expect((await stopped.ended).code).toBe(1);
+    asked = 0;
+    const other = launch(env, ['migrate']);
+    await until(() => Promise.resolve(asked > 1));
+    proxy.watch = () => 'pass';
+    expect({ ...(await other.ended), output: other.output() }).toEqual({ code: 0, signal: null, output: '' });
+    await bare.drop();
+  });
 });
 
 test('a process delivers, says what it does, and ends with 0 when asked, with its log free of secrets', async () => {

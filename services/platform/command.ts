@@ -17,8 +17,10 @@ export async function runService(settings: Settings, schema: Schema, loadServe: 
       await serve(settings, lifetime);
       return;
     }
+    lifetime.hasUnfinishedWork = true;
     const { migrate } = await import('./migration.ts');
     await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), schema);
+    lifetime.hasUnfinishedWork = false;
   });
 }
 

@@ -5,10 +5,17 @@ import { BadSetting } from './settings.ts';
 export class Lifetime {
   private readonly stops: { name: string; stop: () => Promise<unknown> | void }[] = [];
   private ending: Promise<void> | undefined;
+  /** Whether a signal would leave work undone, as that of a command until its end: who asked for it is then told with status 1. */
+  hasUnfinishedWork = false;
 
   /** Registers how to stop what was just started. */
   add(name: string, stop: () => Promise<unknown> | void): void {
     this.stops.push({ name, stop });
+  }
+
+  /** Whether {@link end} was called. */
+  get isEnding(): boolean {
+    return this.ending !== undefined;
   }
 
   /** Stops everything, last started first; one failure does not keep the rest from stopping. A second call waits for the same end. */
@@ -28,14 +35,12 @@ export class Lifetime {
 }
 
 /**
- * Runs a process: `start` opens everything and returns, or is a command that then is done. SIGTERM and SIGINT stop it and exit with 0, with 1
- * where `start` had not come to its end: a command that was cut off has not done its work. A failed start is one line on standard error and exit
- * status 1. A stop that takes longer than `graceSeconds` is cut, with status 1.
+ * Runs a process: `start` opens everything and returns. SIGTERM and SIGINT stop it and exit with 0, also while it still waits for what it needs,
+ * or with 1 where that leaves work undone. A failed start is one line on standard error and exit status 1. A stop that takes longer than `graceSeconds` is cut, with status 1.
  */
 export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSeconds = 25): Promise<void> {
   const lifetime = new Lifetime();
   let stopping = false;
-  let started = false;
   const stop = () => {
     if (stopping) return;
     stopping = true;
@@ -43,14 +48,15 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSec
       process.stderr.write(`did not stop within ${graceSeconds} s\n`);
       process.exit(1);
     }, graceSeconds * 1000).unref();
-    void lifetime.end().then(() => process.exit(started ? 0 : 1));
+    void lifetime.end().then(() => process.exit(lifetime.hasUnfinishedWork ? 1 : 0));
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   try {
     await start(lifetime);
-    started = true;
   } catch (error) {
+    // What is stopped under a start fails it.
+    if (lifetime.isEnding) return;
     await lifetime.end();
     const known = error instanceof BadSetting || error instanceof StartFailure;
     process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
+import { answerOf } from './postgres.ts';
 
 /** A migration: a class named after what it does. */
 export interface NamedMigration {
@@ -30,7 +31,7 @@ const patienceMs = 5 * 60_000;
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * database is away, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
+ * database is away for 30 s, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
@@ -42,12 +43,11 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
 }
 
 async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
-  const client = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
-  try {
-    await client.connect();
-  } catch (error) {
-    throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
-  }
+  const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
+    const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
+    await each.connect();
+    return each;
+  });
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
   try {

@@ -1,5 +1,6 @@
 // What every service knows about PostgreSQL: pools, the tenants of a transaction, the role it may run as.
 import type { Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
 import { StartFailure, reasonOf } from './lifetime.ts';
@@ -108,16 +109,22 @@ function loseTogether(pool: Pool): void {
   });
 }
 
-/** Waits until the database answers. Throws {@link StartFailure} after `seconds`. */
-export async function waitForDatabase(pool: Pool, seconds = 30): Promise<void> {
-  const until = performance.now() + seconds * 1000;
-  for (;;) {
+/** Waits until the database answers. Throws {@link StartFailure} after 30 seconds. */
+export async function waitForDatabase(pool: Pool): Promise<void> {
+  await answerOf('DATABASE_URL', () => pool.query('select 1'));
+}
+
+/**
+ * Asks a database, whose address is in a variable, until it answers, as it may come up later than who needs it. Throws {@link StartFailure}
+ * after 30 seconds.
+ */
+export async function answerOf<Answer>(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', ask: () => Promise<Answer>): Promise<Answer> {
+  const seconds = 30;
+  for (const until = performance.now() + seconds * 1000; ; await pause(250)) {
     try {
-      await pool.query('select 1');
-      return;
+      return await ask();
     } catch (error) {
-      if (performance.now() > until) throw new StartFailure(`DATABASE_URL: no answer within ${seconds} s: ${reasonOf(error)}`);
-      await new Promise((done) => setTimeout(done, 250));
+      if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
     }
   }
 }
