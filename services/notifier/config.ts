@@ -32,7 +32,7 @@ export function notifierConfig(settings: Settings): NotifierConfig {
   if (insecureTargets && common.production) {
     throw new BadSetting('WEBHOOK_ALLOW_INSECURE_TARGETS', 'must not be true where NODE_ENV is production');
   }
-  const quota = (name: string, fallback: number) => settings.integer(name, { min: 1, max: 10_000, fallback });
+  const quota = (name: string, fallback: number) => settings.integer(name, { min: 1, max: 100_000, fallback });
   return {
     ...common,
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
