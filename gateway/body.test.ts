@@ -198,6 +198,14 @@ test.each([
   expect([lastAnswer(received).status, end]).toEqual([status, 'closed']);
 });
 
+test('nor is he cut off who is refused after a check during which his body came', async () => {
+  const length = 8 << 20;
+  // Services are away: the keys of a token are looked for in vain.
+  const more = `Authorization: Bearer eyJhbGciOiJFZERTQSJ9.e30.c2ln\r\nConnection: close\r\nContent-Length: ${length}`;
+  const { received, end } = await sendThenRead(`POST /v1/tenants HTTP/1.1\r\nHost: x\r\n${more}\r\n\r\n`, length);
+  expect([lastAnswer(received).status, end]).toEqual([503, 'closed']);
+});
+
 test('nothing is begun that comes behind a body which was refused', async () => {
   const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${2 << 20}\r\n\r\n`;
   const { received } = await sendThenRead(head, 2 << 20, 'POST /v1/auth/logout HTTP/1.1\r\nHost: x\r\n\r\n');

@@ -46,6 +46,8 @@ export function closeGently(request: IncomingMessage): void {
       })
       .once('end', () => socket.destroy())
       .once('close', () => clearTimeout(timer));
+    // Where the body has filled its buffer while a check was made, Node has stopped reading, and only its parser would begin again.
+    socket._read(0);
   };
 }
 
