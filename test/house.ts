@@ -265,6 +265,8 @@ function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey
 
 /** Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy. */
 export const patient = { idle_in_transaction_session_timeout: '60s' };
+/** The same where others' locks are waited for: whoever holds one may stand still for longer than the two seconds of a service, also for its disk. */
+export const patientOfLocks = { ...patient, lock_timeout: '60s', statement_timeout: '60s' };
 
 /** A database that no other test sees. */
 export interface FreshDatabase extends ServiceDatabase {

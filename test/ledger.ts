@@ -11,7 +11,7 @@ import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { serve } from '../services/platform/serve.ts';
 import { openLog } from '../services/platform/telemetry.ts';
 import { patiently } from './asking.ts';
-import { freshDatabase, patient, type FreshDatabase } from './house.ts';
+import { freshDatabase, patientOfLocks, type FreshDatabase } from './house.ts';
 
 export type LedgerClient = Client<typeof LedgerService>;
 
@@ -31,7 +31,7 @@ const logger = openLog('test', 'silent');
 /** Starts a ledger on a new database. */
 export async function startLedger({ maxMessageBytes = 32 << 20 } = {}): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: { ...ledgerPlans, ...patient } });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: { ...ledgerPlans, ...patientOfLocks } });
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });

@@ -14,9 +14,9 @@ import { orderOf } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
-import { freshDatabase, patient, type FreshDatabase } from './house.ts';
+import { freshDatabase, patient, patientOfLocks, type FreshDatabase } from './house.ts';
 import { until } from './notifier.ts';
-import { by, logger, unspecified } from './writers.ts';
+import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
 
 /** A writer and its relay, as each replica of the ledger has them. */
 export interface Replica {
@@ -53,7 +53,7 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patient });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patientOfLocks });
   const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
   const ends: RelayedBooks['ends'] = [];
   return {
@@ -104,7 +104,9 @@ export async function post(
 ): Promise<void> {
   const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
   const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
-  const outcome = await writer.post(orderOf(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, ...more })));
+  const outcome = await writer.post(
+    orderOf(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
+  );
   if ('refusal' in outcome) throw outcome.refusal;
 }
 

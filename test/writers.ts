@@ -10,7 +10,7 @@ import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog } from '../services/platform/telemetry.ts';
-import { freshDatabase, patient } from './house.ts';
+import { freshDatabase, patientOfLocks } from './house.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
 /** How a writer differs from what a replica has by itself. */
@@ -24,6 +24,8 @@ export interface WriterOptions {
   items?: number;
   /** How long an answer of the database is waited for, milliseconds. */
   patienceMs?: number;
+  /** Whether it waits for other writers however long they hold a head. */
+  isPatient?: boolean;
   /** Accounts whose books are remembered between batches; with none, every batch locks first. */
   rememberedAccounts?: number;
   metrics?: Registry;
@@ -49,6 +51,8 @@ export interface Writers {
 }
 
 export const logger = openLog('test', 'silent');
+/** So long a posting may wait where nothing is said, milliseconds: what a test has to say of many must not end with the patience of their callers. */
+export const orderPatienceMs = 60_000;
 /** Who makes and changes accounts. */
 export const by = { actor: 'test', requestId: 'test' };
 /** What an account has beside its code, name, type and whether it may be negative. */
@@ -66,7 +70,7 @@ export async function openWriters(): Promise<Writers> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patient });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientOfLocks });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
   return {
@@ -80,12 +84,19 @@ export async function openWriters(): Promise<Writers> {
       waiting = 8_000,
       items = 256,
       patienceMs = 15_000,
+      isPatient = false,
       rememberedAccounts = 1000,
       metrics = new Registry(),
     } = {}) {
       const url = new URL(database.serviceUrl);
       if (proxied) url.port = String(proxy.port);
-      const connections = openPool(url.href, { name: 'writer', max: 2 * lanes + 4, logger, patienceMs });
+      const connections = openPool(url.href, {
+        name: 'writer',
+        max: 2 * lanes + 4,
+        logger,
+        patienceMs,
+        settings: isPatient ? patientOfLocks : {},
+      });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
       const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger, metrics });
       opened.push({ writer, connections });
@@ -138,7 +149,7 @@ export function transfer(
     { accountCode: to, amount, side: 'debit', currency: 'NGN' },
     { accountCode: from, amount, side: 'credit', currency: 'NGN' },
   ];
-  return orderOf(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', ...more }));
+  return orderOf(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', timeoutMs: orderPatienceMs, ...more }));
 }
 
 /** The transaction that an order has become; throws what it was refused for. */

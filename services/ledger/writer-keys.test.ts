@@ -26,7 +26,7 @@ afterEach(() => {
 
 test('the same posting sent many times at once to two replicas moves the amount once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const replicas = [writers.open(), writers.open()];
+  const replicas = [writers.open({ isPatient: true }), writers.open({ isPatient: true })];
   const outcomes = await Promise.all(
     Array.from({ length: 40 }, (_, turn) =>
       replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', '10.00', { idempotencyKey: 'once', metadata: '{"x":1,"y":2}' })),
@@ -39,7 +39,7 @@ test('the same posting sent many times at once to two replicas moves the amount 
 
 test('different postings under one key at once: one is posted, the others are refused', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const replicas = [writers.open(), writers.open()];
+  const replicas = [writers.open({ isPatient: true }), writers.open({ isPatient: true })];
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, turn) =>
       replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', `${turn + 1}.00`, { idempotencyKey: 'contested' })),
