@@ -1,8 +1,11 @@
 // A TCP proxy between two parts of the house, that cuts, holds, delays or forgets what passes when a test says so.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
-/** What a watcher decides about a chunk of bytes: pass it on, or cut the connection instead (`cut`), also before it (`cut before`). */
-export type Verdict = 'pass' | 'cut' | 'cut after';
+/**
+ * What a watcher decides about a chunk of bytes: pass it on, cut the connection instead (`cut`) or behind it (`cut after`), or pass it on, and what
+ * follows, when a hold ends (`hold`).
+ */
+export type Verdict = 'pass' | 'cut' | 'cut after' | 'hold';
 
 /** A running proxy. */
 export interface Proxy {
@@ -28,6 +31,7 @@ export interface Proxy {
 export async function openProxy(target: number): Promise<Proxy> {
   const pairs = new Set<[Socket, Socket]>();
   const forgotten = new Set<Socket>();
+  const kept: (() => void)[] = [];
   let delayMs = 0;
   let isolating = false;
   const server = createServer((client) => {
@@ -50,6 +54,11 @@ export async function openProxy(target: number): Promise<Proxy> {
       const verdict = proxy.watch(chunk);
       if (verdict === 'cut') {
         end();
+        return;
+      }
+      if (verdict === 'hold') {
+        client.pause();
+        kept.push(() => pairs.has(pair) && up(chunk));
         return;
       }
       if (verdict === 'cut after') swallow = true;
@@ -77,6 +86,7 @@ export async function openProxy(target: number): Promise<Proxy> {
     watch: () => 'pass',
     translate: (chunk) => chunk,
     hold: (held) => {
+      if (!held) for (const pass of kept.splice(0)) pass();
       for (const socket of [...pairs].flat()) {
         if (held) socket.pause();
         else socket.resume();
