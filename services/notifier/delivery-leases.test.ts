@@ -194,12 +194,13 @@ test('a worker that stops while its database is away leaves to their leases what
   try {
     direct.port = String(proxy.port);
     const notifier = await start({ database: { ...database, serviceUrl: direct.href } });
-    const { url, count } = await receiver(async (_, response) => {
-      await proxy.close();
-      response.end('ok');
-    });
+    const { promise: away, resolve: isAway } = Promise.withResolvers<undefined>();
+    const { url, count } = await receiver((_, response) => away.then(() => response.end('ok')));
+    // Sent may be what it is not yet told that it is taken.
     await ingest(notifier, await subscribe(notifier, url));
     await count(1);
+    await proxy.close();
+    isAway(undefined);
     await notifier.courier.stop(200);
   } finally {
     await endStarted();
