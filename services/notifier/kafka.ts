@@ -73,8 +73,8 @@ class Reader implements Subscription {
   /** Partitions that are this replica's; undefined before it has joined the group. */
   private assigned: Set<number> | undefined;
   private inHandler = 0;
-  /** `performance.now()` of the last answered fetch and of the last batch that was noted, or of when there was nothing to note. */
-  private fetched = -Infinity;
+  /** `performance.now()` of Kafka's last answer and of the last batch that was noted, or of when there was nothing to note. */
+  private heard = -Infinity;
   private progressed = performance.now();
 
   constructor(options: SubscribeOptions, handler: Handler) {
@@ -98,7 +98,7 @@ class Reader implements Subscription {
 
   state(): string {
     // An idle fetch answers at least twice a second.
-    return this.assigned && performance.now() - this.fetched < 15_000 ? 'ok' : 'away';
+    return this.assigned && performance.now() - this.heard < 15_000 ? 'ok' : 'away';
   }
 
   async close(): Promise<void> {
@@ -144,9 +144,11 @@ class Reader implements Subscription {
       consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
       consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
         this.assigned = new Set(payload.memberAssignment[topic] ?? []);
-        this.fetched = this.progressed = performance.now();
+        this.heard = this.progressed = performance.now();
       });
-      consumer.on(consumer.events.FETCH, () => (this.fetched = performance.now()));
+      consumer.on(consumer.events.FETCH, () => (this.heard = performance.now()));
+      // Nothing is fetched while the handler has messages in hand, which may be for long.
+      consumer.on(consumer.events.HEARTBEAT, () => (this.heard = performance.now()));
       // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
       consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { topic: of, partition, batchSize, lastOffset } }) => {
         if (batchSize > 0) return;
