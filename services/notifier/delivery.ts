@@ -154,10 +154,10 @@ export class Courier {
     this.flights.add(flight);
     try {
       let answer: Answer | null = null;
-      const request = () => this.request(claimed, claimedAt, endpoint);
-      if (awaited) answer = await this.watched(flight, endpoint, request).catch(unsigned);
+      const request = () => this.request(claimed, claimedAt, flight, endpoint);
+      if (awaited) answer = await this.opened(flight, request).catch(unsigned);
       else if (await endpoints.turnAt(endpoint)) {
-        answer = await this.watched(flight, endpoint, request).finally(() => endpoints.leave(endpoint));
+        answer = await this.opened(flight, request).finally(() => endpoints.leave(endpoint));
       }
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
@@ -169,20 +169,28 @@ export class Courier {
     }
   }
 
-  // From its turn on, and from when there is room: that a delivery has waited says nothing of its receiver.
-  private async watched(flight: Flight, endpoint: Endpoint, request: () => Promise<Answer | null>): Promise<Answer | null> {
+  // Its request is under way from its turn on, and from when there is room.
+  private async opened(flight: Flight, request: () => Promise<Answer | null>): Promise<Answer | null> {
     flight.open = true;
     await this.recorder.room();
+    try {
+      return await request();
+    } finally {
+      flight.open = false;
+    }
+  }
+
+  // From when it is sent: that a delivery has waited, for its turn or for the database, says nothing of its receiver.
+  private async watched(flight: Flight, endpoint: Endpoint, send: () => Promise<Answer | null>): Promise<Answer | null> {
     const slow = setTimeout(() => {
       flight.slow = true;
       this.endpoints.slowDown(endpoint);
       this.wake();
     }, slowMs);
     try {
-      return await request();
+      return await send();
     } finally {
       clearTimeout(slow);
-      flight.open = false;
     }
   }
 
@@ -208,7 +216,7 @@ export class Courier {
   }
 
   /** Null: not sent, or not to its end. */
-  private async request(claimed: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Answer | null> {
+  private async request(claimed: Claimed, claimedAt: number, flight: Flight, endpoint: Endpoint): Promise<Answer | null> {
     const { sender, vault, marginMs } = this.options;
     const { tenant, id, attempt, eventType, body, traceparent } = claimed;
     const destination = await this.endpoints.destination(claimed, claimedAt, endpoint);
@@ -219,7 +227,7 @@ export class Courier {
     const secrets = vault.openAll(tenant, destination.secrets);
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
-    return sender.send({ url: destination.url, headers, body }, this.handBack.signal);
+    return this.watched(flight, endpoint, () => sender.send({ url: destination.url, headers, body }, this.handBack.signal));
   }
 
   private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
