@@ -160,9 +160,10 @@ describe('while identity is away', () => {
     await house.kill('identity', 'SIGSTOP');
     try {
       const idle = await inFlight();
-      const left = Array.from({ length: maxInFlight }, () =>
-        rest('GET', path, { key: token, signal: leaving.signal }).catch(() => undefined),
-      );
+      // On a busy machine the first may be answered, that identity is away, before the last have come.
+      const left = Array.from({ length: maxInFlight }, async () => {
+        while (!leaving.signal.aborted) await rest('GET', path, { key: token, signal: leaving.signal }).catch(() => undefined);
+      });
       await until(inFlight, (count) => count >= idle + maxInFlight / 2);
       leaving.abort();
       await Promise.all(left);
@@ -231,8 +232,8 @@ test('a gateway whose internal token is taken by nobody is not ready, and says w
         const answer = await fetch(`${stranger.url}/readyz`);
         return { status: answer.status, body: (await answer.json()) as { dependencies: object } };
       },
-      // A busy machine may take a moment longer to be connected.
-      ({ body }) => !Object.values(body.dependencies).includes('unavailable'),
+      // A busy machine may take a moment longer to be connected, or to be told of the token.
+      ({ body }) => Object.values(body.dependencies).every((each) => each === 'refused'),
     );
     expect(ready).toEqual({ status: 503, body: { status: 'unavailable', dependencies } });
   } finally {
