@@ -34,14 +34,28 @@ test('the figures count each call once, and as sent again only those that were',
   const caller = openCaller({ addresses: [address], token, maxMessageBytes: 1 << 20, retried: [] });
   const metrics = new Registry();
   const client = createClient(LedgerService, caller);
-  const batcher = new Batcher({ ledgers: () => [{ address, client }], logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
+  let sent = 0;
+  // What is sent shortly before the posting's time is over may come to nobody.
+  const counted: typeof client = {
+    ...client,
+    postTransactions: (...given) => {
+      sent++;
+      return client.postTransactions(...given);
+    },
+  };
+  const ledgers = () => [{ address, client: counted }];
+  const batcher = new Batcher({ ledgers, logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
   const figure = async (name: string) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await metrics.metrics())?.[1]);
   try {
-    const posted = batcher.post(create(PostingSchema, { tenantId: newId('tenant') }));
-    await expect(posted).rejects.toMatchObject({ code: Code.Unavailable });
-    expect(calls).toBeGreaterThan(1);
-    expect(await figure('gateway_call_postings_count')).toBe(1);
-    expect(await figure('gateway_call_retries_total')).toBe(calls - 1);
+    let postings = 0;
+    // On a busy machine a posting's time may be over with its first call.
+    while (calls <= postings || sent <= postings) {
+      postings++;
+      const posted = batcher.post(create(PostingSchema, { tenantId: newId('tenant') }));
+      await expect(posted).rejects.toMatchObject({ code: Code.Unavailable });
+    }
+    expect(await figure('gateway_call_postings_count')).toBe(postings);
+    expect(await figure('gateway_call_retries_total')).toBe(sent - postings);
     expect(await figure('gateway_postings_in_flight')).toBe(0);
   } finally {
     caller.close();
