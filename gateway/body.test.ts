@@ -219,23 +219,29 @@ test('nothing is begun that comes behind a body which was refused', async () => 
 
 test('a body that is slow in coming gives way where others need its place', async () => {
   const few = await startAlone({ MAX_IN_FLIGHT: '4' });
+  let slow: Promise<ReturnType<typeof lastAnswer>>[] = [];
   try {
-    const slow = Array.from({ length: 2 }, async () => {
-      const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
-      return lastAnswer(await few.raw(head));
-    });
+    const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+    const begin = () => Array.from({ length: 2 }, async () => lastAnswer(await few.raw(head)));
     const login = JSON.stringify({ email: user.email, password: user.password });
     const headers = { 'content-type': 'application/json' };
-    const becomes = async (wanted: string) => {
+    const becomes = async (wanted: string, isOver = () => false) => {
       let code = '';
-      for (const until = Date.now() + 20_000; code !== wanted && Date.now() < until; await pause(20)) {
+      for (const until = Date.now() + 20_000; code !== wanted && !isOver() && Date.now() < until; await pause(20)) {
         const answer = await fetch(`${few.url}/v1/auth/login`, { method: 'POST', body: login, headers });
         ({ code } = (await answer.json()) as { code: string });
       }
-      expect(code).toBe(wanted);
+      return code;
     };
-    await becomes('overloaded');
-    await becomes('unavailable');
+    // On a busy machine they may be slow before anybody else has come: the next two take their places.
+    for (let tries = 3, code = ''; code !== 'overloaded'; tries -= 1) {
+      expect(tries).toBeGreaterThan(0);
+      let given = false;
+      slow = begin();
+      for (const each of slow) void each.then(() => (given = true));
+      code = await becomes('overloaded', () => given);
+    }
+    expect(await becomes('unavailable')).toBe('unavailable');
     expect(await Promise.race(slow)).toMatchObject({ status: 503, body: { code: 'overloaded' } });
   } finally {
     await few.stop();
