@@ -5,6 +5,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import pg from 'pg';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
+import { patiently } from './asking.ts';
 import { startHouse, type House, type Tenant } from './house.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
@@ -23,7 +24,7 @@ beforeAll(async () => {
   house = await startHouse({ ledgers: 2 });
   tenant = await house.tenant();
   caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 20, retried: [] });
-  ledgers = createClient(LedgerService, caller);
+  ledgers = createClient(LedgerService, patiently(caller));
   key = await house.apiKey(tenant);
   path = `/v1/tenants/${tenant.slug}`;
   await house.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
@@ -59,7 +60,8 @@ interface Entry {
 /** Posts to whichever replica has fewer calls in flight, which of many at once are both: the gateway keeps to one of them for a tenant. */
 async function postStraight({ idempotency_key: idempotencyKey, entries }: { idempotency_key?: string; entries: Entry[] }) {
   const lines = entries.map(({ account_code: accountCode, ...entry }) => ({ accountCode, ...entry }));
-  const posting = { tenantId: tenant.id, entries: lines, actor: 'test', requestId: 'test', idempotencyKey: idempotencyKey ?? '' };
+  const about = { tenantId: tenant.id, actor: 'test', requestId: 'test', idempotencyKey: idempotencyKey ?? '' };
+  const posting = { ...about, entries: lines, timeoutMs: 45_000 };
   const posted = await ledgers.postTransaction({ posting }).catch((error: unknown) => refusalOf(error)?.reason ?? String(error));
   if (typeof posted === 'string') return { said: posted };
   return { said: posted.replayed ? 'replayed' : 'posted', id: posted.transaction?.transactionId };
@@ -278,6 +280,6 @@ test('a revoked key stops within five seconds', async () => {
     const asked = performance.now();
     ({ status } = await read());
     // Of what was asked for, not of what a busy machine answers: as long as it is taken.
-    if (status !== 401) expect(asked - since).toBeLessThan(5_000);
+    if (status === 200) expect(asked - since).toBeLessThan(5_000);
   }
 });
