@@ -7,7 +7,7 @@ import { withUpdates } from '../services/ledger/updates.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse } from './house.ts';
-import { describeWithKafka, kafkaBrokers, newTopic } from './kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, testClient } from './kafka.ts';
 import { startReceiver, until } from './notifier.ts';
 
 // Eight processes are started again.
@@ -18,7 +18,8 @@ const steadily = <Answer>(call: () => Promise<Answer>) => until(() => call().cat
 describeWithKafka('between gRPC and Kafka', () => {
   test('a house is switched there and back without losing an event', async () => {
     const receiver = await startReceiver();
-    const kafka = { KAFKA_BROKERS: await kafkaBrokers(), KAFKA_TOPIC: newTopic(), KAFKA_PARTITIONS: '2' };
+    const [brokers, topic] = [await kafkaBrokers(), newTopic()];
+    const kafka = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '2' };
     const house = await startHouse({ ledgers: 2, notifiers: 2 });
     const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
     const callers = [call(house.addresses.ledger), call(house.addresses.notifier)] as const;
@@ -55,6 +56,15 @@ describeWithKafka('between gRPC and Kafka', () => {
     await until(async () => (await figure(/^notifier_events_total\{.*"taken"/)) > 0);
     const back = { KAFKA_BROKERS: '' };
     await restart('ledger', back);
+    // The figure is some seconds old: it may be from before the last messages.
+    const admin = testClient(brokers).admin();
+    await admin.connect();
+    await until(async () => {
+      const ends = new Map((await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => [partition, high]));
+      const [committed] = await admin.fetchOffsets({ groupId: `notifier.${topic}`, topics: [topic] });
+      return committed?.partitions.every(({ partition, offset }) => offset === ends.get(partition) || ends.get(partition) === '0');
+    });
+    await admin.disconnect();
     await until(async () => (await figure(/^notifier_consumer_lag[{ ]/)) === 0);
     await restart('notifier', back);
     switched.abort();
