@@ -46,10 +46,12 @@ function keep(name: string, secret: string): string {
   return secret;
 }
 
+// But for one that is being written.
 const linesOf = (name: string) =>
   house
     .logs(name)
     .split('\n')
+    .slice(0, -1)
     .filter((line) => line !== '');
 
 /** Names of the secrets that stand in any log. */
