@@ -6,19 +6,14 @@ import { startNameServer, type NameServer, type Records } from '../names.ts';
 import { newTenant, settled, startNotifier, startReceiver, type Receiver, type RunningNotifier } from '../notifier.ts';
 
 const outside = '93.184.215.14';
-const answers = new Map<string, (question: number) => Records>();
+const answers = new Map<string, Records>();
 let names: NameServer;
 let notifier: RunningNotifier;
 let receiver: Receiver;
 let port: string;
 
 beforeAll(async () => {
-  const seen = new Map<string, number>();
-  names = await startNameServer((name, type) => {
-    const question = (seen.get(`${type} ${name}`) ?? 0) + 1;
-    seen.set(`${type} ${name}`, question);
-    return answers.get(name)?.(question) ?? { addresses: [] };
-  });
+  names = await startNameServer((name) => answers.get(name) ?? { addresses: [] });
   const targets = new Targets(false, dnsResolve({ system: false, servers: [names.address] }));
   notifier = await startNotifier({ config: { insecureTargets: false }, targets, ca: authority });
   receiver = await startReceiver(undefined, good);
@@ -44,29 +39,31 @@ const inside: [string, string[]][] = [
 
 test.each(inside)('a name that was public when it was configured is not connected to when it leads to %s', async (what, addresses) => {
   const name = `rebind-${inside.findIndex(([each]) => each === what)}.test`;
-  answers.set(name, (question) => ({ addresses: question === 1 ? [outside] : addresses }));
+  answers.set(name, { addresses: [outside] });
   const { tenantId, posting } = newTenant();
   await notifier.client.configureWebhook({ tenantId, url: `https://${name}:${port}/hook`, events: ['transaction.posted'] });
+  answers.set(name, { addresses });
   const before = receiver.sockets.size;
   await notifier.client.ingest({ events: [posting()] });
   const [delivery] = await settled(notifier.client, tenantId, 1);
   expect(delivery).toMatchObject({ status: 'failed', errorClass: 'blocked_address', attempts: 3 });
   await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow('Test webhook failed');
   expect([receiver.received.length, receiver.sockets.size]).toEqual([0, before]);
-  // Asked again for each attempt: a verdict is not remembered longer than the connection that it was made for.
-  expect(names.asked.filter((each) => each === `A ${name}`)).toHaveLength(5);
+  // Asked again for each attempt: a verdict is not remembered longer than the connection that it was made for. A question whose answer comes
+  // a second late is sent twice.
+  expect(names.asked.filter((each) => each === `A ${name}`).length).toBeGreaterThanOrEqual(5);
 });
 
 test('a name that is another name’s is judged by where it leads in the end', async () => {
-  answers.set('alias.test', () => ({ alias: 'inside.test', addresses: ['127.0.0.1'] }));
+  answers.set('alias.test', { alias: 'inside.test', addresses: ['127.0.0.1'] });
   const { tenantId } = newTenant();
   const refused = notifier.client.configureWebhook({ tenantId, url: `https://alias.test:${port}/`, events: ['transaction.posted'] });
   await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining('url') });
 });
 
 test('a name that is private while it is configured is refused, also as the change of one that was not', async () => {
-  answers.set('private.test', () => ({ addresses: ['192.168.1.1'] }));
-  answers.set('nobody.test', () => ({ addresses: [] }));
+  answers.set('private.test', { addresses: ['192.168.1.1'] });
+  answers.set('nobody.test', { addresses: [] });
   const { tenantId } = newTenant();
   await notifier.client.configureWebhook({ tenantId, url: 'https://nobody.test/', events: ['transaction.posted'] });
   for (const url of [`https://private.test:${port}/`, `https://127.0.0.1:${port}/`, `https://[::1]:${port}/`, `https://0x7f.1:${port}/`]) {
@@ -77,7 +74,7 @@ test('a name that is private while it is configured is refused, also as the chan
 });
 
 test('the same path delivers where the judge admits it, so what is refused above is refused by the judge', async () => {
-  answers.set('hooks.test', () => ({ addresses: ['127.0.0.1'] }));
+  answers.set('hooks.test', { addresses: ['127.0.0.1'] });
   const targets = new Targets(true, dnsResolve({ system: false, servers: [names.address] }));
   const open = await startNotifier({ targets, ca: authority });
   try {
