@@ -1,5 +1,6 @@
 // What the README has an operator do where one database was restored and is older than the others.
 import { spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { startHouse, type House } from './house.ts';
@@ -51,7 +52,9 @@ async function backup(service: Kept): Promise<() => Promise<void>> {
 async function post(count: number): Promise<string[]> {
   const ids: string[] = [];
   while (ids.length < count) {
-    const { transaction_id: id } = await until(() => subscriber.post().catch(() => null));
+    // What was not answered may be posted all the same.
+    const idempotency_key = randomUUID();
+    const { transaction_id: id } = await until(() => subscriber.post('A sale', { idempotency_key }).catch(() => null));
     ids.push(id as string);
   }
   return ids;

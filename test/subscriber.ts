@@ -34,7 +34,7 @@ export interface Subscriber {
   /** Asks for a path under `/webhooks`. */
   call: (method: string, path?: string, body?: unknown, more?: RestOptions) => Promise<Answer>;
   /** Posts, and answers the transaction. */
-  post: (description?: string) => Promise<any>;
+  post: (description?: string, more?: Record<string, unknown>) => Promise<any>;
   /** Deliveries of a filter, when so many are there and none is pending. */
   settled: (count: number, query?: string) => Promise<any[]>;
 }
@@ -47,9 +47,9 @@ export async function newSubscriber(house: House): Promise<Subscriber> {
   return {
     tenant,
     call,
-    post: async (description = 'A sale') => {
+    post: async (description = 'A sale', more = {}) => {
       const entry = { account_code: 'SETTLEMENT-USD', amount: '5.00', side: 'debit', currency: 'USD' };
-      return (await post('transactions', { ...entry, description, metadata: { n: 1 } })).body.data.transaction;
+      return (await post('transactions', { ...entry, description, metadata: { n: 1 }, ...more })).body.data.transaction;
     },
     settled: (count, query = '') =>
       until(async () => {
