@@ -154,8 +154,7 @@ function healthOf(transport: Transport, service: string, takesCalls = true): () 
     if (performance.now() - asked < 1000) return answer;
     asked = performance.now();
     const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
-    // A service of the version before does not know of tokens.
-    const isAccepted = takesCalls ? check(tokenName).catch(() => true) : true;
+    const isAccepted = takesCalls ? check(tokenName).catch(knowsNoTokens) : true;
     answer = Promise.all([check(service), isAccepted]).then(
       ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.
@@ -163,4 +162,10 @@ function healthOf(transport: Transport, service: string, takesCalls = true): () 
     );
     return answer;
   };
+}
+
+// A service of the version before does not know of tokens; whoever says nothing is not known to accept one.
+function knowsNoTokens(error: unknown): true {
+  if (error instanceof ConnectError && error.code === Code.NotFound) return true;
+  throw error;
 }

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { freshDatabase } from '../../test/house.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { commandOf } from './command.ts';
 import { StartFailure } from './lifetime.ts';
@@ -11,15 +12,19 @@ test('a service is told to migrate or to serve, and refuses what it would pass o
   }
 });
 
-test.each(['identity', 'ledger', 'notifier'])('migrate needs the two database addresses of %s and nothing else', (service) => {
-  const migrate = (env: NodeJS.ProcessEnv) => {
-    const args = [`services/${service}/main.ts`, 'migrate'];
-    const { status, stderr } = spawnSync(process.execPath, args, { env: { ...bareEnvironment, ...env }, encoding: 'utf8' });
-    return [status, stderr];
-  };
-  const [ownerUrl, serviceUrl] = ['postgres://owner:secret@127.0.0.1:1/it', 'postgres://service:secret@127.0.0.1:1/it'];
-  expect(migrate({ DATABASE_URL: serviceUrl })).toEqual([1, 'MIGRATION_DATABASE_URL is not set\n']);
-  expect(migrate({ MIGRATION_DATABASE_URL: ownerUrl })).toEqual([1, 'DATABASE_URL is not set\n']);
-  const [status, said] = migrate({ DATABASE_URL: serviceUrl, MIGRATION_DATABASE_URL: ownerUrl });
-  expect([status, said]).toEqual([1, 'MIGRATION_DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1\n']);
-});
+test.each(['identity', 'ledger', 'notifier'] as const)(
+  'migrate needs the two database addresses of %s and nothing else',
+  async (service) => {
+    const migrate = (env: NodeJS.ProcessEnv) => {
+      const args = [`services/${service}/main.ts`, 'migrate'];
+      const { status, stderr } = spawnSync(process.execPath, args, { env: { ...bareEnvironment, ...env }, encoding: 'utf8' });
+      return [status, stderr];
+    };
+    const database = await freshDatabase(service);
+    const [DATABASE_URL, MIGRATION_DATABASE_URL] = [database.serviceUrl, database.ownerUrl];
+    expect(migrate({ DATABASE_URL })).toEqual([1, 'MIGRATION_DATABASE_URL is not set\n']);
+    expect(migrate({ MIGRATION_DATABASE_URL })).toEqual([1, 'DATABASE_URL is not set\n']);
+    expect(migrate({ DATABASE_URL, MIGRATION_DATABASE_URL })).toEqual([0, '']);
+    await database.drop();
+  },
+);
