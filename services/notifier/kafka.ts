@@ -91,6 +91,8 @@ class Reader implements Subscription {
       registers,
     });
     this.lag = new Gauge({ name: 'notifier_consumer_lag', help: 'Messages on the partitions of this replica not yet noted', registers });
+    // Nobody is to read from it that nothing waits before it is known.
+    this.lag.set(NaN);
     const help = 'Messages that the topic had removed before they were noted, counted by each replica that finds them: alert on any';
     this.lost = new Counter({ name: 'notifier_consumer_lost_total', help, registers });
     this.running = this.run();
