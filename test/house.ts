@@ -277,7 +277,7 @@ export interface FreshDatabase extends ServiceDatabase {
 
 /**
  * A new database for one test file, with its owner's role; `migrated`: also the service's schema and role (copied from a template that is
- * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's.
+ * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's, whose commits always wait for the disk.
  */
 export async function freshDatabase(
   service: Service | 'notifier',
@@ -288,6 +288,10 @@ export async function freshDatabase(
   const database = await createDatabase(adminUrl, plan);
   const own = new URL(adminUrl);
   own.pathname = `/${plan.name}`;
+  const run = currentRun();
+  if (!run.durable && adminUrl === run.adminUrl) {
+    await withClient(own.href, (client) => client.query(`alter database "${plan.name}" set synchronous_commit = off`));
+  }
   return { ...database, adminUrl: own.href, drop: () => dropDatabases(adminUrl, [plan.name], []) };
 }
 
