@@ -2,7 +2,7 @@
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -25,7 +25,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
   lifetime.add('pool', () => pool.end());
   await waitForDatabase(pool);
-  await checkRoleAndSchema(pool, migrationNames);
+  await checkDatabase(pool, migrationNames);
   const orm = await openOrm(config.databaseUrl, 5, logger);
   lifetime.add('orm', () => orm.close(true));
 

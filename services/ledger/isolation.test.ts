@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { bareEnvironment } from '../../test/run.ts';
-import { checkRoleAndSchema, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
+import { checkDatabase, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 
@@ -202,9 +202,12 @@ test('the owner sees every tenant, to find them, and changes only the rows of th
 });
 
 describe('the service does not start', () => {
-  const started = async (url: string, names: readonly string[] = migrationNames) => {
-    const pool = openPool(url, { name: 'start', max: 1, logger });
-    const outcome = await checkRoleAndSchema(pool, names).then(
+  const started = async (
+    url: string,
+    names: readonly string[] = migrationNames,
+    pool = openPool(url, { name: 'start', max: 1, logger }),
+  ) => {
+    const outcome = await checkDatabase(pool, names).then(
       () => 'started',
       (error: unknown) => (error as Error).message,
     );
@@ -246,6 +249,13 @@ describe('the service does not start', () => {
     });
     expect(status).toBe(1);
     expect(stderr).toMatch(/^DATABASE_URL: role .* owns the tables.*\n$/);
+  });
+
+  test('through what drops the settings of its connections', async () => {
+    const { serviceUrl } = ledger.database;
+    expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toBe(
+      'DATABASE_URL: what stands before PostgreSQL drops the settings of a connection: give the address of PostgreSQL itself',
+    );
   });
 
   test('with an unknown command', () => {

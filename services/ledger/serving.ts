@@ -1,7 +1,7 @@
 // What the ledger consists of, opened in order and stopped in the opposite order.
 import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -30,7 +30,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await waitForDatabase(reads);
-  await checkRoleAndSchema(reads, migrationNames);
+  await checkDatabase(reads, migrationNames);
 
   const relayed = openPool(config.databaseUrl, {
     name: 'ledger relay',

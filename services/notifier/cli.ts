@@ -2,7 +2,7 @@
 import { Registry } from 'prom-client';
 import { validate as isUuid } from 'uuid';
 import { StartFailure, run } from '../platform/lifetime.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase, type Pool } from '../platform/postgres.ts';
+import { checkDatabase, openPool, waitForDatabase, type Pool } from '../platform/postgres.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';
@@ -50,7 +50,7 @@ await run(async (lifetime) => {
   const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier command', max: 2, logger });
   lifetime.add('pool', () => pool.end());
   await waitForDatabase(pool);
-  await checkRoleAndSchema(pool, migrationNames);
+  await checkDatabase(pool, migrationNames);
   const done = command === 'redrive' ? await redrive(pool, logger) : await discard(pool, ids);
   await lifetime.end();
   process.exit(done ? 0 : 2);

@@ -4,7 +4,7 @@ import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
-import { checkRoleAndSchema, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -59,7 +59,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
   lifetime.add('work', () => work.end());
   await waitForDatabase(calls);
-  await checkRoleAndSchema(calls, migrationNames);
+  await checkDatabase(calls, migrationNames);
 
   const notifier = assemble(config, { calls, work, logger, metrics });
   lifetime.add('sender', () => notifier.sender.close());

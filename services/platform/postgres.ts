@@ -40,13 +40,22 @@ export const patienceMs = 15_000;
 /** An idle connection whose other side is gone is noticed after so many milliseconds and ten seconds of probes, not after two hours. */
 export const keepAliveMs = 10_000;
 
+// A setting of each connection that tells whether its settings have come to the server.
+const marker = 'app.settings';
+
 /**
  * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each connection gives up on a
  * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks; and is itself given up when a
  * statement is not answered.
  */
 export function openPool(url: string, options: PoolOptions): Pool {
-  const settings = { statement_timeout: '10s', idle_in_transaction_session_timeout: '3s', lock_timeout: '2s', ...options.settings };
+  const settings = {
+    [marker]: 'on',
+    statement_timeout: '10s',
+    idle_in_transaction_session_timeout: '3s',
+    lock_timeout: '2s',
+    ...options.settings,
+  };
   const pool = new pg.Pool({
     connectionString: url,
     max: options.max,
@@ -258,18 +267,24 @@ export function tenantPolicy(table: string): string[] {
 }
 
 /**
- * Refuses a role that row-level security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older than the code.
- * Throws {@link StartFailure}.
+ * Refuses a way to the database on which the settings of a connection are lost, a role that row-level security does not bind (superuser, owner
+ * of a table, `BYPASSRLS`) and a schema older than the code. Throws {@link StartFailure}.
  */
-export async function checkRoleAndSchema(pool: Pool, migrations: readonly string[]): Promise<void> {
-  const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
-    `select rolname as name, rolsuper as super, rolbypassrls as bypass,
+export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
+  const { rows } = await pool.query<{ name: string; settings: string | null; super: boolean; bypass: boolean; owner: boolean }>(
+    `select rolname as name, current_setting('${marker}', true) as settings, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
                     and pg_has_role(r.oid, c.relowner, 'member')) as owner
      from pg_roles r where rolname = current_user`,
   );
   const role = rows[0];
   if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
+  // As behind PgBouncer with `ignore_startup_parameters = options`: no statement would have an end, and a relay would find nothing to do.
+  if (role.settings !== 'on') {
+    throw new StartFailure(
+      'DATABASE_URL: what stands before PostgreSQL drops the settings of a connection: give the address of PostgreSQL itself',
+    );
+  }
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {
