@@ -251,11 +251,11 @@ describe('the service does not start', () => {
     expect(stderr).toMatch(/^DATABASE_URL: role .* owns the tables.*\n$/);
   });
 
-  test('through what drops the settings of its connections', async () => {
+  test('through what loses the settings of its connections, or with others in its address', async () => {
     const { serviceUrl } = ledger.database;
-    expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toBe(
-      'DATABASE_URL: what stands before PostgreSQL drops the settings of a connection: give the address of PostgreSQL itself',
-    );
+    const lost = 'DATABASE_URL: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options';
+    expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toBe(lost);
+    expect(await started(`${serviceUrl}?options=-c%20work_mem=8MB`)).toBe(lost);
   });
 
   test('with an unknown command', () => {

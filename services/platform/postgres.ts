@@ -279,11 +279,10 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
   );
   const role = rows[0];
   if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
-  // As behind PgBouncer with `ignore_startup_parameters = options`: no statement would have an end, and a relay would find nothing to do.
+  // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
+  // `options` in the address take their place.
   if (role.settings !== 'on') {
-    throw new StartFailure(
-      'DATABASE_URL: what stands before PostgreSQL drops the settings of a connection: give the address of PostgreSQL itself',
-    );
+    throw new StartFailure('DATABASE_URL: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options');
   }
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
