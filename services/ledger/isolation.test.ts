@@ -255,7 +255,9 @@ describe('the service does not start', () => {
     const { serviceUrl } = ledger.database;
     const lost = 'DATABASE_URL: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options';
     expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toBe(lost);
-    expect(await started(`${serviceUrl}?options=-c%20work_mem=8MB`)).toBe(lost);
+    const others = new URL(serviceUrl);
+    others.searchParams.set('options', '-c work_mem=8MB');
+    expect(await started(others.href)).toBe(lost);
   });
 
   test('with an unknown command', () => {
