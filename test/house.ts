@@ -263,8 +263,11 @@ function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey
   };
 }
 
-/** Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy. */
-export const patient = { idle_in_transaction_session_timeout: '60s' };
+/**
+ * Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy, as may the disk of a
+ * shared one, for seconds.
+ */
+export const patient = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
 /** The same where others' locks are waited for: whoever holds one may stand still for longer than the two seconds of a service, also for its disk. */
 export const patientOfLocks = { ...patient, lock_timeout: '60s', statement_timeout: '60s' };
 
@@ -277,7 +280,7 @@ export interface FreshDatabase extends ServiceDatabase {
 
 /**
  * A new database for one test file, with its owner's role; `migrated`: also the service's schema and role (copied from a template that is
- * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's, whose commits always wait for the disk.
+ * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's.
  */
 export async function freshDatabase(
   service: Service | 'notifier',
@@ -288,10 +291,6 @@ export async function freshDatabase(
   const database = await createDatabase(adminUrl, plan);
   const own = new URL(adminUrl);
   own.pathname = `/${plan.name}`;
-  const run = currentRun();
-  if (!run.durable && adminUrl === run.adminUrl) {
-    await withClient(own.href, (client) => client.query(`alter database "${plan.name}" set synchronous_commit = off`));
-  }
   return { ...database, adminUrl: own.href, drop: () => dropDatabases(adminUrl, [plan.name], []) };
 }
 

@@ -23,8 +23,6 @@ export interface Run {
   directory: string;
   /** `LEDGER_TEST_POSTGRES`: the directory whose `node_modules` has another PostgreSQL for the tests than `npm start` has. */
   packages: string | undefined;
-  /** Whether a commit waits for the disk. */
-  durable: boolean;
 }
 
 const variable = 'LEDGER_TEST_RUN';
@@ -39,7 +37,7 @@ let children: Children | undefined;
 export const bareEnvironment: NodeJS.ProcessEnv = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache };
 
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
-export async function beginRun({ sharedBuffers = '128MB', durable = true } = {}): Promise<void> {
+export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {
   endWithSignal();
   await endDeadRuns();
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
@@ -65,7 +63,7 @@ export async function beginRun({ sharedBuffers = '128MB', durable = true } = {})
     const { rows } = await withClient(adminUrl, (client) => client.query<{ server_version: string }>('show server_version'));
     process.stdout.write(`the tests run on PostgreSQL ${rows[0]?.server_version ?? ''}\n`);
   }
-  const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory, packages, durable };
+  const run: Run = { adminUrl, prefix: `t${randomBytes(4).toString('hex')}_`, password, directory, packages };
   process.env[variable] = JSON.stringify(run);
 }
 

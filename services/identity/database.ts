@@ -1,6 +1,6 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
-import { keepAliveMs, patienceMs, type Client, type Pool } from '../platform/postgres.ts';
+import { connectionOptions, keepAliveMs, patienceMs, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
@@ -20,7 +20,7 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       // Without `pipeline` a connection that is given up would stay in the pool.
       pipeline: true,
       query_timeout: patienceMs,
-      options: '-c statement_timeout=10s -c idle_in_transaction_session_timeout=3s -c lock_timeout=2s',
+      options: connectionOptions(),
       onPoolCreated: releaseBroken,
     },
     debug: false,

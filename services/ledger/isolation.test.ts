@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { checkDatabase, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
@@ -258,6 +259,16 @@ describe('the service does not start', () => {
     const others = new URL(serviceUrl);
     others.searchParams.set('options', '-c work_mem=8MB');
     expect(await started(others.href)).toBe(lost);
+  });
+
+  test('on a server that is older than it takes', async () => {
+    const url = new URL(ledger.database.serviceUrl);
+    const proxy = await openProxy(Number(url.port));
+    [url.hostname, url.port] = ['127.0.0.1', String(proxy.port)];
+    // The version, which is six digits long, in a row.
+    proxy.translate = (chunk) => Buffer.from(chunk.toString('latin1').replace(/(?<=\0\0\0\x06)1\d{5}/, '140022'), 'latin1');
+    expect(await started(url.href)).toBe('DATABASE_URL: PostgreSQL 14 is too old: it must be 15 or newer');
+    await proxy.close();
   });
 
   test('with an unknown command', () => {

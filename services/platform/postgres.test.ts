@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
@@ -60,6 +61,14 @@ test('a transaction whose connection is forgotten fails as a whole, with all tha
     }).catch((error: Error) => expect(error.message).toBe('as it should'));
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   }));
+
+test('a commit waits for the disk, whatever the database says', async () => {
+  await withClient(database.ownerUrl, (client) => client.query(`alter database "${database.name}" set synchronous_commit = off`));
+  await withClient(database.ownerUrl, async (client) =>
+    expect((await client.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: 'off' }]),
+  );
+  await withPool(async (pool) => expect((await pool.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: 'on' }]));
+});
 
 test('a statement that the server refuses costs no other connection', () =>
   withPool(async (pool) => {

@@ -44,18 +44,28 @@ export const keepAliveMs = 10_000;
 const marker = 'app.settings';
 
 /**
- * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each connection gives up on a
- * statement after 10 s and on an idle open transaction after 3 s, so that a stalled process loses its locks; and is itself given up when a
- * statement is not answered.
+ * The settings of every connection of a service, as the server takes them: each gives up on a statement after 10 s and on an idle open transaction
+ * after 3 s, so that a stalled process loses its locks; and a commit waits for the disk, whatever the database or the role says.
  */
-export function openPool(url: string, options: PoolOptions): Pool {
+export function connectionOptions(more: Record<string, string> = {}): string {
   const settings = {
     [marker]: 'on',
+    synchronous_commit: 'on',
     statement_timeout: '10s',
     idle_in_transaction_session_timeout: '3s',
     lock_timeout: '2s',
-    ...options.settings,
+    ...more,
   };
+  return Object.entries(settings)
+    .map(([key, value]) => `-c ${key}=${value}`)
+    .join(' ');
+}
+
+/**
+ * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each has the
+ * {@link connectionOptions}, and is given up when a statement is not answered.
+ */
+export function openPool(url: string, options: PoolOptions): Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max: options.max,
@@ -68,9 +78,7 @@ export function openPool(url: string, options: PoolOptions): Pool {
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
     verify: mustNotBeStandby,
-    options: Object.entries(settings)
-      .map(([key, value]) => `-c ${key}=${value}`)
-      .join(' '),
+    options: connectionOptions(options.settings),
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
   pool.on('error', (error) => options.logger.warn({ err: error }, 'idle connection lost'));
@@ -266,13 +274,23 @@ export function tenantPolicy(table: string): string[] {
   ];
 }
 
+const oldest = 150_000;
+
 /**
- * Refuses a way to the database on which the settings of a connection are lost, a role that row-level security does not bind (superuser, owner
- * of a table, `BYPASSRLS`) and a schema older than the code. Throws {@link StartFailure}.
+ * Refuses a way to the database on which the settings of a connection are lost, a server that is too old, a role that row-level
+ * security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older than the code. Throws {@link StartFailure}.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
-  const { rows } = await pool.query<{ name: string; settings: string | null; super: boolean; bypass: boolean; owner: boolean }>(
-    `select rolname as name, current_setting('${marker}', true) as settings, rolsuper as super, rolbypassrls as bypass,
+  const { rows } = await pool.query<{
+    name: string;
+    settings: string | null;
+    version: number;
+    super: boolean;
+    bypass: boolean;
+    owner: boolean;
+  }>(
+    `select rolname as name, current_setting('${marker}', true) as settings,
+            current_setting('server_version_num')::int as version, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
                     and pg_has_role(r.oid, c.relowner, 'member')) as owner
      from pg_roles r where rolname = current_user`,
@@ -284,6 +302,8 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
   if (role.settings !== 'on') {
     throw new StartFailure('DATABASE_URL: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options');
   }
+  if (role.version < oldest)
+    throw new StartFailure(`DATABASE_URL: PostgreSQL ${Math.trunc(role.version / 10_000)} is too old: it must be 15 or newer`);
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {
