@@ -50,6 +50,25 @@ describe.each([
     isNow(expiresMs! - 600_000n);
   });
 
+  test('his tenants and their keys are listed newest first', async () => {
+    const right = await startIdentity(database.serviceUrl);
+    try {
+      const userId = (await newUser(client)).id;
+      const [tenants, keys]: [string[], string[]] = [[], []];
+      // The middle one by a process whose clock is right.
+      for (const each of [client, right.client, client]) tenants.unshift(await newTenant(each, userId));
+      const [tenantId = ''] = tenants;
+      for (const each of [client, right.client, client]) {
+        const { apiKey } = await each.createApiKey({ userId, tenantId, name: 'till', scopes: ['accounts:read'] });
+        keys.unshift(apiKey!.id);
+      }
+      expect((await client.listTenants({ userId })).tenants.map(({ id }) => id)).toEqual(tenants);
+      expect((await client.listApiKeys({ userId, tenantId })).apiKeys.map(({ id }) => id)).toEqual(keys);
+    } finally {
+      await right.end();
+    }
+  });
+
   test('a key may expire in an hour, and not an hour ago', async () => {
     const userId = (await newUser(client)).id;
     const tenantId = await newTenant(client, userId);

@@ -1,7 +1,6 @@
 // API keys: made and ended by the owners of a tenant, verified on the path of every call.
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
-import { v7 as uuidv7 } from 'uuid';
-import { toId, toUuid } from '../platform/ids.ts';
+import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { plainArray, uuidArray } from '../platform/arrays.ts';
 import { repeatOutdated } from '../platform/outdated.ts';
 import { together, type Pool } from '../platform/postgres.ts';
@@ -193,7 +192,7 @@ async function asOwner<Result>(
 type KeyFields = Required<Pick<ApiKeyRow, 'tenantId' | 'createdBy' | 'name' | 'scopes' | 'description' | 'expiresAt'>>;
 
 async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promise<IssuedKey> {
-  const id = uuidv7();
+  const id = uuidAt(nowMs);
   const text = newKeyText(toId('key', id));
   const row: ApiKeyRow = {
     ...fields,

@@ -1,6 +1,6 @@
 // Tenants and who belongs to them.
 import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
-import { v7 as uuidv7 } from 'uuid';
+import { uuidAt } from '../platform/ids.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
@@ -25,10 +25,11 @@ export async function createTenant(orm: MikroORM, given: NewTenant): Promise<Ten
   const businessType = field.oneOf('business_type', given.businessType, businessTypes);
   const description = field.optionalText('description', given.description, 1000);
   const user = await userById(orm, given.userId);
-  const tenantId = uuidv7();
+  const nowMs = await clockOf(rows(orm));
+  const tenantId = uuidAt(nowMs);
   try {
     return await rows(orm, { tenant: tenantId }).transactional(async (em) => {
-      const createdAt = new Date(await clockOf(em));
+      const createdAt = new Date(nowMs);
       const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
       await em.insert(Slug, { slug, takenBy: tenantId });
       await em.insert(Tenant, tenant);
