@@ -162,7 +162,9 @@ describe('without its services', () => {
     expect(await get('/v1/tenants/acme/accounts', `Bearer ${key}1LY7VK`)).toMatchObject({ status: 401, code: 'unauthenticated' });
     expect(await get('/v1/tenants/acme/accounts', 'Bearer x')).toMatchObject({ status: 401 });
     expect(await get('/v1/tenants/acme/accounts', 'Basic eDp5')).toMatchObject({ status: 401 });
-    expect((await fetch(`${alone.url}/.well-known/jwks.json`)).status).toBe(503);
+    const keySet = await fetch(`${alone.url}/.well-known/jwks.json`);
+    // Nobody is to keep that for the five minutes of a key set.
+    expect([keySet.status, keySet.headers.get('cache-control')]).toEqual([503, null]);
   });
 
   test('figures are served', async () => {

@@ -26,6 +26,8 @@ test.each([
   'application/json; charset="utf-8"',
   'application/json; Charset = utf-8 ',
   'application/json; profile=x; charset=utf-8',
+  'application/json; profile="a;charset=latin1"',
+  'application/json; profile="\\";charset=latin1"; charset=utf-8',
   'application/json; version',
 ])('the media type %j is JSON', (type) => {
   expect(read('{}', { 'content-type': type })).toEqual({});
@@ -43,6 +45,7 @@ test.each([
   'application/json; charset=utf-80',
   'application/json; charset',
   'application/json; profile=x; charset=iso-8859-1',
+  'application/json; profile="x;"; charset=iso-8859-1',
 ])('the media type %j is not taken', (type) => {
   expect(code(read('{}', { 'content-type': type }))).toBe('unsupported_media_type');
 });

@@ -87,10 +87,13 @@ function startsWithMark(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
+// Parts between semicolons, of which one within quotes is none.
+const parts = /(?:"(?:\\.|[^"\\])*"?|[^;"])+/g;
+
 /** `application/json`, whatever its parameters, but in UTF-8. */
 function isJsonType(header: string | undefined): boolean {
   if (header === 'application/json') return true;
-  const [type = '', ...parameters] = (header ?? '').toLowerCase().split(';');
+  const [type = '', ...parameters] = (header ?? '').toLowerCase().match(parts) ?? [];
   if (type.trim() !== 'application/json') return false;
   return parameters.every((parameter) => {
     const [name = '', value = ''] = parameter.split('=');

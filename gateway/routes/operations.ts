@@ -125,8 +125,9 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
       },
     },
     async (_request, reply) => {
+      const keys = await tokens.keySet();
       reply.header('content-type', json).header('cache-control', 'public, max-age=300');
-      return tokens.keySet();
+      return keys;
     },
   );
 }
