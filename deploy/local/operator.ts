@@ -7,11 +7,15 @@ import { Settings } from '../../services/platform/settings.ts';
 import { keptDatabases } from './databases.ts';
 import { root } from './plan.ts';
 
+// The ledger's are the owner's, who sees all tenants.
+const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
+
 function databaseEnvironment(service: string, settings: Settings): NodeJS.ProcessEnv {
   if (settings.optional('DATABASE_URL') !== undefined || settings.optional('MIGRATION_DATABASE_URL') !== undefined) return {};
   const directory = resolve(root, settings.text('DATA_DIR', '.data'));
+  const needed = needs[service] ?? 'DATABASE_URL';
   const database = keptDatabases(directory)[service];
-  if (!database) throw new StartFailure(`DATA_DIR: ${directory} holds no ${service} yet: npm start makes one, or give DATABASE_URL`);
+  if (!database) throw new StartFailure(`DATA_DIR: ${directory} holds no ${service} yet: npm start makes one, or give ${needed}`);
   return { DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
 }
 

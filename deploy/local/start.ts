@@ -4,6 +4,7 @@ import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFi
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
+import { isAway } from '../../services/platform/postgres.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, type Child, type ChildOptions, type Ending } from './children.ts';
 import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
@@ -189,14 +190,15 @@ async function startEmbedded(dataDirectory: string, secrets: Secrets, all: Child
   return url;
 }
 
-/** A given server may itself be starting. */
+/** A given server may itself be starting: as every process waits for its database, 30 s. */
 async function answering(url: string): Promise<void> {
-  for (const until = Date.now() + 10_000; ; await pause(200)) {
+  for (const until = Date.now() + 30_000; ; await pause(200)) {
     try {
       await withClient(url, (client) => client.query('select 1'));
       return;
     } catch (error) {
-      const passing = ['ECONNREFUSED', 'ECONNRESET', '57P03'].includes((error as { code?: string }).code ?? '');
+      // A password that is refused, or a name that nobody knows, will not be another in a while.
+      const passing = isAway(error) && !/^(28...|ENOTFOUND)$/.test((error as { code?: string }).code ?? '');
       if (!passing || Date.now() > until) throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${reasonOf(error)}`);
     }
   }
