@@ -27,13 +27,13 @@ export function withUpdates(event: Event): Event[] {
 }
 
 /**
- * The id of an event that is derived from another: the same whoever derives it and however often. A UUID of version 8 (RFC 9562: the bits
- * are ours): the time of the other one in front, so that it is ordered like it, then the SHA-256 of both.
+ * The id of an event that is derived from another: the same whoever derives it and however often. A UUID of version 7 (RFC 9562): the
+ * time of the other one, and what is random elsewhere is from the SHA-256 of both.
  */
 export function derivedId(uuid: string, part: number): string {
   const bytes = sha256(`${uuid} ${part}`).subarray(0, 16);
   Buffer.from(uuid.replaceAll('-', '').slice(0, 12), 'hex').copy(bytes);
-  bytes[6] = 0x80 | ((bytes[6] as number) & 0x0f);
+  bytes[6] = 0x70 | ((bytes[6] as number) & 0x0f);
   bytes[8] = 0x80 | ((bytes[8] as number) & 0x3f);
   return uuidText(bytes);
 }
