@@ -1,9 +1,10 @@
 // The house as the tests see it: real processes on ports and databases of their own, on the PostgreSQL server of the run.
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Children, type Child, type ChildOptions, type Ending } from '../deploy/local/children.ts';
 import { createDatabase, dropDatabases, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
 import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
@@ -11,6 +12,8 @@ import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { bareEnvironment, currentRun } from './run.ts';
 import type { OwnServer } from './server.ts';
+
+const run = promisify(execFile);
 
 /** What a test may ask of its house. */
 export interface HouseOptions {
@@ -313,12 +316,12 @@ async function migratedTemplate(service: Service | 'notifier', adminUrl: string)
     const found = await client.query('select from pg_database where datname = $1', [ready]);
     if ((found.rowCount ?? 0) > 0) return;
     const database = await createDatabase(adminUrl, plan);
-    const migrate = spawnSync(process.execPath, [`services/${service}/main.ts`, 'migrate'], {
-      cwd: root,
-      env: { ...bareEnvironment, DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl },
-      encoding: 'utf8',
-    });
-    if (migrate.status !== 0) throw new Error(`migrating ${service} failed: ${migrate.stdout}${migrate.stderr}`);
+    const env = { ...bareEnvironment, DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
+    await run(process.execPath, [`services/${service}/main.ts`, 'migrate'], { cwd: root, env }).catch(
+      (error: { stdout: string; stderr: string }) => {
+        throw new Error(`migrating ${service} failed: ${error.stdout}${error.stderr}`);
+      },
+    );
     // The name says that it is whole.
     await client.query(`alter database "${plan.name}" rename to "${ready}"`);
   });

@@ -24,6 +24,8 @@ export interface Proxy {
   forget(): void;
   /** While true nothing passes, on no connection, and new ones are accepted and not answered; then they are all reset. */
   isolate(isolated: boolean): void;
+  /** Cuts every connection there is; new ones lead to another port of this machine. */
+  lead(target: number): void;
   close(): Promise<void>;
 }
 
@@ -106,6 +108,10 @@ export async function openProxy(target: number): Promise<Proxy> {
       isolating = isolated;
       if (isolated) proxy.forget();
       else for (const socket of forgotten) socket.resetAndDestroy();
+    },
+    lead: (other) => {
+      target = other;
+      proxy.cut();
     },
     close: async () => {
       proxy.cut();

@@ -1,13 +1,16 @@
 // A PostgreSQL server of a test's own, to be stopped, stalled and started again under a house.
 import { randomBytes } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Children } from '../deploy/local/children.ts';
-import { startPostgres } from '../deploy/local/postgres.ts';
+import { withClient } from '../deploy/local/databases.ts';
+import { startPostgres, type PostgresOptions } from '../deploy/local/postgres.ts';
 import { childrenOf } from '../deploy/local/processes.ts';
 import { mountDisk, type Disk } from './disk.ts';
 import { testPort } from './house.ts';
+import { openProxy } from './proxy.ts';
 import { currentRun } from './run.ts';
+import { startStandby } from './standby.ts';
 
 /** A server that may be away. */
 export interface OwnServer {
@@ -21,6 +24,11 @@ export interface OwnServer {
   signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGQUIT' | 'SIGINT'): Promise<void>;
   /** Starts it anew on the same port and directory, after its end; resolves when it answers. */
   start(): Promise<void>;
+  /**
+   * Makes a standby that each commit waits for, kills the server, and puts the standby into its place. Whoever came by way of `adminUrl`'s port is
+   * cut off and finds the other there. Resolves to how long nobody answered, milliseconds.
+   */
+  failOver(): Promise<number>;
   /** Ends it, for good. */
   end(): Promise<void>;
 }
@@ -32,18 +40,25 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
   mkdirSync(directory);
   const disk = ownDisk ? mountDisk(join(directory, 'disk')) : null;
   const children = new Children(directory, join(directory, 'processes.json'));
-  const options = {
-    directory: join(disk?.directory ?? directory, 'postgres'),
+  const place = disk?.directory ?? directory;
+  const placed = async (name: string): Promise<PostgresOptions> => ({
+    directory: join(place, name),
     port: await testPort(),
     password,
     sharedBuffers: '128MB',
     packages,
     children,
     say: () => undefined,
-  };
+  });
+  let options = await placed('postgres');
   let { url, child } = await startPostgres(options);
+  // The way to whichever it is.
+  const front = await openProxy(options.port);
+  const adminUrl = new URL(url);
+  adminUrl.port = String(front.port);
+  let standbys = 0;
   return {
-    adminUrl: url,
+    adminUrl: adminUrl.href,
     disk,
     running: () => child.running(),
     signal: async (signal) => {
@@ -55,7 +70,22 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
     start: async () => {
       ({ url, child } = await startPostgres(options));
     },
+    failOver: async () => {
+      const next = await placed(`standby-${++standbys}`);
+      const standby = await startStandby(url, options.directory, next);
+      const began = performance.now();
+      child.signal('SIGQUIT');
+      await child.ended;
+      await withClient(standby.url, (client) => client.query('select pg_promote()'));
+      front.lead(next.port);
+      const tookMs = performance.now() - began;
+      rmSync(options.directory, { recursive: true });
+      options = next;
+      ({ url, child } = standby);
+      return tookMs;
+    },
     end: async () => {
+      await front.close();
       await children.end();
       disk?.unmount();
     },

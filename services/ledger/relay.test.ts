@@ -1,22 +1,26 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { ConfigResourceTypes } from 'kafkajs';
+import { Registry } from 'prom-client';
 import { consoleConsumer } from '../../deploy/local/broker.ts';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { newChildren } from '../../test/house.ts';
+import { newChildren, patient } from '../../test/house.ts';
 import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
 import { until } from '../../test/notifier.ts';
+import { openProxy } from '../../test/proxy.ts';
 import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import type { KafkaSettings } from '../platform/kafka-settings.ts';
+import { openPool } from '../platform/postgres.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { claim } from './claims.ts';
 import type { Exit } from './exit.ts';
 import { kafkaExit } from './kafka.ts';
 import { redrive } from './letters.ts';
+import { Relay } from './relay.ts';
 
 let books: RelayedBooks;
 
@@ -291,6 +295,41 @@ test('who finds all that waits in the hands of another replica says no more than
   expect(relay.state()).toEqual({ kafka: 'away' });
   away = false;
   await until(() => Promise.resolve(says('ok')));
+});
+
+test.each([
+  ['a claim that it has', ['claim_marks', 'commit'], 'cut after'],
+  ['how far it came', ['settle_marks'], 'cut'],
+  ['how far it came, which was written,', ['settle_marks'], 'cut after'],
+] as const)('a replica that lost the answer about %s goes on at once, and publishes nothing twice', async (_, statements, verdict) => {
+  const url = new URL(books.database.serviceUrl);
+  const proxy = await openProxy(Number(url.port));
+  url.port = String(proxy.port);
+  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
+  const published: Event[] = [];
+  const publish = (events: Event[]) => Promise.resolve(void published.push(...events));
+  const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+  // It looks for what others have left at its start, and not again.
+  const relay = new Relay({ pool, exit, pollMs: 600_000, logger, metrics: new Registry() });
+  books.ends.push(
+    () => proxy.close(),
+    () => pool.end(),
+    () => relay.close(),
+  );
+  const { writer } = books.openReplica(null);
+  const tenant = await books.newTenant();
+  relay.wake(tenant);
+  await books.published();
+  let seen = 0;
+  const cutOff = () => seen === statements.length;
+  proxy.watch = (chunk) => (!cutOff() && chunk.includes(statements[seen]!) && ++seen === statements.length ? verdict : 'pass');
+  await post(writer, tenant);
+  relay.wake(tenant);
+  await until(() => Promise.resolve(cutOff()));
+  // Nobody is to wait for the end of the claim.
+  await books.owner.query(`update relay_marks set claimed_until = 'infinity' where claim_id is not null`);
+  await books.published();
+  expect(published.map(place)).toEqual((await books.eventsOf(tenant)).map(place));
 });
 
 test('without Kafka and notifier the relay says so, and keeps everything', async () => {

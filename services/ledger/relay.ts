@@ -10,7 +10,7 @@ import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
-import { lineOf, publishDueLetters } from './letters.ts';
+import { lineOf, publishDueLetters, type DeadLetter } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
 
 /** What a relay needs. */
@@ -29,6 +29,17 @@ export interface RelayOptions {
 
 /** A round: tenants, events and bytes of payload, shared by its tenants. */
 const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
+
+/** How far a round came. */
+interface Settlement {
+  claimId: string;
+  /** Marks to raise; with each its claim is given back. */
+  marks: { tenant: string; sequence: bigint }[];
+  refused: DeadLetter[];
+  /** Events. */
+  published: number;
+  passed: number;
+}
 
 /** Relays the events of all tenants. */
 export class Relay {
@@ -55,6 +66,8 @@ export class Relay {
   /** Events of the last round. */
   private carried = 0;
   private failures = 0;
+  /** What could not be written down, at most one of each lane: those tenants are claimed until it is, or until the claim runs out. */
+  private readonly unsettled: Settlement[] = [];
   private answeredAt = -Infinity;
   private readonly published: Counter;
   private readonly passed: Counter;
@@ -149,6 +162,12 @@ export class Relay {
   /** Claims, reads, publishes or passes over, raises. Whatever fails on the way leaves the marks where they were. */
   private async round(exit: Exit, tenants: string[]): Promise<void> {
     const { pool, logger } = this.options;
+    try {
+      await this.settleRest();
+    } catch (error) {
+      this.tell(error, tenants);
+      return;
+    }
     const began = performance.now();
     const claimId = randomUUID();
     const { heard, unheard } = this.listeners.split(tenants);
@@ -179,13 +198,17 @@ export class Relay {
     } finally {
       clearInterval(held);
     }
-    const left = (each: Claimed | Stretch) => failure !== undefined || wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
+    const left = (each: Claimed | Stretch) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
+    const taken = claims.filter((each) => !left(each));
+    const events = countOf(taken) - delivery.refused.length;
+    const passed = stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0);
+    const marks = [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through }));
+    // Nothing is raised then, and given back is also what was claimed without an answer: no mark is ever lowered.
+    const unraised = () => tenants.map((tenant) => ({ tenant, sequence: 0n }));
     try {
-      const marks = [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through }));
-      if (marks.length > 0) await settle(pool, claimId, marks, failure === undefined ? delivery.refused : []);
-      this.refusals.inc(failure === undefined ? delivery.refused.length : 0);
+      if (failure === undefined) await this.settle({ claimId, marks, refused: delivery.refused, published: events, passed });
+      else await this.settle({ claimId, marks: unraised(), refused: [], published: 0, passed: 0 });
     } catch (error) {
-      // The claims run out by themselves.
       failure ??= error;
     }
     if (failure !== undefined) {
@@ -193,10 +216,6 @@ export class Relay {
       return;
     }
     this.carried = countOf(claims);
-    const taken = claims.filter((each) => !delivery.postponed.has(each));
-    const events = countOf(taken) - delivery.refused.length;
-    this.published.inc(events);
-    this.passed.inc(stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0));
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
       const why = delivery.postponed.get(each) ?? each.unreadable;
@@ -216,9 +235,28 @@ export class Relay {
       if (wanted.has(tenant)) this.due.add(tenant);
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
-    const line = { tenants: taken.length, events, refused: delivery.refused.length, ms: Math.round(performance.now() - began) };
-    if (delivery.refused.length > 0) logger.error({ ...line, letters: delivery.refused.map(lineOf) }, 'events were refused');
-    else if (events > 0) logger.info(line, 'events published');
+    if (events > 0) logger.info({ tenants: taken.length, events, ms: Math.round(performance.now() - began) }, 'events published');
+  }
+
+  /** Writes down how far a round came; what can't be is tried again before the next round. */
+  private async settle(settlement: Settlement): Promise<void> {
+    const { claimId, marks, refused, published, passed } = settlement;
+    if (marks.length === 0) return;
+    try {
+      await settle(this.options.pool, claimId, marks, refused);
+    } catch (error) {
+      if (isAway(error)) this.unsettled.push(settlement);
+      throw error;
+    }
+    this.published.inc(published);
+    this.passed.inc(passed);
+    this.refusals.inc(refused.length);
+    if (refused.length > 0) this.options.logger.error({ refused: refused.length, letters: refused.map(lineOf) }, 'events were refused');
+  }
+
+  /** Those tenants would else wait for the end of their claims each time the database was away, and what was published would be again. */
+  private async settleRest(): Promise<void> {
+    for (let next = this.unsettled.shift(); next; next = this.unsettled.shift()) await this.settle(next);
   }
 
   /** A failed round: everything waits a little, longer each time, and nothing is lost. */

@@ -42,7 +42,15 @@ async function tried(faults: string[], more: Partial<typeof means>): Promise<str
 }
 
 test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
-  await holds(['kill ledger', 'hold a head', 'kill postgres', 'stall notifier', 'cut gateway to ledger', 'isolate identity to postgres']);
+  await holds([
+    'kill ledger',
+    'hold a head',
+    'kill postgres',
+    'stall notifier',
+    'cut gateway to ledger',
+    'isolate identity to postgres',
+    'fail over postgres',
+  ]);
 }, 480_000);
 
 test('a fault that there is none of is told with the names of all, before anything is started', async () => {

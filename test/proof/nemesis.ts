@@ -27,6 +27,11 @@ export function faultsOf(means: Means): Fault[] {
         return { limitSeconds: (performance.now() - began) / 1000 + 5 };
       },
     },
+    {
+      name: 'fail over postgres',
+      target: 'postgres',
+      run: async ({ server }) => ({ limitSeconds: (await server.failOver()) / 1000 + 5 }),
+    },
     stall('postgres', ({ server }, signal) => server.signal(signal)),
     ...(means.disk ? diskFaults : []),
     ...(means.clocks ? clockFaults : []),
