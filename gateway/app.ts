@@ -220,7 +220,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
   function answerProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
     if (problem.status === 503 && !reply.raw.destroyed && isTimeToTell()) {
       const { method, route } = request.count.labels;
-      logger.warn({ code: problem.code, in_flight: load.requests, method, route, request_id: request.id }, 'refusing');
+      const { caller, id } = request;
+      logger.warn({ code: problem.code, in_flight: load.requests, method, route, tenant: caller.tenantId, request_id: id }, 'refusing');
     }
     load.refuse(request);
     if (!request.raw.complete) closeGently(request.raw);

@@ -9,7 +9,7 @@ import { orderOf, type Order } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
-import { openLog } from '../services/platform/telemetry.ts';
+import { openLog, type Logger } from '../services/platform/telemetry.ts';
 import { freshDatabase, patientOfLocks } from './house.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
@@ -29,6 +29,7 @@ export interface WriterOptions {
   /** Accounts whose books are remembered between batches; with none, every batch locks first. */
   rememberedAccounts?: number;
   metrics?: Registry;
+  log?: Logger;
 }
 
 /** A database with writers on it. */
@@ -87,6 +88,7 @@ export async function openWriters(): Promise<Writers> {
       isPatient = false,
       rememberedAccounts = 1000,
       metrics = new Registry(),
+      log = logger,
     } = {}) {
       const url = new URL(database.serviceUrl);
       if (proxied) url.port = String(proxy.port);
@@ -98,7 +100,7 @@ export async function openWriters(): Promise<Writers> {
         settings: isPatient ? patientOfLocks : {},
       });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
-      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger, metrics });
+      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger: log, metrics });
       opened.push({ writer, connections });
       return writer;
     },

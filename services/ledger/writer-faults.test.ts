@@ -1,4 +1,5 @@
 // One posting at which the database or this program fails costs the others of its batch nothing.
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { openWriters, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
@@ -133,6 +134,24 @@ async function readingOnly(work: () => Promise<void>): Promise<void> {
     await writers.owner.query(`${alter} reset default_transaction_read_only`);
   }
 }
+
+test('a database that is away is told of once, however often it is asked', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const metrics = new Registry();
+  let told = 0;
+  const log = pino({ level: 'warn' }, { write: () => (told += 1) });
+  const writer = writers.open({ lanes: 1, metrics, log });
+  let outcome: Promise<Outcome> | undefined;
+  const asked = async () => (await failures(metrics))['25006'] ?? 0;
+  await readingOnly(async () => {
+    outcome = writer.post(transfer(tenant, 'a', 'b', '1.00'));
+    while ((await asked()) < 6) await new Promise((done) => setTimeout(done, 10));
+  });
+  expect(reasonOf((await outcome)!)).toBe('posted');
+  expect(told).toBeGreaterThan(0);
+  // Again only where this process stood still for a second.
+  expect(told).toBeLessThan(await asked());
+});
 
 test('connections that were made while the database allowed only reading are not kept when that is over', async () => {
   const tenant = await writers.tenantWith('a', 'b');

@@ -46,7 +46,7 @@ export class Writer {
   /** When the database's disk last had no room for a batch, `performance.now()`. */
   private fullAt = -Infinity;
   /** Until then the database is left alone after it was away, `performance.now()`. */
-  private pausedUntil = 0;
+  private pausedUntil = -Infinity;
   private readonly batchItems: Histogram;
   private readonly lockedSeconds: Histogram;
   private readonly outcomes: Counter;
@@ -304,8 +304,10 @@ export class Writer {
     }
     // Anything else (connection lost, server stopping, statement time-out) leaves open whether it was committed. Running the same items
     // again resolves it: under the head's lock, what was posted is found by its key.
-    logger.warn({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
     const now = performance.now();
+    // One line for each time that the database is away.
+    const goesOn = now < this.pausedUntil + 1_000;
+    logger[goesOn ? 'debug' : 'warn']({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
     for (const item of items) item.uncertain = true;
     const [hopeless, hopeful] = [items.filter((item) => item.expires + 5_000 < now), items.filter((item) => item.expires + 5_000 >= now)];
     for (const item of hopeless) {

@@ -141,16 +141,21 @@ class Reader implements Subscription {
     });
     this.assigned = undefined;
     this.progressed = performance.now();
+    // One that was left behind is still heard of, which says nothing about its successor.
+    const heard = () => {
+      if (this.consumer === consumer) this.heard = performance.now();
+    };
     const ended = new Promise<string>((resolve) => {
       this.giveUp = resolve;
       consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
       consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+        if (this.consumer !== consumer) return;
         this.assigned = new Set(payload.memberAssignment[topic] ?? []);
         this.heard = this.progressed = performance.now();
       });
-      consumer.on(consumer.events.FETCH, () => (this.heard = performance.now()));
+      consumer.on(consumer.events.FETCH, heard);
       // Nothing is fetched while the handler has messages in hand, which may be for long.
-      consumer.on(consumer.events.HEARTBEAT, () => (this.heard = performance.now()));
+      consumer.on(consumer.events.HEARTBEAT, heard);
       // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
       consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { topic: of, partition, batchSize, lastOffset } }) => {
         if (batchSize > 0) return;

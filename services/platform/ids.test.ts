@@ -1,4 +1,4 @@
-import { newId, newUuid, tenantId, tenantUuid, toId, toUuid } from './ids.ts';
+import { newId, newUuid, tenantId, tenantUuid, toId, toUuid, uuidAt } from './ids.ts';
 
 test('an identifier and its UUID are two spellings of one thing', () => {
   const uuid = newUuid();
@@ -48,6 +48,17 @@ test('new identifiers are of version 7, all different, however many are drawn, a
   expect(times[0]).toBeGreaterThanOrEqual(begin);
   expect(times.at(-1)).toBeLessThanOrEqual(end);
   for (const uuid of made) expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+test('identifiers of one time are of it and in order, and do not count those before', () => {
+  const ms = 1_790_000_000_000;
+  const made = Array.from({ length: 100 }, () => uuidAt(ms));
+  expect(made).toEqual(made.toSorted());
+  expect(new Set(made).size).toBe(made.length);
+  for (const uuid of made) expect(uuid).toMatch(/^01a0c450-6c00-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  // Without the time.
+  const parts = Array.from({ length: 100 }, (_, later) => uuidAt(ms + 1 + later).slice(14));
+  expect(parts).not.toEqual(parts.toSorted());
 });
 
 test('a new identifier has its prefix and 26 characters of Crockford’s base32', () => {

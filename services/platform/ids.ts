@@ -1,6 +1,6 @@
 // Identifiers: TypeIDs (a prefix and 26 characters of Crockford base32 over a UUIDv7) on every wire, `uuid` in the database.
 // https://github.com/jetify-com/typeid/tree/main/spec
-import { randomFillSync } from 'node:crypto';
+import { randomFillSync, randomInt } from 'node:crypto';
 import { fromUUIDBytes, toUUIDBytes, type TypeId } from 'typeid-js';
 import { v7 } from 'uuid';
 
@@ -33,15 +33,15 @@ export function newUuid(): string {
   return uuidText(bits);
 }
 
-let ordinal = 0;
+let last = { ms: NaN, ordinal: 0 };
 
 /**
- * A new UUIDv7 of a time, milliseconds since the Unix epoch, for what is listed in the order of its ids: those of one process are in order within
- * a millisecond, too.
+ * A new UUIDv7 of a time, milliseconds since the Unix epoch, for what is listed in the order of its ids: those that one process makes of a
+ * millisecond are in order, too, until it makes one of another. They tell nobody how many there are.
  */
 export function uuidAt(ms: number): string {
-  ordinal = (ordinal + 1) % 2 ** 31;
-  return v7({ msecs: ms, seq: ordinal });
+  last = { ms, ordinal: last.ms === ms ? last.ordinal + 1 : randomInt(2 ** 30) };
+  return v7({ msecs: ms, seq: last.ordinal });
 }
 
 /** A new identifier, ordered by time. */

@@ -6,7 +6,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, inTransaction, isAway, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { all, answerOf, inTransaction, isAway, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -61,6 +61,33 @@ test('a transaction whose connection is forgotten fails as a whole, with all tha
     }).catch((error: Error) => expect(error.message).toBe('as it should'));
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   }));
+
+describe('a database that is asked until it answers', () => {
+  const asking = (address: URL) => async () => {
+    const client = new pg.Client({ connectionString: address.href, connectionTimeoutMillis: 100 });
+    await client.connect();
+  };
+
+  test('is given up after a while where it says nothing', async () => {
+    proxy.isolate(true);
+    try {
+      const answer = answerOf('MIGRATION_DATABASE_URL', asking(url), 0.3);
+      await expect(answer).rejects.toThrow(/^MIGRATION_DATABASE_URL: no answer within 0.3 s: timeout expired$/);
+    } finally {
+      proxy.isolate(false);
+    }
+  });
+
+  test('is given up at once where it refuses the owner, whose role is not made by a migration', async () => {
+    const wrong = new URL(database.ownerUrl);
+    wrong.password = 'wrong';
+    const refused = 'password authentication failed for user';
+    const client = { connectionString: wrong.href };
+    const ask = () => new pg.Client(client).connect();
+    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
+    await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
+  });
+});
 
 test('a commit waits for the disk, whatever the database says', async () => {
   await withClient(database.ownerUrl, (client) => client.query(`alter database "${database.name}" set synchronous_commit = off`));

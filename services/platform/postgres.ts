@@ -133,14 +133,19 @@ export async function waitForDatabase(pool: Pool): Promise<void> {
 
 /**
  * Asks a database, whose address is in a variable, until it answers, as it may come up later than who needs it. Throws {@link StartFailure}
- * after 30 seconds.
+ * after so many seconds, and at once where the owner is refused: what a service needs may yet be made by the migration.
  */
-export async function answerOf<Answer>(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', ask: () => Promise<Answer>): Promise<Answer> {
-  const seconds = 30;
+export async function answerOf<Answer>(
+  variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL',
+  ask: () => Promise<Answer>,
+  seconds = 30,
+): Promise<Answer> {
   for (const until = performance.now() + seconds * 1000; ; await pause(250)) {
     try {
       return await ask();
     } catch (error) {
+      const isRefused = !isAway(error) || ((error as { code?: string }).code ?? '').startsWith('28');
+      if (variable === 'MIGRATION_DATABASE_URL' && isRefused) throw new StartFailure(`${variable}: ${reasonOf(error)}`);
       if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
     }
   }
@@ -335,7 +340,7 @@ export function isAway(error: unknown): boolean {
       return true;
     // pg's own words carry no code.
     if (
-      /^(Connection terminated|Query read timeout|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
+      /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
         each.message,
       )
     )
