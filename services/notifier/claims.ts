@@ -76,14 +76,16 @@ const claim = {
   name: 'claim',
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
-      select t.tenant_id, t.most, w.url, coalesce(w.enabled, false) as enabled,
+      select t.tenant_id, t.most, w.url, w.created_at, coalesce(w.enabled, false) as enabled,
              ${secretsAt('at')} as secrets,
              (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) as in_flight
       from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
-      select t.tenant_id, t.url, t.enabled, t.secrets, r.*, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
+      -- What is older than the webhook was another one's, which is deleted; a retry by hand is meant for this one.
+      select t.tenant_id, t.url, t.enabled and (r.by_hand or r.created_at >= t.created_at) as enabled, t.secrets,
+        r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, c.until is not null as held, d.test and d.next_retry_at is null as abandoned,
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, d.created_at, c.until is not null as held, d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
           d.attempts + case when ${promised} then 1 else 0 end as attempt
         from deliveries d left join lateral (

@@ -112,6 +112,30 @@ describe('a webhook that is gone by the time of sending', () => {
     await until(async () => (await notifier.metrics.metrics()).includes('notifier_unsent_total 3\n'));
   });
 
+  test('what was meant for a webhook that is deleted does not go to the next one, unless it is retried by hand', async () => {
+    const notifier = await start({ claims: false });
+    const [before, after] = [await receiver(), await receiver()];
+    const tenant = await subscribe(notifier, before.url);
+    await ingest(notifier, tenant, 3);
+    const { tenantId } = tenant;
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url: after.url, events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant);
+    notifier.courier.start();
+    const deliveries = await settled(notifier.client, tenantId, 4);
+    // Newest first.
+    expect(deliveries.map(({ status }) => status)).toEqual(['delivered', 'failed', 'failed', 'failed']);
+    expect(deliveries.slice(1)).toMatchObject(Array(3).fill({ errorClass: 'webhook_disabled', attempts: 1 }));
+    await notifier.client.retryDelivery({ tenantId, deliveryId: deliveries[1]!.id });
+    expect((await settled(notifier.client, tenantId, 4)).map(({ status }) => status)).toEqual([
+      'delivered',
+      'delivered',
+      'failed',
+      'failed',
+    ]);
+    expect([before.received.length, after.received.length]).toEqual([0, 2]);
+  });
+
   test('a retry that was promised is not counted when it is not made', async () => {
     const notifier = await start({ config: { retryDelays: [60] } });
     const { url, received } = await receiver((_, response) => response.writeHead(500).end());
@@ -137,7 +161,7 @@ describe('a webhook that is gone by the time of sending', () => {
   });
 
   // Five at a time are sent of what is claimed at once; the first five answers release the next.
-  async function changedWhileSent(change: Parameters<RunningNotifier['client']['updateWebhook']>[0]) {
+  async function changedWhileSent(change: (client: RunningNotifier['client'], tenantId: string) => Promise<unknown>) {
     const notifier = await start({ config: { endpointConcurrency: 5 } });
     const held: ServerResponse[] = [];
     const before = await receiver((_, response, place) => (place < 5 || place >= 10 ? response.end() : held.push(response)));
@@ -146,7 +170,7 @@ describe('a webhook that is gone by the time of sending', () => {
     await settled(notifier.client, tenant.tenantId, 5);
     await ingest(notifier, tenant, 20);
     await before.count(10);
-    await notifier.client.updateWebhook({ ...change, tenantId: tenant.tenantId });
+    await change(notifier.client, tenant.tenantId);
     // As long as what is known of a webhook may serve.
     await new Promise((done) => setTimeout(done, 100));
     held.forEach((response) => response.end());
@@ -155,21 +179,31 @@ describe('a webhook that is gone by the time of sending', () => {
 
   test('what is claimed already goes where the webhook points when its turn comes', async () => {
     const after = await receiver();
-    const { before, deliveries } = await changedWhileSent({ url: after.url });
+    const { before, deliveries } = await changedWhileSent((client, tenantId) => client.updateWebhook({ tenantId, url: after.url }));
     expect(await deliveries()).toMatchObject(Array(25).fill({ status: 'delivered', attempts: 1 }));
     expect([before.received.length, after.received.length]).toEqual([10, 15]);
   });
 
   test('what is claimed already is signed with the secret of when its turn comes', async () => {
     const secret = 'a secret that was sent meanwhile';
-    const { before, deliveries } = await changedWhileSent({ secret });
+    const { before, deliveries } = await changedWhileSent((client, tenantId) => client.updateWebhook({ tenantId, secret }));
     await deliveries();
     const signedAnew = before.received.map(({ headers, body }) => headers['x-webhook-signature'] === bodySignature(secret, body));
     expect(signedAnew).toEqual([...Array<boolean>(10).fill(false), ...Array<boolean>(15).fill(true)]);
   });
 
-  test('what is claimed already fails unsent where the webhook is disabled when its turn comes', async () => {
-    const { before, deliveries } = await changedWhileSent({ enabled: false });
+  test.each<[string, Parameters<typeof changedWhileSent>[0]]>([
+    ['disabled', (client, tenantId) => client.updateWebhook({ tenantId, enabled: false })],
+    [
+      'another',
+      async (client, tenantId) => {
+        const { webhook } = await client.getWebhook({ tenantId });
+        await client.deleteWebhook({ tenantId });
+        await client.configureWebhook({ tenantId, url: webhook!.url, events: webhook!.events, enabled: true });
+      },
+    ],
+  ])('what is claimed already fails unsent where the webhook is %s when its turn comes', async (_, change) => {
+    const { before, deliveries } = await changedWhileSent(change);
     const all = await deliveries();
     expect(all.filter(({ status }) => status === 'delivered')).toHaveLength(10);
     const unsent = all.filter(({ status }) => status === 'failed');

@@ -1,5 +1,5 @@
 // Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
-import { all, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { all, ms, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import { onClient } from './transaction.ts';
 
 /** A tenant's webhook as a delivery needs it. */
@@ -15,10 +15,11 @@ export const secretsAt = (at: string): string =>
 
 const destinations = {
   name: 'destinations',
-  text: `select w.tenant_id, w.url, w.enabled, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
+  text: `select w.tenant_id, w.url, w.enabled, ${ms('w.created_at')} as configured_ms, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
 };
 
-type Configured = Destination & { enabled: boolean };
+/** `configured_ms`: since when it is there, milliseconds since the Unix epoch. */
+export type Configured = Destination & { enabled: boolean; configured_ms: number };
 
 /** Reads where the deliveries of tenants (UUIDs) go, in a transaction that sees them; who has no webhook is not in the answer. */
 export async function readDestinations(client: Client, tenants: string[]): Promise<Map<string, Configured>> {
@@ -41,7 +42,7 @@ export class Destinations {
    * Where the tenant's deliveries (UUID) go now; null where no webhook is configured, or it is disabled. Never older than the call: who calls while a read is
    * under way shares the one after it. Throws where the database does not answer.
    */
-  async current(tenant: string): Promise<Destination | null> {
+  async current(tenant: string): Promise<Configured | null> {
     this.asked.add(tenant);
     this.next ??= this.running.then(() => {
       const tenants = [...this.asked];

@@ -45,6 +45,8 @@ test('a target is one that may be dialled, as it was sent', async () => {
   ] as const) {
     expect(await refused(() => targetOf(targets, bad))).toEqual(because('url', tag, predicate, bad.slice(0, 255)));
   }
+  const withPassword = await refused(() => targetOf(targets, 'https://user:password@hooks.example/'));
+  expect(withPassword).toEqual(because('url', 'url', 'is not an address that can be delivered to', ''));
 });
 
 const every = 'transaction.posted, balance.updated, account.created, account.updated, test.webhook';

@@ -23,9 +23,11 @@ export function deliveryOf(id: string): string {
 export async function targetOf(targets: Targets, url: string): Promise<string> {
   if (url === '') throw invalid('url', 'required', 'is required');
   const read = targets.read(url);
-  if (read === 'max') throw invalid('url', 'max', `is longer than ${mostUrl} characters`, url);
-  if (read === 'https') throw invalid('url', 'https', 'must be an https address', url);
-  if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', url);
+  // What stands before an @ may be a password, which nobody is told again.
+  const told = url.includes('@') ? '' : url;
+  if (read === 'max') throw invalid('url', 'max', `is longer than ${mostUrl} characters`, told);
+  if (read === 'https') throw invalid('url', 'https', 'must be an https address', told);
+  if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', told);
   if (!(await targets.admits(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);
   return url;
 }
