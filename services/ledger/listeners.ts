@@ -2,8 +2,8 @@
 // each time, in the transaction that takes the events or passes them over.
 
 /**
- * So long the events of a tenant to whom nobody listened just now are gathered before it is asked again, milliseconds: a busy tenant's marks, here
- * and in the notifier, then cost next to nothing.
+ * So long the events of a busy tenant to whom nobody listened just now are gathered before it is asked about again, milliseconds: its marks, here and in
+ * the notifier, then cost next to nothing.
  */
 export const restMs = 1_000;
 
@@ -12,6 +12,11 @@ export const restMs = 1_000;
  * end: with one second many of a hundred busy tenants were asked about twice in each.
  */
 const quietMs = 2 * restMs;
+
+/**
+ * Who was asked about less often in a row is not busy: he sets up a chart, then a webhook, then posts, and his first delivery is not to wait for a rest.
+ */
+const busy = 4;
 
 /** So long a tenant's events are published without asking again, milliseconds. */
 const heardMs = 60_000;
@@ -22,17 +27,22 @@ const most = 200_000;
 export class Listeners {
   private readonly askable: boolean;
   private readonly heardUntil = new Map<string, number>();
-  /** When that was answered. */
-  private readonly unheardAt = new Map<string, number>();
+  /** When that was answered, and how often in a row. */
+  private readonly unheard = new Map<string, { at: number; times: number }>();
 
   /** `askable`: whether the other side says who listens; where it does not, everybody does. */
   constructor(askable: boolean) {
     this.askable = askable;
   }
 
-  /** Whether nobody listened just now, so that the tenant's events may rest. */
+  /** Whether nobody listened just now to a busy tenant, so that its events may rest. */
   noneFor(tenant: string): boolean {
-    return performance.now() - (this.unheardAt.get(tenant) ?? -Infinity) < quietMs;
+    return this.lately(tenant) >= busy;
+  }
+
+  private lately(tenant: string): number {
+    const last = this.unheard.get(tenant);
+    return last && performance.now() - last.at < quietMs ? last.times : 0;
   }
 
   /** Those whose events are to be published, and those of whom is to be asked. */
@@ -50,10 +60,11 @@ export class Listeners {
     if (wanted) {
       if (this.heardUntil.size > most) this.heardUntil.clear();
       this.heardUntil.set(tenant, performance.now() + heardMs);
-      this.unheardAt.delete(tenant);
+      this.unheard.delete(tenant);
     } else {
-      if (this.unheardAt.size > most) this.unheardAt.clear();
-      this.unheardAt.set(tenant, performance.now());
+      const times = this.lately(tenant) + 1;
+      if (this.unheard.size > most) this.unheard.clear();
+      this.unheard.set(tenant, { at: performance.now(), times });
       this.heardUntil.delete(tenant);
     }
   }
