@@ -72,7 +72,7 @@ test('the configuration is replaced, changed, read and deleted; its secret is sh
 test('what is wrong in a configuration is named, without its secret, and not counted', async () => {
   const { call } = await newSubscriber(house);
   const secret = 'sixteen characters\u0007';
-  const long = `http://${'x'.repeat(300)}@127.0.0.1/`;
+  const long = `http://127.0.0.1:0/${'x'.repeat(300)}/`;
   for (const [body, field, tag, value] of [
     [{}, 'url', 'required', ''],
     [{ url: '', events: ['account.created'] }, 'url', 'required', ''],
@@ -80,6 +80,7 @@ test('what is wrong in a configuration is named, without its secret, and not cou
     [{ url: 'example.com/hook', events: [] }, 'url', 'url', 'example.com/hook'],
     [{ url: 'ftp://example.com', events: ['account.created'] }, 'url', 'https', 'ftp://example.com'],
     [{ url: long, events: ['account.created'] }, 'url', 'url', long],
+    [{ url: 'http://user:fifteen@127.0.0.1/', events: ['account.created'] }, 'url', 'url', ''],
     [{ url: `${url}/${'y'.repeat(2048)}`, events: ['account.created'] }, 'url', 'max', `${url}/${'y'.repeat(2048)}`],
     [{ url }, 'events', 'required', ''],
     [{ url, events: [] }, 'events', 'min', []],

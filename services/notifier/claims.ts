@@ -82,10 +82,12 @@ const claim = {
       from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       -- What is older than the webhook was another one's, which is deleted; a retry by hand is meant for this one.
-      select t.tenant_id, t.url, t.enabled and (r.by_hand or r.created_at >= t.created_at) as enabled, t.secrets,
-        r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt, row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
+      select t.tenant_id, t.url, t.enabled and (r.by_hand or r.created_at >= date_trunc('milliseconds', t.created_at)) as enabled,
+        t.secrets, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt,
+        row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, d.created_at, c.until is not null as held, d.test and d.next_retry_at is null as abandoned,
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, d.created_at, c.until is not null as held,
+          d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
           d.attempts + case when ${promised} then 1 else 0 end as attempt
         from deliveries d left join lateral (
@@ -119,11 +121,11 @@ const claim = {
         and (not r.held or r.id in (select delivery_id from dropped))
       returning d.tenant_id, d.id
     )
-    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, ${ms('at')} as started_ms, r.url, r.secrets, p.body, p.traceparent
+    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, ${ms('at')} as started_ms, r.url, r.secrets, r.since_ms, p.body, p.traceparent
     from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
     where not r.held or r.id in (select delivery_id from taken_over)
     union all
-    select tenant_id, id, null, null, null, null, null, null, null, null, null from failed
+    select tenant_id, id, null, null, null, null, null, null, null, null, null, null from failed
     order by 2`,
 };
 
@@ -175,6 +177,7 @@ interface ClaimRow {
   started_ms: number;
   url: string;
   secrets: string[];
+  since_ms: number;
   body: string | null;
   traceparent: string | null;
 }
@@ -238,7 +241,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     attempt: row.attempt,
     byHand: row.by_hand,
     startedMs: row.started_ms,
-    destination: { url: row.url, secrets: row.secrets },
+    destination: { url: row.url, secrets: row.secrets, since_ms: row.since_ms },
     body,
     traceparent: row.traceparent,
   };

@@ -5,7 +5,7 @@ import { Counter, type Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import { textArray, uuidArray } from '../platform/arrays.ts';
+import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -43,17 +43,19 @@ export interface Stretch {
 
 const insertDeliveries = {
   name: 'insert_deliveries',
-  // The clock is read row by row: the order of the rows is the order of their times. An event that is known is left out; who else could add
+  // The clock is read row by row: the order of the rows is the order of their times, of which none is before its webhook's, also where the
+  // clock was set back. An event that is known is left out; who else could add
   // it meanwhile waits for the tenant's mark.
   text: `with fresh as materialized (
       select n.*, clock_timestamp() as at
-      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[]) as n (tenant_id, id, event_id, event_type, body, traceparent)
+      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::int8[])
+        as n (tenant_id, id, event_id, event_type, body, traceparent, since_ms)
       where not exists (select from payloads p where p.tenant_id = n.tenant_id and p.event_id = n.event_id)
     ), bodies as (
       insert into payloads (tenant_id, event_id, body, traceparent) select tenant_id, event_id, body, traceparent from fresh
     ), made as (
       insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-      select tenant_id, id, event_id, event_type, false, 'pending', 1, false, at, at from fresh
+      select tenant_id, id, event_id, event_type, false, 'pending', 1, false, greatest(at, to_timestamp(since_ms / 1000.0)), at from fresh
     ) select count(*)::int as made from fresh`,
 };
 
@@ -261,6 +263,8 @@ interface NewDelivery {
   eventType: string;
   body: string;
   traceparent: string | null;
+  /** When the webhook was made that it is for, milliseconds since the Unix epoch. */
+  sinceMs: bigint;
 }
 
 function deliveriesOf(events: Known[], webhooks: Map<string, EnabledWebhook>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
@@ -270,7 +274,7 @@ function deliveriesOf(events: Known[], webhooks: Map<string, EnabledWebhook>, re
     if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) return [];
     try {
       const traceparent = traceparentOf(event.traceparent);
-      return [{ tenant, id: uuidv7(), eventId, eventType: event.type, body: eventBody(event), traceparent }];
+      return [{ tenant, id: uuidv7(), eventId, eventType: event.type, body: eventBody(event), traceparent, sinceMs: webhook.since_ms }];
     } catch (error) {
       refuse(event, error as Error);
       return [];
@@ -287,6 +291,7 @@ async function insert(client: Client, found: NewDelivery[]): Promise<number> {
     textArray(found.map(({ eventType }) => eventType)),
     textArray(found.map(({ body }) => body)),
     textArray(found.map(({ traceparent }) => traceparent)),
+    bigintArray(found.map(({ sinceMs }) => sinceMs)),
   ];
   const tenants = [...new Set(found.map(({ tenant }) => tenant))];
   const [answer] = await all([

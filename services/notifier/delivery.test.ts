@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { attemptsOf, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until, type Received, type RunningNotifier } from '../../test/notifier.ts';
+import { inTransaction } from '../platform/postgres.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 afterEach(endStarted);
@@ -134,6 +135,19 @@ describe('a webhook that is gone by the time of sending', () => {
       'failed',
     ]);
     expect([before.received.length, after.received.length]).toEqual([0, 2]);
+  });
+
+  test('a webhook that was made while the clock was ahead is still that of what happens later', async () => {
+    const notifier = await start();
+    const { url, count } = await receiver();
+    const tenant = await subscribe(notifier, url);
+    await inTransaction(notifier.work, [tenant.tenant], (client) =>
+      client.query(`update webhooks set created_at = created_at + interval '1 hour' + interval '987 microseconds'`),
+    );
+    // The ledger's log does not go back.
+    await notifier.client.ingest({ events: [tenant.posting({ createdMs: BigInt(Date.now() + 2 * 3_600_000) })] });
+    await count(1);
+    expect(await settled(notifier.client, tenant.tenantId, 1)).toMatchObject([{ status: 'delivered' }]);
   });
 
   test('a retry that was promised is not counted when it is not made', async () => {

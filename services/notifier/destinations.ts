@@ -7,6 +7,8 @@ export interface Destination {
   url: string;
   /** Sealed; the newest first, and in an overlap the one before. */
   secrets: string[];
+  /** When the webhook was made, milliseconds since the Unix epoch: one that was made at another time is another. */
+  since_ms: number;
 }
 
 /** The sealed secrets of a row of `webhooks` named `w`; `at`: an expression of the time. */
@@ -15,11 +17,10 @@ export const secretsAt = (at: string): string =>
 
 const destinations = {
   name: 'destinations',
-  text: `select w.tenant_id, w.url, w.enabled, ${ms('w.created_at')} as configured_ms, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
+  text: `select w.tenant_id, w.url, w.enabled, ${ms('w.created_at')} as since_ms, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
 };
 
-/** `configured_ms`: since when it is there, milliseconds since the Unix epoch. */
-export type Configured = Destination & { enabled: boolean; configured_ms: number };
+type Configured = Destination & { enabled: boolean };
 
 /** Reads where the deliveries of tenants (UUIDs) go, in a transaction that sees them; who has no webhook is not in the answer. */
 export async function readDestinations(client: Client, tenants: string[]): Promise<Map<string, Configured>> {
@@ -42,7 +43,7 @@ export class Destinations {
    * Where the tenant's deliveries (UUID) go now; null where no webhook is configured, or it is disabled. Never older than the call: who calls while a read is
    * under way shares the one after it. Throws where the database does not answer.
    */
-  async current(tenant: string): Promise<Configured | null> {
+  async current(tenant: string): Promise<Destination | null> {
     this.asked.add(tenant);
     this.next ??= this.running.then(() => {
       const tenants = [...this.asked];
