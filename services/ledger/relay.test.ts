@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { ConfigResourceTypes } from 'kafkajs';
+import pg from 'pg';
 import { Registry } from 'prom-client';
 import { consoleConsumer } from '../../deploy/local/broker.ts';
 import { root } from '../../deploy/local/plan.ts';
@@ -330,6 +331,28 @@ test.each([
   await books.owner.query(`update relay_marks set claimed_until = 'infinity' where claim_id is not null`);
   await books.published();
   expect(published.map(place)).toEqual((await books.eventsOf(tenant)).map(place));
+});
+
+test('a mark that somebody holds keeps the other tenants waiting no longer than a claim lasts', async () => {
+  const [held, other] = [await books.newTenant(), await books.newTenant()];
+  const holder = new pg.Client({ connectionString: books.database.adminUrl });
+  await holder.connect();
+  books.ends.push(() => holder.end());
+  const told = new Set<string>();
+  const publish = async (events: Event[]) => {
+    for (const { tenantId } of events) told.add(toUuid('tenant', tenantId)!);
+    if (!told.has(held) || told.has('locked')) return;
+    told.add('locked');
+    await holder.query('begin');
+    await holder.query('select from relay_marks where tenant_id = $1 for update', [held]);
+  };
+  const { writer } = books.openReplica({ name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() });
+  await until(() => Promise.resolve(told.has('locked')));
+  told.delete(other);
+  await post(writer, other);
+  await until(() => Promise.resolve(told.has(other)));
+  await holder.query('rollback');
+  await books.published();
 });
 
 test('without Kafka and notifier the relay says so, and keeps everything', async () => {

@@ -33,6 +33,8 @@ const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
 /** How far a round came. */
 interface Settlement {
   claimId: string;
+  /** Of `performance.now()`: about then its claims run out. */
+  ends: number;
   /** Marks to raise; with each its claim is given back. */
   marks: { tenant: string; sequence: bigint }[];
   refused: DeadLetter[];
@@ -170,6 +172,7 @@ export class Relay {
     }
     const began = performance.now();
     const claimId = randomUUID();
+    const ends = began + leaseSeconds * 1000;
     const { heard, unheard } = this.listeners.split(tenants);
     // At most so much of each tenant; who has more takes another turn.
     const share = { events: Math.ceil(bounds.events / heard.length), bytes: Math.ceil(bounds.bytes / heard.length) };
@@ -206,8 +209,8 @@ export class Relay {
     // Nothing is raised then, and given back is also what was claimed without an answer: no mark is ever lowered.
     const unraised = () => tenants.map((tenant) => ({ tenant, sequence: 0n }));
     try {
-      if (failure === undefined) await this.settle({ claimId, marks, refused: delivery.refused, published: events, passed });
-      else await this.settle({ claimId, marks: unraised(), refused: [], published: 0, passed: 0 });
+      if (failure === undefined) await this.settle({ claimId, ends, marks, refused: delivery.refused, published: events, passed });
+      else await this.settle({ claimId, ends, marks: unraised(), refused: [], published: 0, passed: 0 });
     } catch (error) {
       failure ??= error;
     }
@@ -245,7 +248,8 @@ export class Relay {
     try {
       await settle(this.options.pool, claimId, marks, refused);
     } catch (error) {
-      if (isAway(error)) this.unsettled.push(settlement);
+      // A mark that somebody holds would else keep all tenants waiting.
+      if (isAway(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
       throw error;
     }
     this.published.inc(published);
