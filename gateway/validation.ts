@@ -113,7 +113,7 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const { field, place } = locate(schema, path);
       const sent = value instanceof HeaderConflict ? value.body : value;
-      const visible = of['x-secret'] === true ? '' : shown(sent);
+      const visible = of['x-secret'] === true || mayHoldPassword(of, sent) ? '' : shown(sent);
       found.push({ field, place, tag, value: visible, message: sentence(field, tag, of) });
     };
     untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
@@ -134,6 +134,11 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
     const first = found.filter((error, index) => found.findIndex((other) => other.field === error.field) === index);
     return first.slice(0, maxErrors).map(({ field, tag, value, message }) => ({ field, tag, value, message }));
   };
+}
+
+/** Of an address, what stands before an @. */
+function mayHoldPassword(schema: Schema, sent: unknown): boolean {
+  return schema['x-tag'] === 'url' && JSON.stringify(sent ?? '').includes('@');
 }
 
 function property(schema: Schema, name: string): Schema {
