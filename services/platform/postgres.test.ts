@@ -78,6 +78,13 @@ describe('a database that is asked until it answers', () => {
     }
   });
 
+  test('is asked again where the socket is not there yet that leads to it', async () => {
+    // As Node throws it, whose own errors are not of the tests' realm.
+    const missing = Object.assign(new Error('connect ENOENT /run/.s.PGSQL.5432'), { code: 'ENOENT' });
+    const answer = answerOf('MIGRATION_DATABASE_URL', () => Promise.reject(missing), 0.3);
+    await expect(answer).rejects.toThrow('MIGRATION_DATABASE_URL: no answer within 0.3 s: connect ENOENT /run');
+  });
+
   test('is given up at once where it refuses the owner, whose role is not made by a migration', async () => {
     const wrong = new URL(database.ownerUrl);
     wrong.password = 'wrong';
