@@ -1,7 +1,8 @@
 import type { ServerResponse } from 'node:http';
-import { attemptsOf, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { attemptsOf, bounds, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until, type Received, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
+import { claimDue } from './claims.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 afterEach(endStarted);
@@ -135,6 +136,21 @@ describe('a webhook that is gone by the time of sending', () => {
       'failed',
     ]);
     expect([before.received.length, after.received.length]).toEqual([0, 2]);
+  });
+
+  test('what many waited for who are not to get it any more fails at once, and keeps what the next webhook gets waiting for one claim', async () => {
+    const notifier = await start({ claims: false });
+    const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+    const { tenantId } = tenant;
+    const claimed = (most: number) => claimDue(notifier.work, { ...bounds, ofTenant: () => most });
+    await ingest(notifier, tenant, 20);
+    // Another worker has it, and may have for long.
+    expect((await claimed(1)).claimed).toHaveLength(1);
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:2/', events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant);
+    expect(await claimed(2)).toMatchObject({ claimed: [], failed: 19 });
+    expect(await claimed(2)).toMatchObject({ claimed: [{ destination: { url: 'http://127.0.0.1:2/' } }], failed: 0 });
   });
 
   test('a webhook that was made while the clock was ahead is still that of what happens later', async () => {
