@@ -172,7 +172,6 @@ export class Relay {
     }
     const began = performance.now();
     const claimId = randomUUID();
-    const ends = began + leaseSeconds * 1000;
     const { heard, unheard } = this.listeners.split(tenants);
     // At most so much of each tenant; who has more takes another turn.
     const share = { events: Math.ceil(bounds.events / heard.length), bytes: Math.ceil(bounds.bytes / heard.length) };
@@ -208,6 +207,8 @@ export class Relay {
     const marks = [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through }));
     // Nothing is raised then, and given back is also what was claimed without an answer: no mark is ever lowered.
     const unraised = () => tenants.map((tenant) => ({ tenant, sequence: 0n }));
+    // They were renewed until now.
+    const ends = performance.now() + leaseSeconds * 1000;
     try {
       if (failure === undefined) await this.settle({ claimId, ends, marks, refused: delivery.refused, published: events, passed });
       else await this.settle({ claimId, ends, marks: unraised(), refused: [], published: 0, passed: 0 });
