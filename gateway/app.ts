@@ -108,6 +108,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('checked', 0);
   app.decorateRequest('count');
   app.decorateRequest('leaving', null);
+  app.decorateRequest('isWorkedOn', false);
+  app.decorateRequest('arriving', null);
   app.decorateRequest('held', null);
 
   function begin(request: FastifyRequest, reply: FastifyReply): void {

@@ -294,9 +294,11 @@ function take(stream: Stream, isWanted: (tenant: string) => boolean, most: numbe
   }
   for (const [tenant, count] of taken) {
     const queue = stream.waiting.get(tenant) ?? [];
+    // Emptied: an old table of the map may lead to it for seconds yet.
+    queue.splice(0, count);
     // Behind those whose turn has not come.
     stream.waiting.delete(tenant);
-    if (queue.length > count) stream.waiting.set(tenant, queue.slice(count));
+    if (queue.length > 0) stream.waiting.set(tenant, queue);
   }
   return batch;
 }

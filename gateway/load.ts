@@ -1,10 +1,15 @@
 // How much is worked on at once: requests in all, one tenant's share of them, bytes of bodies, bytes of answers that are not read yet. What comes
 // beyond is refused at once, before memory grows.
 import type { FastifyRequest } from 'fastify';
+import { Yallist, type Node } from 'yallist';
 import { Problem } from './problem.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
+    /** Whether the request was let in, and was neither refused nor has ended. */
+    isWorkedOn: boolean;
+    /** The request's place among those whose bodies are coming in. */
+    arriving: Node<Arriving> | null;
     /** What the request holds until it ends. */
     held: Held | null;
   }
@@ -30,6 +35,13 @@ interface Held {
   bytes: number;
 }
 
+/** A request whose body is coming in, since when (`performance.now()`), and what refuses it. */
+interface Arriving {
+  request: FastifyRequest;
+  since: number;
+  refuse: (problem: Problem) => void;
+}
+
 /** What one tenant holds, or all callers together who name none. */
 interface Share {
   tenantId: string;
@@ -42,14 +54,15 @@ interface Share {
 export class Load {
   /** Requests that have begun and not ended: some of them are answered, and their clients have not read it. */
   requests = 0;
-  /** Those that were let in, and were neither refused nor have ended. */
-  private readonly working = new Set<FastifyRequest>();
+  // Figures and a list, not a Set or a Map of requests: V8's keep hold of much of what was ever in them. A table that has grown old leads to those
+  // that followed it until the old generation is collected; every request that was in one when it was rebuilt outlived its time by seconds.
+  private working = 0;
   private bytes = 0;
   private answered = 0;
   /** Of those answers that belong to nobody: figures. */
   private readonly public: Pick<Share, 'answered'> = { answered: 0 };
   /** Requests whose bodies are coming in, and those whose large answers are not read yet; the first since longest. */
-  private readonly arriving = new Map<FastifyRequest, { since: number; refuse: (problem: Problem) => void }>();
+  private readonly arriving = new Yallist<Arriving>();
   private readonly unread = new Map<FastifyRequest, { since: number; share: Pick<Share, 'answered'>; bytes: number }>();
   private readonly shares = new Map<string, Share>();
   private readonly most: number;
@@ -66,8 +79,9 @@ export class Load {
 
   /** Lets a request in, or refuses what is too much, before anything is done for it. */
   enter(request: FastifyRequest): Problem | undefined {
-    if (this.working.size >= this.most && !this.dropSlowBody()) return new Problem('overloaded');
-    this.working.add(request);
+    if (this.working >= this.most && !this.dropSlowBody()) return new Problem('overloaded');
+    this.working++;
+    request.isWorkedOn = true;
     return undefined;
   }
 
@@ -76,7 +90,9 @@ export class Load {
    * everybody with refusals that he does not read, 60 of them on one connection.
    */
   refuse(request: FastifyRequest): void {
-    this.working.delete(request);
+    if (!request.isWorkedOn) return;
+    request.isWorkedOn = false;
+    this.working--;
   }
 
   /** Takes the request's share, once it is known whose it is; refuses what is beyond it, before the body is read. */
@@ -93,12 +109,15 @@ export class Load {
 
   /** Tells that a request's body is coming in, until `arrived` does; `refuse` is called where it is slow and another needs its place. */
   await(request: FastifyRequest, refuse: (problem: Problem) => void): void {
-    this.arriving.set(request, { since: performance.now(), refuse });
+    this.arriving.push({ request, since: performance.now(), refuse });
+    request.arriving = this.arriving.tail ?? null;
   }
 
   /** The body has come, or will not. */
   arrived(request: FastifyRequest): void {
-    this.arriving.delete(request);
+    if (!request.arriving) return;
+    this.arriving.removeNode(request.arriving);
+    request.arriving = null;
   }
 
   /**
@@ -133,8 +152,8 @@ export class Load {
   /** Takes a request back. */
   end(request: FastifyRequest): void {
     this.requests--;
-    this.working.delete(request);
-    this.arriving.delete(request);
+    this.refuse(request);
+    this.arrived(request);
     this.forgetAnswer(request);
     this.letGo(request);
   }
@@ -142,11 +161,11 @@ export class Load {
   /** Refuses the slowest body, of one share if given; false: there is none that is slow. */
   private dropSlowBody(share?: Share): boolean {
     const now = performance.now();
-    for (const [request, { since, refuse }] of this.arriving) {
+    for (const { request, since, refuse } of this.arriving) {
       if (now - since < slowBodyMs) return false;
       if (share && request.held?.share !== share) continue;
-      this.arriving.delete(request);
-      this.working.delete(request);
+      this.arrived(request);
+      this.refuse(request);
       this.letGo(request);
       refuse(new Problem('overloaded'));
       return true;

@@ -304,48 +304,45 @@ test.each([
   ['how far it came', ['settle_marks'], 'cut', 0],
   ['how far it came, which was written,', ['settle_marks'], 'cut after', 0],
   ['how far it came, which took longer than a claim lasts that is not renewed,', ['settle_marks'], 'cut', 10_500],
-] as const)(
-  'a replica that lost the answer about %s goes on at once, and publishes nothing twice',
-  async (_, statements, verdict, ms) => {
-    const url = new URL(books.database.serviceUrl);
-    const proxy = await openProxy(Number(url.port));
-    url.port = String(proxy.port);
-    const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
-    const published: Event[] = [];
-    const now = performance.now.bind(performance);
-    let tookMs = 0;
-    const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + tookMs);
-    books.ends.push(() => Promise.resolve(clock.mockRestore()));
-    let takesMs = 0;
-    const publish = (events: Event[]) => {
-      tookMs += takesMs;
-      return Promise.resolve(void published.push(...events));
-    };
-    const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
-    // It looks for what others have left at its start, and not again.
-    const relay = new Relay({ pool, exit, pollMs: 600_000, logger, metrics: new Registry() });
-    books.ends.push(
-      () => proxy.close(),
-      () => pool.end(),
-      () => relay.close(),
-    );
-    const { writer } = books.openReplica(null);
-    const tenant = await books.newTenant();
-    relay.wake(tenant);
-    await books.published();
-    takesMs = ms;
-    let seen = 0;
-    const cutOff = () => seen === statements.length;
-    proxy.watch = (chunk) => (!cutOff() && chunk.includes(statements[seen]!) && ++seen === statements.length ? verdict : 'pass');
-    await post(writer, tenant);
-    relay.wake(tenant);
-    await until(() => Promise.resolve(cutOff()));
-    // Nobody is to wait for the end of the claim.
-    await books.owner.query(`update relay_marks set claimed_until = 'infinity' where claim_id is not null`);
-    await books.published();
-    expect(published.map(place)).toEqual((await books.eventsOf(tenant)).map(place));
-  },
-);
+] as const)('a replica that lost the answer about %s goes on at once, and publishes nothing twice', async (_, statements, verdict, ms) => {
+  const url = new URL(books.database.serviceUrl);
+  const proxy = await openProxy(Number(url.port));
+  url.port = String(proxy.port);
+  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
+  const published: Event[] = [];
+  const now = performance.now.bind(performance);
+  let tookMs = 0;
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + tookMs);
+  books.ends.push(() => Promise.resolve(clock.mockRestore()));
+  let takesMs = 0;
+  const publish = (events: Event[]) => {
+    tookMs += takesMs;
+    return Promise.resolve(void published.push(...events));
+  };
+  const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+  // It looks for what others have left at its start, and not again.
+  const relay = new Relay({ pool, exit, pollMs: 600_000, logger, metrics: new Registry() });
+  books.ends.push(
+    () => proxy.close(),
+    () => pool.end(),
+    () => relay.close(),
+  );
+  const { writer } = books.openReplica(null);
+  const tenant = await books.newTenant();
+  relay.wake(tenant);
+  await books.published();
+  takesMs = ms;
+  let seen = 0;
+  const cutOff = () => seen === statements.length;
+  proxy.watch = (chunk) => (!cutOff() && chunk.includes(statements[seen]!) && ++seen === statements.length ? verdict : 'pass');
+  await post(writer, tenant);
+  relay.wake(tenant);
+  await until(() => Promise.resolve(cutOff()));
+  // Nobody is to wait for the end of the claim.
+  await books.owner.query(`update relay_marks set claimed_until = 'infinity' where claim_id is not null`);
+  await books.published();
+  expect(published.map(place)).toEqual((await books.eventsOf(tenant)).map(place));
+});
 
 test('a mark that somebody holds keeps the other tenants waiting no longer than a claim lasts', async () => {
   const [held, other] = [await books.newTenant(), await books.newTenant()];

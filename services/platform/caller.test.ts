@@ -1,7 +1,9 @@
 // A caller whose replicas stall or are away.
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
+import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js';
 import { Registry } from 'prom-client';
 import { openProxy } from '../../test/proxy.ts';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
@@ -137,6 +139,27 @@ test('a replica that says that the database is away speaks for all: no other one
   } finally {
     caller.close();
     await Promise.all(ledgers.map((each) => each.close()));
+  }
+});
+
+test('an answer that is no message of its type is an internal error', async () => {
+  const server = new Server();
+  const same = (bytes: Buffer) => bytes;
+  server.register(
+    '/ledger.v1.LedgerService/GetAccount',
+    (_: unknown, answer: sendUnaryData<Buffer>) => answer(null, Buffer.of(0xff)),
+    same,
+    same,
+    'unary',
+  );
+  const port = await promisify(server.bindAsync.bind(server))('127.0.0.1:0', ServerCredentials.createInsecure());
+  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token: 'token', maxMessageBytes: 1 << 20, retried });
+  try {
+    const asked = createClient(LedgerService, caller).getAccount({});
+    await expect(asked).rejects.toMatchObject({ code: Code.Internal, rawMessage: 'the answer is no ledger.v1.GetAccountResponse' });
+  } finally {
+    caller.close();
+    server.forceShutdown();
   }
 });
 

@@ -70,6 +70,8 @@ export function openCaller(options: CallerOptions): Caller {
       'grpc.use_local_subchannel_pool': 1,
       // What `http_proxy` names is for the world outside; it would be sent these calls, and the token.
       'grpc.enable_http_proxy': 0,
+      // Nobody asks for its figures, and to count took a tenth of a call of 21 postings.
+      'grpc.enable_channelz': 0,
     });
   const replicas = new Replicas(options.addresses, open);
   const authorization = `Bearer ${options.token}`;
@@ -83,29 +85,15 @@ export function openCaller(options: CallerOptions): Caller {
       const metadata = new Metadata();
       metadata.set('authorization', authorization);
       if (header) new Headers(header as ConstructorParameters<typeof Headers>[0]).forEach((value, key) => metadata.set(key, value));
-      const request = isMessage(input, method.input) ? input : create(method.input, input);
+      const bytes = Buffer.from(
+        toBinary(method.input as DescMessage, isMessage(input, method.input) ? input : create(method.input, input)),
+      );
       const name = `${method.parent.typeName}/${method.name}`;
       const ask = async (asked: Replica, patience: number) => {
         const ended = replicas.begin(asked, patience);
-        const message = await new Promise<MessageShape<typeof method.output>>((resolve, reject) => {
-          const call = asked.client.makeUnaryRequest(
-            `/${name}`,
-            (message: MessageShape<DescMessage>) => Buffer.from(toBinary(method.input as DescMessage, message)),
-            (bytes: Buffer) => fromBinary(method.output, bytes),
-            request,
-            metadata,
-            { deadline: Date.now() + patience },
-            (error, message) => {
-              ended(error);
-              if (error || !message) reject(asConnectError(error));
-              else resolve(message);
-            },
-          );
-          if (signal?.aborted) call.cancel();
-          else signal?.addEventListener('abort', () => call.cancel(), { once: true });
-        });
-        const empty = new Headers();
-        return { stream: false as const, service: method.parent, method, header: empty, trailer: empty, message };
+        const answer = await call(asked.client, name, pack(bytes), metadata, patience, signal, ended);
+        const message = decode(method.output, answer);
+        return { stream: false as const, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
       };
       const patience = timeoutMs ?? 10_000;
       const until = performance.now() + patience;
@@ -139,6 +127,57 @@ export function openCaller(options: CallerOptions): Caller {
     },
     close: () => replicas.close(),
   };
+}
+
+// What grpc-js is given and gives is in its hands until V8 next collects old objects, seconds later under load: parcels that are empty by then.
+// With messages and bytes themselves a gateway's young generation grew, and half of the time that its collection took was theirs.
+interface Parcel {
+  bytes: Buffer;
+}
+const nothing = Buffer.alloc(0);
+const pack = (bytes: Buffer): Parcel => ({ bytes });
+const unpack = (parcel: Parcel): Buffer => {
+  const { bytes } = parcel;
+  parcel.bytes = nothing;
+  return bytes;
+};
+const noHeaders = new Headers();
+
+// Not within the transport: what its closures see would be in grpc-js's hands, too.
+function call(
+  client: Client,
+  name: string,
+  request: Parcel,
+  metadata: Metadata,
+  patience: number,
+  signal: AbortSignal | undefined,
+  ended: (error: ServiceError | null) => void,
+): Promise<Parcel> {
+  return new Promise((resolve, reject) => {
+    const asking = client.makeUnaryRequest(
+      `/${name}`,
+      unpack,
+      pack,
+      request,
+      metadata,
+      { deadline: Date.now() + patience },
+      (error, answer) => {
+        ended(error);
+        if (error || !answer) reject(asConnectError(error));
+        else resolve(answer);
+      },
+    );
+    if (signal?.aborted) asking.cancel();
+    else signal?.addEventListener('abort', () => asking.cancel(), { once: true });
+  });
+}
+
+function decode<T extends DescMessage>(type: T, answer: Parcel): MessageShape<T> {
+  try {
+    return fromBinary(type, unpack(answer));
+  } catch (error) {
+    throw new ConnectError(`the answer is no ${type.typeName}`, Code.Internal, undefined, undefined, error);
+  }
 }
 
 function asConnectError(error: ServiceError | null): ConnectError {
