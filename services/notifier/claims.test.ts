@@ -77,7 +77,7 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
     const given = {
       lower: `('{${tenant}}')`,
       move_on: `('{${tenant}}', '{1000}')`,
-      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1)`,
+      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}')`,
     };
     const read = await inTransaction(alone.work, [tenant], async (client) => {
       const found: Record<string, number> = {};

@@ -33,6 +33,8 @@ export interface ClaimBounds {
   tenants: number;
   /** Of one tenant (UUID), claimed and not recorded, over all workers. */
   ofTenant: (tenant: string) => number;
+  /** Whether a tenant's are looked through for many that are to fail, as `failed` of the round before tells that there may be. */
+  sweeps: (tenant: string) => boolean;
   leaseMs: number;
 }
 
@@ -41,8 +43,8 @@ export interface ClaimRound {
   /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
   problem?: unknown;
   claimed: Claimed[];
-  /** Deliveries that failed because there is nowhere to send them. */
-  failed: number;
+  /** Of each delivery that failed, because there is nowhere to send it, the tenant. */
+  failed: string[];
   /** Other tenants may have work that is due. */
   more: boolean;
   /** Until a tenant may have work, milliseconds; null: no work is known. */
@@ -80,20 +82,14 @@ const claim = {
   name: 'claim',
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
-      select t.tenant_id, t.most, w.url, w.created_at, coalesce(w.enabled, false) as enabled,
+      select t.tenant_id, t.most, t.sweeps, w.url, w.created_at, coalesce(w.enabled, false) as enabled,
              ${secretsAt('at')} as secrets,
-             -- Whether what is next was another webhook's: so is mostly what comes after it. Asked while that is likely; later a few at a time fail, too.
-             case when w.enabled and w.created_at > at - interval '1 hour' then coalesce((
-               select ${outlived('w')} from deliveries d where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= at
-                 and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id and c.until > at offset 0)
-               order by d.run_at, d.id limit 1
-             ), false) else false end as sweeps,
-             (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) as in_flight
-      from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) left join webhooks w on w.tenant_id = t.tenant_id
+             greatest(t.most - (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at), 0) as room
+      from clock, unnest($1::uuid[], $2::int[], $6::boolean[]) as t (tenant_id, most, sweeps) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled and not r.outlived as enabled,
-        t.secrets, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt,
-        row_number() over (partition by t.tenant_id order by r.run_at, r.id) as turn
+        t.secrets, t.room, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt,
+        row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
         select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived('t')} as outlived, c.until is not null as held,
           d.test and d.next_retry_at is null as abandoned,
@@ -103,11 +99,11 @@ const claim = {
           select until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
         ) as c on true
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
-          and (c.until is null or c.until <= (select at from clock)) and (not t.sweeps or ${outlived('t')})
-        order by d.run_at, d.id limit case when t.enabled and not t.sweeps then greatest(t.most - t.in_flight, 0) else ${unsentAtOnce} / cardinality($1::uuid[]) end
+          and (c.until is null or c.until <= (select at from clock))
+        order by d.run_at, d.id limit case when t.enabled and not t.sweeps then t.room else ${unsentAtOnce} / cardinality($1::uuid[]) end
       ) as r
     ), chosen as materialized (
-      select * from ready where enabled and not abandoned order by turn limit $3
+      select * from ready where enabled and not abandoned and turn <= room order by turn limit $3
     ), taken as (
       insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
       select tenant_id, id, $4, at, at + $5::float8 * interval '1 ms' from clock, chosen where not held
@@ -195,7 +191,7 @@ interface ClaimRow {
 const notDurable = { name: 'not_durable', text: `select set_config('synchronous_commit', 'off', true)` };
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
-export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, sweeps, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , , found] = await all([
@@ -208,18 +204,19 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, leas
     const more = found.rows.length === most;
     if (tenants.length === 0) {
       const [next] = await all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
-      return { claimed: [], failed: 0, more, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
+      return { claimed: [], failed: [], more, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
     }
     const [, answer] = await all([
       client.query(seeing(tenants)),
-      client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs] }),
+      client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs, tenants.map(sweeps)] }),
       ...(more ? [client.query({ ...rotate, values: [tenants] })] : []),
       client.query('commit'),
     ]);
     const served = new Set(answer.rows.map((row) => row.tenant_id));
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
+    const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed: answer.rows.length - claimed.length, more, nextMs: 0, idle };
+    return { claimed, failed, more, nextMs: 0, idle };
   });
   const { idle } = round;
   if (idle.length > 0) {
@@ -259,6 +256,6 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
 /** What is done to the deliveries of many tenants at once, with the types of its parameters, for the test of the plans. */
 export const statements = {
   find_work: { ...findWork, types: ['int'] },
-  claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8'] },
+  claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8', 'boolean[]'] },
   move_on: { ...moveOn, types: ['uuid[]', 'int[]'] },
 };

@@ -1,6 +1,8 @@
 import type { ServerResponse } from 'node:http';
+import pino from 'pino';
 import { attemptsOf, bounds, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until, type Received, type RunningNotifier } from '../../test/notifier.ts';
+import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
@@ -138,19 +140,39 @@ describe('a webhook that is gone by the time of sending', () => {
     expect([before.received.length, after.received.length]).toEqual([0, 2]);
   });
 
-  test('what many waited for who are not to get it any more fails at once, and keeps what the next webhook gets waiting for one claim', async () => {
+  test('is not waited for by what the next one gets, however much was left: so much fails at once', async () => {
     const notifier = await start({ claims: false });
     const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
     const { tenantId } = tenant;
-    const claimed = (most: number) => claimDue(notifier.work, { ...bounds, ofTenant: () => most });
+    const own = toUuid('tenant', tenantId) as string;
+    const claimed = (most: number, swept = false) => claimDue(notifier.work, { ...bounds, ofTenant: () => most, sweeps: () => swept });
     await ingest(notifier, tenant, 20);
     // Another worker has it, and may have for long.
     expect((await claimed(1)).claimed).toHaveLength(1);
     await notifier.client.deleteWebhook({ tenantId });
     await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:2/', events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant, 3);
+    expect(await claimed(2)).toMatchObject({ claimed: [], failed: [own] });
+    // Of what the new one gets no more is claimed than its endpoint may have.
+    const { claimed: next, failed } = await claimed(3, true);
+    expect([next.map(({ destination }) => destination.url), failed]).toEqual([Array(2).fill('http://127.0.0.1:2/'), Array(18).fill(own)]);
+  });
+
+  test('of what it left, more than a few fail at a time', async () => {
+    const lines: { msg: string; deliveries?: number }[] = [];
+    const logger = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const notifier = await start({ claims: false, logger });
+    const { url, count } = await receiver();
+    const tenant = await subscribe(notifier, url);
+    const { tenantId } = tenant;
+    await ingest(notifier, tenant, 500);
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url, events: ['transaction.posted'], enabled: true });
     await ingest(notifier, tenant);
-    expect(await claimed(2)).toMatchObject({ claimed: [], failed: 19 });
-    expect(await claimed(2)).toMatchObject({ claimed: [{ destination: { url: 'http://127.0.0.1:2/' } }], failed: 0 });
+    notifier.courier.start();
+    await count(1);
+    const failed = lines.flatMap(({ msg, deliveries = 0 }) => (msg === 'deliveries failed without an attempt' ? [deliveries] : []));
+    expect([failed.length, failed.reduce((sum, each) => sum + each, 0)]).toEqual([2, 500]);
   });
 
   test('a webhook that was made while the clock was ahead is still that of what happens later', async () => {

@@ -262,11 +262,13 @@ export class Courier {
       try {
         const asked = performance.now();
         const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
-        const round = await claimDue(pool, { free, tenants, ofTenant, leaseMs: timeoutMs + marginMs });
+        const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
+        const round = await claimDue(pool, { free, tenants, ofTenant, sweeps, leaseMs: timeoutMs + marginMs });
         const { claimed, failed, more, nextMs } = round;
-        if (failed > 0) {
-          this.unsent.inc(failed);
-          logger.info({ deliveries: failed }, 'deliveries failed without an attempt');
+        this.endpoints.claimed(claimed, failed);
+        if (failed.length > 0) {
+          this.unsent.inc(failed.length);
+          logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
         }
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
@@ -274,7 +276,7 @@ export class Courier {
           this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
         }
         // What is due and was not claimed is locked by somebody for a moment.
-        if (claimed.length + failed === 0) {
+        if (claimed.length + failed.length === 0) {
           await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
           // Who has nothing in flight has nothing to gather either.
           if (this.flights.size === 0) continue;

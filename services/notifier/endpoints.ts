@@ -29,6 +29,8 @@ export interface Endpoint {
   waiting: ((turn: boolean) => void)[];
   /** The last answer came soon. */
   quick: boolean;
+  /** The last claim met deliveries that nobody is to get: there may be many, of a webhook that is deleted. */
+  swept: boolean;
   /** Where its deliveries went when that was last read. */
   known: { at: number; destination: Promise<Destination | null> } | null;
 }
@@ -57,13 +59,24 @@ export class Endpoints {
   /** A tenant's endpoint, the same one as long as something of it is claimed. */
   of(tenant: string): Endpoint {
     let endpoint = this.endpoints.get(tenant);
-    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false, known: null }));
+    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false, swept: false, known: null }));
     return endpoint;
   }
 
   /** How many deliveries of a tenant may be claimed at a time. */
   claimable(tenant: string): number {
     return this.perTenant * (this.endpoints.get(tenant)?.quick === true ? supply : 1);
+  }
+
+  /** Whether a tenant's next claim looks for many that are to fail. */
+  sweeps(tenant: string): boolean {
+    return this.endpoints.get(tenant)?.swept === true;
+  }
+
+  /** Notes of which tenants deliveries were claimed, and of which some failed because there is nowhere to send them. */
+  claimed(claimed: Claimed[], failed: string[]): void {
+    for (const { tenant } of claimed) this.of(tenant).swept = false;
+    for (const tenant of failed) this.of(tenant).swept = true;
   }
 
   /** Forgets those of which nothing is claimed, where there are many: that one was quick is worth remembering, but not for ever. */
