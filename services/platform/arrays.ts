@@ -11,17 +11,17 @@ export function plainArray(values: readonly (string | number | bigint | null)[])
 
 /** An array parameter of UUIDs in PostgreSQL's binary form: parsing the text of arrays took it a fifth of a busy writer's time. */
 export function uuidArray(values: readonly (string | null)[]): Buffer {
-  return binaryArray(2950, 16, values, writeUuid);
+  return binaryArray(2950, 16, values, (bytes, _, at, value) => writeUuid(bytes, at, value));
 }
 
 /** An array parameter of int8 in binary form. */
 export function bigintArray(values: readonly bigint[]): Buffer {
-  return binaryArray(20, 8, values, (bytes, at, value) => bytes.writeBigInt64BE(value, at));
+  return binaryArray(20, 8, values, (_, view, at, value) => view.setBigInt64(at, value));
 }
 
 /** An array parameter of float8 in binary form. */
 export function doubleArray(values: readonly number[]): Buffer {
-  return binaryArray(701, 8, values, (bytes, at, value) => bytes.writeDoubleBE(value, at));
+  return binaryArray(701, 8, values, (_, view, at, value) => view.setFloat64(at, value));
 }
 
 /**
@@ -59,21 +59,23 @@ export function bytesArray(values: readonly (Uint8Array | null)[]): Buffer {
 
 // Dimensions, whether there are nulls, the elements' type, their number and the first index; then each with its length, -1 for a null.
 // https://github.com/postgres/postgres/blob/master/src/backend/utils/adt/arrayfuncs.c (array_recv)
+// Numbers by a view: a buffer takes a bigint apart by arithmetic, 120 instead of 20 ns.
 function binaryArray<Value>(
   type: number,
   size: number,
   values: readonly (Value | null)[],
-  write: (bytes: Buffer, at: number, value: Value) => void,
+  write: (bytes: Buffer, view: DataView, at: number, value: Value) => void,
 ): Buffer {
   const nulls = values.reduce((count, value) => count + (value === null ? 1 : 0), 0);
   const bytes = Buffer.allocUnsafe(20 + values.length * (4 + size) - nulls * size);
   arrayHead(bytes, type, values.length, nulls > 0);
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
   let at = 20;
   for (const value of values) {
-    bytes.writeInt32BE(value === null ? -1 : size, at);
+    view.setInt32(at, value === null ? -1 : size);
     at += 4;
     if (value === null) continue;
-    write(bytes, at, value);
+    write(bytes, view, at, value);
     at += size;
   }
   return bytes;
