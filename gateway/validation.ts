@@ -113,8 +113,8 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const { field, place } = locate(schema, path);
       const sent = value instanceof HeaderConflict ? value.body : value;
-      const visible = of['x-secret'] === true || mayHoldPassword(of, sent) ? '' : shown(sent);
-      found.push({ field, place, tag, value: visible, message: sentence(field, tag, of) });
+      const visible = of['x-secret'] === true ? '' : shown(sent);
+      found.push({ field, place, tag, value: mayHoldPassword(of, sent, visible) ? '' : visible, message: sentence(field, tag, of) });
     };
     untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
     // Not at the start: to compile all of them took an eighth of it.
@@ -136,9 +136,10 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
   };
 }
 
-/** Of an address, what stands before an @. */
-function mayHoldPassword(schema: Schema, sent: unknown): boolean {
-  return schema['x-tag'] === 'url' && JSON.stringify(sent ?? '').includes('@');
+/** Of an address, what stands before an @; the @ itself may be behind what is shown of an object beyond all measure. */
+function mayHoldPassword(schema: Schema, sent: unknown, visible: unknown): boolean {
+  if (schema['x-tag'] !== 'url') return false;
+  return (typeof sent === 'object' && typeof visible === 'string') || JSON.stringify(visible).includes('@');
 }
 
 function property(schema: Schema, name: string): Schema {

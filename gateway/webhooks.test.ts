@@ -83,6 +83,7 @@ test('what is wrong in a configuration is named, without its secret, and not cou
     [{ url: 'http://user:fifteen@127.0.0.1/', events: ['account.created'] }, 'url', 'url', ''],
     [{ url: 'http://user:fifteen@127.0.0.1/a path', events: ['account.created'] }, 'url', 'url', ''],
     [{ url: ['http://user:fifteen@127.0.0.1/'], events: ['account.created'] }, 'url', 'type', ''],
+    [{ url: [`http://user:fifteen${'y'.repeat(1000)}@127.0.0.1/`, ...Array<number>(10_000).fill(0)] }, 'url', 'type', ''],
     [{ url: `http://user:fifteen@127.0.0.1/${'y'.repeat(2048)}`, events: ['account.created'] }, 'url', 'max', ''],
     [{ url: `${url}/${'y'.repeat(2048)}`, events: ['account.created'] }, 'url', 'max', `${url}/${'y'.repeat(2048)}`],
     [{ url }, 'events', 'required', ''],
