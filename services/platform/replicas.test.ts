@@ -1,10 +1,10 @@
 // Replicas by name: every address of a name is one, and what is closed still answers.
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
-import { Client, credentials } from '@grpc/grpc-js';
 import { Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller } from './caller.ts';
+import { Channel } from './channel.ts';
 import { Replicas, type Resolve } from './replicas.ts';
 import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
@@ -85,8 +85,8 @@ test('a name is not looked up again while the look-up before is under way, and o
     }
     return [{ address: host === 'quick' ? '127.0.0.1' : '127.0.0.2', family: 4 }];
   };
-  const client = (address: string) => new Client(address, credentials.createInsecure());
-  const replicas = new Replicas(['slow:1', 'quick:1'], client, resolve, 5);
+  const channel = (address: string) => new Channel(address, 1 << 20);
+  const replicas = new Replicas(['slow:1', 'quick:1'], channel, resolve, 5);
   try {
     while (quick < 10) await pause(5);
     expect([answers.length, most]).toEqual([1, 1]);

@@ -1,13 +1,14 @@
 // The replicas of a service: a connection to each, by its address; which of them is asked next, and which are known to be away.
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { connectivityState, status as codes, type Client, type ServiceError } from '@grpc/grpc-js';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { Channel, Question } from './channel.ts';
 
 /** One of them. */
 export interface Replica {
   /** `ip:port`. */
   address: string;
-  client: Client;
+  channel: Channel;
   /** Calls in flight. */
   calls: number;
   avoidedUntil: number;
@@ -25,7 +26,7 @@ export type Resolve = (host: string) => Promise<{ address: string; family: numbe
 
 /** All of them. */
 export class Replicas {
-  private readonly open: (address: string) => Client;
+  private readonly open: (address: string) => Channel;
   private readonly fixed: string[];
   /** What was found for each name; what can't be looked up any more stays as it was. */
   private readonly found = new Map<string, string[]>();
@@ -40,7 +41,7 @@ export class Replicas {
   /** `addresses`: `host:port`, a name once for all its addresses; `open` connects to an `ip:port`; `everyMs`: how often names are looked up. */
   constructor(
     addresses: string[],
-    open: (address: string) => Client,
+    open: (address: string) => Channel,
     resolve: Resolve = (host) => lookup(host, { all: true }),
     everyMs = lookUpMs,
   ) {
@@ -66,7 +67,7 @@ export class Replicas {
     const [first] = inTurn;
     const now = performance.now();
     const load = ({ calls, avoidedUntil }: Replica) => calls + (avoidedUntil > now ? 1e6 : 0);
-    const connected = inTurn.filter(isConnected);
+    const connected = inTurn.filter(({ channel }) => channel.isAvailable);
     return connected.reduce<Replica | undefined>((best, each) => (best && load(best) <= load(each) ? best : each), undefined) ?? first;
   }
 
@@ -74,24 +75,30 @@ export class Replicas {
   available(): Replica[] {
     const now = performance.now();
     const all = [...this.known.values()];
-    const connected = all.filter(isConnected);
+    const connected = all.filter(({ channel }) => channel.isAvailable);
     const prompt = connected.filter(({ avoidedUntil }) => avoidedUntil <= now);
     return [prompt, connected].find((each) => each.length > 0) ?? all;
   }
 
-  /** Counts a call; what is returned is called with its end. `patienceMs`: how long it was waited for. */
-  begin(replica: Replica, patienceMs: number): (error: ServiceError | null) => void {
+  /** Asks one of them, as {@link Channel.call} does, and remembers how it went. */
+  async ask(replica: Replica, question: Question): Promise<Uint8Array> {
     replica.calls++;
-    return (error) => {
+    try {
+      const answer = await replica.channel.call(question);
+      replica.avoidedUntil = 0;
+      return answer;
+    } catch (error) {
+      const late = error instanceof ConnectError && error.code === Code.DeadlineExceeded;
+      if (late && question.patienceMs >= telling) replica.avoidedUntil = performance.now() + avoidedMs;
+      throw error;
+    } finally {
       replica.calls--;
-      if (!error) replica.avoidedUntil = 0;
-      else if (error.code === codes.DEADLINE_EXCEEDED && patienceMs >= telling) replica.avoidedUntil = performance.now() + avoidedMs;
-    };
+    }
   }
 
   close(): void {
     clearInterval(this.timer);
-    for (const { client } of this.known.values()) client.close();
+    for (const { channel } of this.known.values()) channel.close();
   }
 
   // Of one name, one look-up at a time: with a slow resolver they would take each other's place, and an older one might end last.
@@ -116,20 +123,16 @@ export class Replicas {
   // In the order of their addresses, which is the same in every process.
   private update(): void {
     const wanted = new Set([...this.fixed, ...[...this.found.values()].flat()].sort());
-    for (const [address, { client }] of this.known) {
+    for (const [address, { channel }] of this.known) {
       if (wanted.has(address)) continue;
       this.known.delete(address);
       // Its calls in flight are still answered.
-      client.close();
+      channel.close();
     }
     for (const address of wanted) {
-      if (!this.known.has(address)) this.known.set(address, { address, client: this.open(address), calls: 0, avoidedUntil: 0 });
+      if (!this.known.has(address)) this.known.set(address, { address, channel: this.open(address), calls: 0, avoidedUntil: 0 });
     }
   }
-}
-
-function isConnected({ client }: Replica): boolean {
-  return client.getChannel().getConnectivityState(true) !== connectivityState.TRANSIENT_FAILURE;
 }
 
 function partsOf(address: string): { host: string; port: string } {

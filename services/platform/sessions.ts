@@ -13,7 +13,8 @@ import { Gauge, type Registry } from 'prom-client';
 import { listening } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
-// grpc-js looks names up again only when a connection ends, so that new replicas get load only if connections are bounded in age.
+// A gRPC client looks names up again only when a connection ends, grpc-js for one, so that new replicas get load only if connections are bounded
+// in age.
 const connectionAgeMs = 5 * 60_000;
 // Longer than any call takes: what is still open then will never end.
 const connectionGraceMs = 60_000;
@@ -21,8 +22,8 @@ const connectionGraceMs = 60_000;
 // A server that closes waits so long for what is under way: whoever watches health, or never ends his request, would keep it for ever.
 const closingMs = 5_000;
 
-// HTTP/2's own 64 KiB make a call of a megabyte wait for a round trip sixteen times.
-const windowBytes = 4 * 1024 * 1024;
+/** What either side may send before the other has read it: with HTTP/2's own 64 KiB a call of a megabyte waits for a round trip sixteen times. */
+export const windowBytes = 4 * 1024 * 1024;
 
 // Streams that one connection may have open, may have refused before it is ended, and may reset at once and then each second. A gateway works
 // on 4,096 requests: where all who sent them leave at the same moment, nghttp2's own bound, 1,000 resets, would end the connection and every

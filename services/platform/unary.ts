@@ -5,6 +5,7 @@ import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'no
 import { create, fromBinary, toBinary, type DescMethodUnary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
+import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
 import { makesMoreThan } from './objects.ts';
 import { closeAnswered, tooLarge, type Unfinished } from './unfinished.ts';
 
@@ -48,7 +49,6 @@ export interface Admission {
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
 export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => boolean;
 
-const envelopeBytes = 5;
 // For each so many bytes that a message may have, decoding one may make an object: 32 MiB admit a thousand postings of 200 entries.
 const bytesPerObject = 160;
 
@@ -147,11 +147,7 @@ class Call implements HandlerContext {
   }
 
   get requestHeader(): Headers {
-    return (this.header ??= new Headers(
-      Object.entries(this.request.headers).flatMap(([name, value]): [string, string][] =>
-        name.startsWith(':') || value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
-      ),
-    ));
+    return (this.header ??= headersOf(this.request.headers));
   }
 
   get responseHeader(): Headers {
@@ -251,9 +247,5 @@ function decoded(
 
 function encoded(message: Uint8Array, maxMessageBytes: number): Uint8Array {
   if (message.length > maxMessageBytes) throw tooLarge(message.length, maxMessageBytes);
-  const bytes = Buffer.allocUnsafe(envelopeBytes + message.length);
-  bytes[0] = 0;
-  bytes.writeUInt32BE(message.length, 1);
-  bytes.set(message, envelopeBytes);
-  return bytes;
+  return enveloped(message);
 }

@@ -1,6 +1,7 @@
 // Messages that have begun and not ended: what they may cost, in bytes and in time, those of all connections together.
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { envelopeBytes } from './envelope.ts';
 import { refuse } from './refusal.ts';
 
 /** What messages may cost that have begun and not ended. */
@@ -13,7 +14,6 @@ export interface UnfinishedBounds {
 
 // An object, its place in an array and its share of what it was read with: a message may come byte by byte.
 const bytesPerPiece = 128;
-const envelopeBytes = 5;
 
 /**
  * The bounds of a server with messages of so many bytes: eight of the largest, and not less than 32 MiB, for which small messages are many.
