@@ -156,6 +156,18 @@ const overlays = readdirSync(join(root, 'deploy/kubernetes/overlays')).map((name
     }
   });
 
+  test('tell ledger and notifier of Kafka apart, so that one can go there, or back, before the other', () => {
+    const told = (['ledger', 'notifier'] as const).map((process) => {
+      const maps = container(called('Deployment', process))['envFrom'].map((from: Manifest) =>
+        String(from['configMapRef'].name),
+      ) as string[];
+      const given = environment(container(called('Deployment', process)));
+      expect(start[process](settingsOf({ ...given, KAFKA_BROKERS: '' }))).toBeDefined();
+      return maps.filter((name) => 'KAFKA_BROKERS' in called('ConfigMap', name)['data']);
+    });
+    expect(new Set(told.flat()).size).toBe(2);
+  });
+
   test('tell the owners of the databases to migrations alone, as files like every secret', () => {
     for (const each of all('Job')) {
       const settings = settingsOf(environment(container(each)));

@@ -82,7 +82,7 @@ describe('the README', () => {
   testWith('curl')('leads a stranger to his first posting and its balance with at most seven commands', () => {
     const script = commands(/^A first posting/);
     expect(script.match(/\bcurl\b/g)?.length).toBeLessThanOrEqual(7);
-    const answers = run(`set -a\n${script}\nexport -p > ${shellVariables}`);
+    const answers = run(`set -a\n${script}\n{ export -p; declare -f; } > ${shellVariables}`);
     expect(answers).not.toMatch(/"success": ?false/);
     // The balance comes last, and something has been posted.
     const balance = /"balance": ?"(-?[0-9]+\.[0-9]{2})"(?![\s\S]*"balance": ?")/.exec(answers)?.[1];
@@ -95,5 +95,10 @@ describe('the README', () => {
     expect(script).toMatch(/grpcurl/);
     // It may use what the first posting has left in the shell.
     expect(run(`if [ -e ${shellVariables} ]; then . ${shellVariables}; fi\n${script}`)).toMatch(/"transactionId": ?"txn_/);
+  });
+
+  testWith('curl')('shows how a webhook is configured, whose secret is told', () => {
+    const script = commands(/^Receiving webhooks/);
+    expect(run(`. ${shellVariables}\n${script}`)).toMatch(/"secret": ?"whsec_/);
   });
 });
