@@ -1,5 +1,6 @@
 // A channel before servers that end connections, reset calls and break the protocol. Each is Node's own HTTP/2, without the house's bounds.
-import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
+import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { createServer, constants, type ServerHttp2Session, type ServerHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { openProxy } from '../../test/proxy.ts';
@@ -242,5 +243,52 @@ test('a connection that says nothing any more is given up, and the calls on it f
   } finally {
     channel.close();
     await proxy.close();
+  }
+});
+
+test('who takes connections and says nothing does not count as available again', async () => {
+  const sockets: Socket[] = [];
+  const server = createTcpServer((socket) => sockets.push(socket.on('error', () => undefined)));
+  const port = await listening(server);
+  const channel = new Channel(`127.0.0.1:${port}`, mostBytes);
+  closing.push(() => {
+    channel.close();
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const call = said(channel.call({ ...question, patienceMs: 60_000 }));
+  while (sockets.length === 0) await pause(5);
+  sockets[0]!.destroy();
+  expect(await call).toMatchObject({ code: 'Unavailable' });
+  // It is begun again, and there it stands.
+  while (sockets.length === 1) {
+    expect(channel.isAvailable).toBe(false);
+    await pause(5);
+  }
+  expect(await said(channel.call({ ...question, patienceMs: 200 }))).toMatchObject({ code: 'DeadlineExceeded' });
+  expect(channel.isAvailable).toBe(false);
+  expect(await said(channel.call({ ...question, patienceMs: 60_000 }))).toMatchObject({
+    code: 'Unavailable',
+    message: expect.stringMatching('none within 5000 ms'),
+  });
+});
+
+test('a channel that is closed while it connects ends its calls, and nothing else happens', async () => {
+  const { channel } = await answering((stream) => answer(stream, enveloped(Buffer.from('answered'))));
+  const faults: unknown[] = [];
+  const note = (error: unknown) => faults.push(error);
+  process.on('uncaughtException', note);
+  try {
+    for (let ticks = 0; ticks < 20; ticks++) {
+      const other = new Channel(channel['address'], mostBytes);
+      const call = said(other.call(question));
+      for (let tick = 0; tick < ticks; tick++) await new Promise((done) => setImmediate(done));
+      other.close();
+      expect(['answered', expect.objectContaining({ code: 'Unavailable' })]).toContainEqual(await call);
+    }
+    expect(await said(channel.call(question))).toBe('answered');
+    expect(faults).toEqual([]);
+  } finally {
+    process.off('uncaughtException', note);
   }
 });

@@ -56,7 +56,7 @@ export class Channel {
     this.most = most;
   }
 
-  /** False from when a connection ended, or could not be made, until there is one again; where there is none, one is begun. */
+  /** False from when a connection ended, or could not be made, until the other side has said something on one; where there is none, one is begun. */
   get isAvailable(): boolean {
     this.connected();
     return !this.failure;
@@ -118,7 +118,7 @@ export class Channel {
 
   private async connection(): Promise<ClientHttp2Session> {
     const session = this.connected();
-    if (session?.connecting) await this.made;
+    if (session) await this.made;
     if (session && !session.closed && !session.destroyed) return session;
     throw new ConnectError(`no connection to ${this.address}: ${this.failure?.message ?? 'it is closed'}`, Code.Unavailable);
   }
@@ -139,14 +139,17 @@ export class Channel {
     const end = (why: string) => session.destroy(new Error(why));
     let late = setTimeout(() => end(`none within ${connectMs} ms`), connectMs);
     const pinging = setInterval(() => {
-      if (session.connecting || session.destroyed) return;
+      if (session.destroyed) return;
       late = setTimeout(() => end(`it was silent for ${pingMs} ms`), pingMs);
       session.ping(() => clearTimeout(late));
     }, pingEveryMs).unref();
-    this.made = new Promise((resolve) => session.once('connect', resolve).once('close', resolve));
+    this.made = new Promise((resolve) => session.once('remoteSettings', resolve).once('close', resolve));
     let failure: Error | undefined = new Error('it was cut');
-    session.once('connect', () => {
+    // Not when it is connected: that is whoever listens, also for a process that stands still.
+    session.once('remoteSettings', () => {
       clearTimeout(late);
+      // It is said, too, of one that was closed meanwhile.
+      if (session.destroyed) return;
       session.setLocalWindowSize(windowBytes);
       this.failure = undefined;
     });
