@@ -8,7 +8,7 @@ import { withUpdates } from '../services/ledger/updates.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse, testPort, type House } from './house.ts';
-import { describeWithKafka, kafkaBrokers, newTopic, testClient } from './kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, uncommitted, withAdmin } from './kafka.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
@@ -277,22 +277,16 @@ describeWithKafka('over Kafka', () => {
     await everythingArrived(tenantId);
     await Promise.all([house.kill('notifier', 'SIGTERM'), house.kill('notifier-2', 'SIGTERM')]);
     const before = receiver.received.length;
-    const admin = testClient(brokers).admin();
-    await admin.connect();
     const groupId = `notifier.${topic}`;
+    // Refused until Kafka knows that the group's members are gone.
     await until(() =>
-      admin.resetOffsets({ groupId, topic, earliest: true }).then(
+      withAdmin(brokers, (admin) => admin.resetOffsets({ groupId, topic, earliest: true })).then(
         () => true,
         () => null,
       ),
     );
     await Promise.all([house.restart('notifier'), house.restart('notifier-2')]);
-    await until(async () => {
-      const ends = new Map((await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => [partition, high]));
-      const [committed] = await admin.fetchOffsets({ groupId, topics: [topic] });
-      return committed?.partitions.every(({ partition, offset }) => offset === ends.get(partition) || ends.get(partition) === '0');
-    });
-    await admin.disconnect();
+    await until(async () => (await uncommitted(brokers, topic, groupId)) === 0n);
     // Read again up to the end; what is posted now comes behind it.
     await post(tenantId);
     await everythingArrived(tenantId);

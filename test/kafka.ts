@@ -2,8 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fromBinary } from '@bufbuild/protobuf';
-import type { EachMessagePayload, Kafka } from 'kafkajs';
+import type { Admin, EachMessagePayload, Kafka } from 'kafkajs';
 import { pino } from 'pino';
 import { kafkaProblem, startBroker } from '../deploy/local/broker.ts';
 import { Children } from '../deploy/local/children.ts';
@@ -125,15 +126,12 @@ export interface TopicMessage {
 
 /** Everything that is on a topic now, each partition in its order. */
 export async function messagesOf(brokers: string, topic: string): Promise<TopicMessage[]> {
-  const kafka = testClient(brokers);
-  const admin = kafka.admin();
-  await admin.connect();
-  const ends = (await admin.fetchTopicOffsets(topic)).filter(({ low, high }) => BigInt(high) > BigInt(low));
-  await admin.disconnect();
+  const ends = await withAdmin(brokers, (admin) => admin.fetchTopicOffsets(topic));
   const messages: TopicMessage[] = [];
-  const left = new Map(ends.map(({ partition, high }) => [partition, BigInt(high) - 1n]));
+  const full = ends.filter(({ low, high }) => BigInt(high) > BigInt(low));
+  const left = new Map(full.map(({ partition, high }) => [partition, BigInt(high) - 1n]));
   if (left.size === 0) return [];
-  const consumer = kafka.consumer({ groupId: `reader-${randomBytes(4).toString('hex')}`, maxWaitTimeInMs: 100 });
+  const consumer = testClient(brokers).consumer({ groupId: `reader-${randomBytes(4).toString('hex')}`, maxWaitTimeInMs: 100 });
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   await new Promise<void>((done, fail) => {
@@ -149,6 +147,35 @@ export async function messagesOf(brokers: string, topic: string): Promise<TopicM
   });
   await consumer.disconnect();
   return messages;
+}
+
+/** How many messages of a topic a group has not committed. */
+export function uncommitted(brokers: string, topic: string, groupId: string): Promise<bigint> {
+  return withAdmin(brokers, async (admin) => {
+    const ends = await admin.fetchTopicOffsets(topic);
+    const [committed] = await admin.fetchOffsets({ groupId, topics: [topic] });
+    const offsets = new Map(committed?.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
+    return ends.reduce((sum, { partition, high }) => {
+      const offset = offsets.get(partition) ?? 0n;
+      return sum + BigInt(high) - (offset < 0n ? 0n : offset);
+    }, 0n);
+  });
+}
+
+/** Asks Kafka, again while it can't say yet, as while a partition's leader is chosen or a broker that was stalled takes its part again. */
+export async function withAdmin<Answer>(brokers: string, ask: (admin: Admin) => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    const admin = testClient(brokers).admin();
+    try {
+      await admin.connect();
+      return await ask(admin);
+    } catch (error) {
+      if ((error as { retriable?: unknown }).retriable !== true) throw error;
+    } finally {
+      await admin.disconnect();
+    }
+    await pause(20);
+  }
 }
 
 /** A client of the test's own. */

@@ -7,7 +7,7 @@ import { withUpdates } from '../services/ledger/updates.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse } from './house.ts';
-import { describeWithKafka, kafkaBrokers, newTopic, testClient } from './kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, uncommitted } from './kafka.ts';
 import { startReceiver, until } from './notifier.ts';
 
 // Eight processes are started again.
@@ -57,14 +57,7 @@ describeWithKafka('between gRPC and Kafka', () => {
     const back = { KAFKA_BROKERS: '' };
     await restart('ledger', back);
     // The figure is some seconds old: it may be from before the last messages.
-    const admin = testClient(brokers).admin();
-    await admin.connect();
-    await until(async () => {
-      const ends = new Map((await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => [partition, high]));
-      const [committed] = await admin.fetchOffsets({ groupId: `notifier.${topic}`, topics: [topic] });
-      return committed?.partitions.every(({ partition, offset }) => offset === ends.get(partition) || ends.get(partition) === '0');
-    });
-    await admin.disconnect();
+    await until(async () => (await uncommitted(brokers, topic, `notifier.${topic}`)) === 0n);
     await until(async () => (await figure(/^notifier_consumer_lag[{ ]/)) === 0);
     await restart('notifier', back);
     switched.abort();

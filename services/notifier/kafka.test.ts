@@ -1,9 +1,19 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import kafkajs, { ConfigResourceTypes, ConfigSource, type Admin, type Consumer, type Kafka, type Message } from 'kafkajs';
+import kafkajs, { ConfigResourceTypes, ConfigSource, type Consumer, type Kafka, type Message } from 'kafkajs';
 import { Registry } from 'prom-client';
 import { compress } from 'snappy';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
-import { describeWithKafka, kafkaBrokers, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
+import {
+  describeWithKafka,
+  kafkaBrokers,
+  newTopic,
+  ownKafka,
+  settingsOf,
+  testClient,
+  testWithJava,
+  uncommitted,
+  withAdmin,
+} from '../../test/kafka.ts';
 import { newId } from '../platform/ids.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
@@ -66,32 +76,9 @@ async function sendTo(partition: number | undefined, ...values: (bigint | Buffer
   await producer.disconnect();
 }
 
-async function withAdmin(work: (admin: Admin) => Promise<unknown>): Promise<void> {
-  const admin = testClient(brokers).admin();
-  await admin.connect();
-  await work(admin);
-  await admin.disconnect();
-}
-
-/** Messages of the topic that the group has not committed; null where Kafka can't say yet, as while a partition's leader is chosen. */
-async function uncommitted(): Promise<bigint | null> {
-  const admin = testClient(brokers).admin();
-  await admin.connect();
-  const asked = await Promise.all([
-    admin.fetchTopicOffsets(topic),
-    admin.fetchOffsets({ groupId: `test.${topic}`, topics: [topic] }),
-  ]).catch((error: unknown) => {
-    if ((error as { retriable?: unknown }).retriable === true) return null;
-    throw error;
-  });
-  await admin.disconnect();
-  if (asked === null) return null;
-  const [ends, [committed]] = asked;
-  const offsets = new Map(committed?.partitions.map(({ partition, offset }) => [partition, BigInt(offset)]));
-  return ends.reduce((sum, { partition, high }) => {
-    const offset = offsets.get(partition) ?? 0n;
-    return sum + BigInt(high) - (offset < 0n ? 0n : offset);
-  }, 0n);
+/** How many messages of the topic the subscriptions have not committed. */
+function left(): Promise<bigint> {
+  return uncommitted(brokers, topic, `test.${topic}`);
 }
 
 /** A client whose consumers the test can reach. */
@@ -124,7 +111,7 @@ describeWithKafka("Kafka's reader", () => {
   });
 
   test('the topic keeps every event, as it was sent, whatever is the default of the brokers', async () => {
-    await withAdmin(async (admin) => {
+    await withAdmin(brokers, async (admin) => {
       const configNames = ['cleanup.policy', 'compression.type', 'message.timestamp.type'];
       const asked = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames }], includeSynonyms: false };
       const entries = (await admin.describeConfigs(asked)).resources[0]?.configEntries ?? [];
@@ -140,7 +127,7 @@ describeWithKafka("Kafka's reader", () => {
     await send(...range(1, 500));
     const first = new Notes();
     const reader = open(first);
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(first.seen).toEqual(range(1, 500));
     expect(reader.state()).toBe('ok');
     await reader.close();
@@ -155,12 +142,12 @@ describeWithKafka("Kafka's reader", () => {
     const notes = new Notes();
     let failures = 0;
     notes.before = async () => {
-      expect(await uncommitted()).toBe(10n);
+      expect(await left()).toBe(10n);
       if (failures++ < 3) throw new Error('the database is away');
     };
     await send(...range(1, 10));
     open(notes);
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(notes.seen).toEqual(range(1, 10));
     expect(failures).toBe(4);
   });
@@ -169,7 +156,7 @@ describeWithKafka("Kafka's reader", () => {
     const notes = new Notes();
     await send(1n, Buffer.from('no protobuf'), null, Buffer.alloc(0), 2n);
     open(notes);
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(notes.seen).toEqual([1n, 2n]);
     expect(notes.letters.map(({ offset, reason }) => [offset, reason])).toEqual([
       ['1', expect.stringMatching(/^the value is no ledger.v1.Event: /)],
@@ -180,7 +167,7 @@ describeWithKafka("Kafka's reader", () => {
   });
 
   test.each(['gzip', 'snappy', 'lz4', 'zstd'])('events that the broker has compressed with %s are read', async (name) => {
-    await withAdmin((admin) => {
+    await withAdmin(brokers, (admin) => {
       const configEntries = [{ name: 'compression.type', value: name }];
       return admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] });
     });
@@ -210,7 +197,7 @@ describeWithKafka("Kafka's reader", () => {
     const notes = new Notes();
     await send(...Array.from({ length: 2_000 }, (_, place) => (place % 2 === 0 ? Buffer.from('no protobuf') : BigInt(place))));
     open(notes);
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect([notes.seen.length, notes.letters.length]).toEqual([1_000, 1_000]);
     // Ten, if Kafka gives all of them at once.
     expect(notes.turns).toBeLessThan(100);
@@ -221,7 +208,7 @@ describeWithKafka("Kafka's reader", () => {
     await send(1n);
     open(notes);
     await until(() => notes.seen.length > 0);
-    await withAdmin((admin) => admin.createPartitions({ topicPartitions: [{ topic, count: 6 }] }));
+    await withAdmin(brokers, (admin) => admin.createPartitions({ topicPartitions: [{ topic, count: 6 }] }));
     // A sender that does not know the partition yet drops what is for it.
     await until(async () => {
       await sendTo(5, 2n);
@@ -237,12 +224,12 @@ describeWithKafka("Kafka's reader", () => {
     const transaction = await producer.transaction();
     await transaction.send({ topic, messages: [eventMessage(1n)] });
     await transaction.commit();
-    await until(async () => notes.seen.length > 0 && (await uncommitted()) === 0n);
+    await until(async () => notes.seen.length > 0 && (await left()) === 0n);
     const takenBack = await producer.transaction();
     await takenBack.send({ topic, messages: [eventMessage(2n)] });
     await takenBack.abort();
     await producer.disconnect();
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(notes.seen).toEqual([1n]);
   });
 
@@ -260,7 +247,7 @@ describeWithKafka("Kafka's reader", () => {
       await send(2n);
       return consumers.length > before;
     });
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     // One that stood still once more is counted a second before there is another.
     const rebuilds = () => `{reason="stood still"} ${consumers.length - 1}`;
     await until(async () => (await reader.metrics.getSingleMetricAsString('notifier_consumer_rebuilds_total')).includes(rebuilds()));
@@ -284,17 +271,17 @@ describeWithKafka("Kafka's reader", () => {
     expect(reader.state()).toBe('ok');
     expect(consumers).toHaveLength(made);
     release();
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(notes.seen).toEqual([1n]);
   });
 
   test('messages that the topic has removed before they were noted are counted, and what is left is taken', async () => {
     await send(...range(1, 10));
     const first = open(new Notes());
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     await first.close();
     await send(...range(11, 30));
-    await withAdmin(async (admin) => {
+    await withAdmin(brokers, async (admin) => {
       const [full] = (await admin.fetchTopicOffsets(topic)).filter(({ high }) => high === '30');
       await admin.deleteTopicRecords({ topic, partitions: [{ partition: full!.partition, offset: '25' }] });
     });
@@ -314,7 +301,7 @@ describeWithKafka("Kafka's reader", () => {
     await send(2n);
     await until(async () => /^notifier_consumer_lag 2$/m.test(await reader.metrics.getSingleMetricAsString('notifier_consumer_lag')));
     notes.before = () => undefined;
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
   });
 
   test('finishes the batch in hand when it is closed', async () => {
@@ -333,7 +320,7 @@ describeWithKafka("Kafka's reader", () => {
     release();
     await closed;
     expect(notes.seen).toEqual([1n, 2n]);
-    expect(await uncommitted()).toBe(0n);
+    expect(await left()).toBe(0n);
   });
 
   test('two readers share the partitions, and one takes over from the other', async () => {
@@ -344,7 +331,7 @@ describeWithKafka("Kafka's reader", () => {
     await until(() => two.state() === 'ok');
     await one.close();
     await send(...range(1, 20));
-    await until(async () => (await uncommitted()) === 0n);
+    await until(async () => (await left()) === 0n);
     expect(second.seen).toEqual(range(1, 20));
   });
 
