@@ -37,12 +37,17 @@ export interface Tenant {
 /** The model and the house have said different things. */
 export class Divergence extends Error {}
 
+/** A change was answered 503, or too late: whether it was made is not known. */
+export class GivenUp extends Divergence {}
+
 /** What is counted over all sequences. */
 export class Tally {
   steps = 0;
   calls = 0;
   postings = 0;
   deliveries = 0;
+  /** Sequences that were run again for a {@link GivenUp}. */
+  givenUp = 0;
   readonly kinds = new Map<string, number>();
   /** By status, or `gRPC`, and code. */
   readonly refusals = new Map<string, number>();
@@ -103,7 +108,8 @@ export class World {
     const { tally } = this.around;
     tally.calls++;
     const seen = await this.answered(call).catch((error: unknown) => {
-      throw new Divergence(`no answer: ${String(error)}`);
+      const why = `no answer: ${String(error)}`;
+      throw error instanceof Failed && error.code === 'unavailable' ? new GivenUp(why) : new Divergence(why);
     });
     const wrong = typeof expected === 'function' ? expected(seen) : disagreement(expected, seen);
     if (wrong !== null) throw new Divergence(wrong);
