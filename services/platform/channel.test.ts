@@ -1,7 +1,15 @@
 // A channel before servers that end connections, reset calls and break the protocol. Each is Node's own HTTP/2, without the house's bounds.
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as pause } from 'node:timers/promises';
-import { createServer, constants, type ServerHttp2Session, type ServerHttp2Stream, type IncomingHttpHeaders } from 'node:http2';
+import {
+  createServer,
+  constants,
+  type ClientHttp2Stream,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+  type IncomingHttpHeaders,
+} from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { openProxy } from '../../test/proxy.ts';
 import { Channel, type Question } from './channel.ts';
@@ -16,7 +24,7 @@ const question: Question = {
 };
 const mostBytes = 1000;
 
-type Handle = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
+type Handle = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => unknown;
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -83,6 +91,11 @@ test.each<[string, Handle, unknown]>([
     'a refusal with a message',
     (stream) => answer(stream, Buffer.alloc(0), { 'grpc-status': '9', 'grpc-message': '100%2C not 7' }),
     { code: 'FailedPrecondition', message: '100, not 7' },
+  ],
+  [
+    'a refusal whose message is not encoded',
+    (stream) => answer(stream, Buffer.alloc(0), { 'grpc-status': '9', 'grpc-message': '100% of 7' }),
+    { code: 'FailedPrecondition', message: '100% of 7' },
   ],
   [
     'a refusal in the headers',
@@ -192,6 +205,31 @@ test('a call that the other side has refused to begin is asked once more', async
   expect(await said(channel.call(question))).toEqual({ code: 'Unavailable', message: 'the call was reset (HTTP/2 error 7)' });
   expect(await said(channel.call(question))).toBe('answered');
   expect(taken).toBe(3);
+});
+
+test('calls go on, each asked once, when a connection has no number left for another', async () => {
+  const last = 2 ** 31 - 1;
+  const asked: number[] = [];
+  const { channel, sessions } = await answering(async (stream) => {
+    const number = stream.id!;
+    asked.push(number);
+    // What was begun on the old connection is answered when there is another.
+    while (number > 100 && sessions.length === 1) await pause(5);
+    answer(stream, enveloped(Buffer.from('answered')));
+  });
+  const renumber = (message: unknown) => {
+    unsubscribe('http2.client.stream.created', renumber);
+    const { session } = (message as { stream: ClientHttp2Stream }).stream;
+    (session as unknown as { setNextStreamID: (id: number) => void }).setNextStreamID(last - 2);
+  };
+  subscribe('http2.client.stream.created', renumber);
+  expect(await said(channel.call(question))).toBe('answered');
+  const calls = [said(channel.call(question)), said(channel.call(question))];
+  while (asked.length < 3) await pause(5);
+  for (let call = 0; call < 4; call++) calls.push(said(channel.call(question)));
+  expect(await Promise.all(calls)).toEqual(Array.from(calls, () => 'answered'));
+  expect(asked).toEqual([1, last - 2, last, 1, 3, 5, 7]);
+  expect(channel.isAvailable).toBe(true);
 });
 
 test('a call that was answered before it was heard to the end leaves nothing open', async () => {

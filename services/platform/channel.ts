@@ -65,14 +65,16 @@ export class Channel {
   /**
    * Asks, and answers with the bytes of the message that comes back. Rejects with what the service says, or as `UNAVAILABLE` where there is no
    * connection or it breaks, `DEADLINE_EXCEEDED` or `CANCELED` where nobody waits any more, `RESOURCE_EXHAUSTED` where a message is too large. What
-   * the other side has refused to begin, as one does that ends the connection, is asked once more.
+   * the other side has refused to begin, as one does that ends the connection, or could not be begun on it, is asked once more.
    */
   call(question: Question): Promise<Uint8Array> {
     const { path, headers, message, patienceMs, signal } = question;
     if (message.length > this.most) return Promise.reject(tooLarge(message.length, this.most));
     return new Promise<Uint8Array>((resolve, reject) => {
       let stream: ClientHttp2Stream | undefined;
+      let until = performance.now() + patienceMs;
       const giveUp = (error: ConnectError) => {
+        until = -Infinity;
         reject(error);
         stream?.close(constants.NGHTTP2_CANCEL);
       };
@@ -84,18 +86,20 @@ export class Channel {
       }
       const timer = setTimeout(late, patienceMs);
       signal?.addEventListener('abort', leave);
-      const until = performance.now() + patienceMs;
       const ask = async () => {
         const session = await this.connection();
         const leftMs = until - performance.now();
         // The other side would take what comes now for what somebody waits for.
-        if (leftMs <= 0 || signal?.aborted) throw new ConnectError('nobody waits any more', Code.Canceled);
+        if (leftMs <= 0) throw new ConnectError('nobody waits any more', Code.Canceled);
         stream = session.request({ ...headers, ...ofEachCall, ':path': path, 'grpc-timeout': timeout(leftMs) });
         stream.end(enveloped(message));
+        // After 2^30 calls a connection has no number left for another, and would go on like that. The house's services end theirs long before;
+        // what stands between in a cluster may keep one for months.
+        if (!wasBegun(stream)) session.close();
         return answerOf(stream, this.most);
       };
       const again = (error: unknown) => {
-        if (stream?.rstCode !== constants.NGHTTP2_REFUSED_STREAM) throw error;
+        if (!stream || (wasBegun(stream) && stream.rstCode !== constants.NGHTTP2_REFUSED_STREAM)) throw error;
         return ask();
       };
       ask()
@@ -165,6 +169,11 @@ export class Channel {
     });
     return session;
   }
+}
+
+/** It got a number, and may have been sent. */
+function wasBegun(stream: ClientHttp2Stream): boolean {
+  return stream.id !== undefined;
 }
 
 // In gRPC's header a number has at most eight digits: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests
@@ -237,11 +246,22 @@ function messageOf(header: AnswerHeaders, trailer: IncomingHttpHeaders | undefin
     const headers = headersOf(header);
     const { headerError } = validateResponse(Number(header[':status']), headers);
     if (headerError) throw headerError;
-    validateTrailer(headersOf(trailer ?? {}), headers);
+    validateTrailer(withReadableMessage(headersOf(trailer ?? {})), withReadableMessage(headers));
   }
   const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
   if (body.length < envelopeBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - envelopeBytes) {
     throw new ConnectError('the answer is not one message, uncompressed', Code.Internal);
   }
   return body.subarray(envelopeBytes);
+}
+
+// What is not percent-encoded rightly must not take the code with it: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+function withReadableMessage(headers: Headers): Headers {
+  const message = headers.get('grpc-message') ?? '';
+  try {
+    decodeURIComponent(message);
+  } catch {
+    headers.set('grpc-message', encodeURIComponent(message));
+  }
+  return headers;
 }
