@@ -98,6 +98,11 @@ test.each<[string, Handle, unknown]>([
     { code: 'FailedPrecondition', message: '100% of 7' },
   ],
   [
+    'a refusal whose details have no code',
+    (stream) => answer(stream, enveloped(Buffer.from('answered')), { 'grpc-status': '9', 'grpc-status-details-bin': '' }),
+    { code: expect.stringMatching('Internal|FailedPrecondition'), message: expect.any(String) },
+  ],
+  [
     'a refusal in the headers',
     (stream) => stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '14' }, { endStream: true }),
     { code: 'Unavailable', message: '' },

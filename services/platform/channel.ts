@@ -130,6 +130,8 @@ export class Channel {
   /** The connection, which may still be in the making; one is begun where there is none, unless the last one has just failed. */
   private connected(): ClientHttp2Session | undefined {
     if (this.session && !this.session.closed && !this.session.destroyed) return this.session;
+    // It is said of it some turns later, and by then another one is begun.
+    if (this.session?.destroyed) this.failure ??= new Error('it broke');
     if (this.closing || performance.now() < this.pausedUntil) return undefined;
     return (this.session = this.begin());
   }
@@ -247,6 +249,8 @@ function messageOf(header: AnswerHeaders, trailer: IncomingHttpHeaders | undefin
     const { headerError } = validateResponse(Number(header[':status']), headers);
     if (headerError) throw headerError;
     validateTrailer(withReadableMessage(headersOf(trailer ?? {})), withReadableMessage(headers));
+    // Details without a code pass for none.
+    throw new ConnectError('a refusal without a code', Code.Internal);
   }
   const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
   if (body.length < envelopeBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - envelopeBytes) {
