@@ -1,4 +1,5 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
 import { authority, good } from '../../test/certificates.ts';
 import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
@@ -203,6 +204,34 @@ describe('one deadline covers', () => {
     const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
     expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: null, errorClass: 'timeout' });
   });
+});
+
+test('an answer in time counts though this process stood still meanwhile, until after the deadline', async () => {
+  const timeoutMs = 3_000;
+  // [asked, answered]
+  const seen = new Int32Array(new SharedArrayBuffer(8));
+  const receiver = new Worker(
+    `const { workerData: seen, parentPort } = require('node:worker_threads');
+    const server = require('node:http').createServer((request, response) => {
+      Atomics.store(seen, 0, 1);
+      // The other thread stands still by then.
+      setTimeout(() => {
+        response.end('done', () => Atomics.store(seen, 1, 1));
+      }, 200);
+    });
+    server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));`,
+    { eval: true, workerData: seen },
+  );
+  try {
+    const port = await new Promise<number>((done) => receiver.once('message', done));
+    const began = performance.now();
+    const answer = post(sender({ timeoutMs }), `http://127.0.0.1:${port}/`);
+    while (seen[0] === 0) await new Promise((done) => setImmediate(done));
+    while (seen[1] === 0 || performance.now() < began + timeoutMs + 1_500) Atomics.wait(seen, 0, 1, 50);
+    expect(await answer).toMatchObject({ statusCode: 200, errorClass: null, body: 'done' });
+  } finally {
+    await receiver.terminate();
+  }
 });
 
 describe('a connection has failed', () => {

@@ -49,6 +49,9 @@ const mostBytes = 8 * answerLimit;
 // given up that is further away, and where the next was of a family that does not get through, so was its receiver, each time.)
 const addressMs = 1_500;
 
+/** A timer that is later by more tells that the process stood still, milliseconds; then so long is left for what waits in its sockets. */
+const lateMs = 1_000;
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
@@ -91,7 +94,16 @@ export class Sender {
   async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
     const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(new Error('deadline')), this.options.timeoutMs);
+    let timer: NodeJS.Timeout | undefined;
+    const expire = (afterMs: number) => {
+      const due = performance.now() + afterMs;
+      timer = setTimeout(() => {
+        // A process that stood still runs its timers before it reads what came meanwhile.
+        if (performance.now() - due > lateMs) expire(lateMs);
+        else deadline.abort(new Error('deadline'));
+      }, afterMs);
+    };
+    expire(this.options.timeoutMs);
     const stop = () => deadline.abort(new Error('stopped'));
     signal?.addEventListener('abort', stop, { once: true });
     const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });

@@ -1,5 +1,5 @@
 // A caller whose replicas stall or are away.
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
@@ -139,6 +139,57 @@ test('a replica that says that the database is away speaks for all: no other one
   } finally {
     caller.close();
     await Promise.all(ledgers.map((each) => each.close()));
+  }
+});
+
+test('a replica that ends is not asked any more, though it still answers what it was asked, and what writes reaches another one', async () => {
+  const held: (() => void)[][] = [[], []];
+  let holding = true;
+  const replicas = await Promise.all(
+    held.map((calls) => ledger(() => new Promise((done) => (holding ? calls.push(() => done({})) : done({}))))),
+  );
+  const addresses = replicas.map(({ port }) => `127.0.0.1:${port}`);
+  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+  const client = createClient(LedgerService, caller);
+  const posted: Promise<unknown>[] = [];
+  let ended: Promise<void> | undefined;
+  try {
+    // The one that ends has fewer calls in flight.
+    const [one, other] = held as [(() => void)[], (() => void)[]];
+    while (one.length === 0 || other.length < 2) {
+      posted.push(client.postTransaction({}, { timeoutMs: 60_000 }));
+      await pause(5);
+      while (one.length > 1) one.pop()?.();
+    }
+    holding = false;
+    ended = replicas[0]!.close();
+    const refused = () =>
+      new Promise((done) => {
+        const socket = connect(replicas[0]!.port, '127.0.0.1', () => done(!socket.destroy()));
+        socket.once('error', () => done(true));
+      });
+    while (!(await refused())) await pause(5);
+    for (let call = 0; call < 10; call++) await client.postTransaction({});
+  } finally {
+    for (const release of held.flat()) release();
+    await Promise.all(posted);
+    caller.close();
+    await Promise.all([ended, replicas[1]!.close()]);
+  }
+});
+
+test('a name whose look-up hangs holds a call no longer than its caller waits', async () => {
+  const asked = { token: 'token', maxMessageBytes: 1 << 20, retried: [], resolve: () => new Promise<never>(() => undefined) };
+  const caller = openCaller({ addresses: ['ledger.test:1'], ...asked });
+  const client = createClient(LedgerService, caller);
+  const leaving = new AbortController();
+  try {
+    await expect(client.getAccount({}, { timeoutMs: 50 })).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+    const left = client.getAccount({}, { timeoutMs: 300_000, signal: leaving.signal });
+    leaving.abort();
+    await expect(left).rejects.toMatchObject({ code: Code.Canceled });
+  } finally {
+    caller.close();
   }
 });
 

@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, isMessage, toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Channel } from './channel.ts';
+import { Channel, wasBegun } from './channel.ts';
 import type { RefusalInfo } from './refusal.ts';
-import { Replicas, type Replica } from './replicas.ts';
+import { Replicas, type Replica, type Resolve } from './replicas.ts';
 
 /** What a channel needs. */
 export interface CallerOptions {
@@ -17,8 +17,11 @@ export interface CallerOptions {
   /**
    * Full names of services (`ledger.v1.LedgerService`) with their methods that only read. One that fails as `UNAVAILABLE` is repeated twice, at
    * another replica at once where there is one, else after a while, within the call's deadline. A refusal of the service, which says why, is not.
+   * A call of any method that no replica has begun to answer is asked once of another one.
    */
   retried: { service: string; methods: string[] }[];
+  /** How names are looked up; by default as the system does. */
+  resolve?: Resolve;
 }
 
 /** A transport to one replica. */
@@ -39,19 +42,18 @@ export interface Caller extends Transport {
  * service said.
  */
 export function openCaller(options: CallerOptions): Caller {
-  const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes));
+  const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes), options.resolve);
   const own = { authorization: `Bearer ${options.token}` };
   const reads = new Set(options.retried.flatMap(({ service, methods }) => methods.map((method) => `/${service}/${method}`)));
   // `besides`: what was asked before, in vain.
   const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
     async unary(method, signal, timeoutMs, header, input) {
-      await replicas.lookedUp;
-      const first = choose();
+      const until = performance.now() + (timeoutMs ?? 10_000);
+      const first = choose() ?? (await inTime(replicas.lookedUp, until, signal).then(() => choose()));
       if (!first) throw new ConnectError(`no address is known of ${options.addresses.join(', ')}`, Code.Unavailable);
       const headers = header ? { ...own, ...Object.fromEntries(new Headers(header as ConstructorParameters<typeof Headers>[0])) } : own;
       const message = toBinary(method.input as DescMessage, isMessage(input, method.input) ? input : create(method.input, input));
       const path = `/${method.parent.typeName}/${method.name}`;
-      const until = performance.now() + (timeoutMs ?? 10_000);
       for (let [attempt, replica] = [1, first]; ; attempt++) {
         try {
           const bytes = await replicas.ask(replica, { path, headers, message, patienceMs: until - performance.now(), signal });
@@ -60,9 +62,10 @@ export function openCaller(options: CallerOptions): Caller {
         } catch (error) {
           // A replica that says itself what is wrong speaks for all: the database that it can't reach is also theirs.
           const away = error instanceof ConnectError && error.code === Code.Unavailable && !refusalOf(error);
-          const waitMs = 50 * attempt * (1 + Math.random());
-          if (!reads.has(path) || !away || attempt === 3 || until - performance.now() < waitMs) throw error;
-          const other: Replica | undefined = attempt === 1 ? choose(replica) : undefined;
+          const isRead = reads.has(path);
+          const other: Replica | undefined = away && attempt === 1 && (isRead || !wasBegun(error)) ? choose(replica) : undefined;
+          const waitMs = other ? 0 : 50 * attempt * (1 + Math.random());
+          if (!away || !(isRead || other) || attempt === 3 || until - performance.now() < waitMs) throw error;
           if (!other) await pause(waitMs);
           replica = other ?? replica;
         }
@@ -91,6 +94,17 @@ export function openCaller(options: CallerOptions): Caller {
 }
 
 const noHeaders = new Headers();
+
+/** Resolves with `work`, but no later than at `until`, milliseconds: then it rejects as `DEADLINE_EXCEEDED`, and as `CANCELED` when `signal` ends it. */
+async function inTime(work: Promise<void>, until: number, signal: AbortSignal | undefined): Promise<void> {
+  const done = new AbortController();
+  const ended = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
+  const late = pause(until - performance.now(), undefined, { signal: ended }).then(
+    () => Promise.reject(new ConnectError('no address is known in time', Code.DeadlineExceeded)),
+    () => Promise.reject(new ConnectError('the caller has gone', Code.Canceled)),
+  );
+  await Promise.race([work, late]).finally(() => done.abort());
+}
 
 function decoded<T extends DescMessage>(type: T, bytes: Uint8Array): MessageShape<T> {
   try {

@@ -36,6 +36,14 @@ const connectMs = 5_000;
 /** So long after a connection failed no other one is begun, milliseconds: whoever is refused asks again at once. */
 const pauseMs = 100;
 
+// An error of a class of its own would pass for any other: Connect's `instanceof` looks at the name.
+const neverBegun = new WeakSet<object>();
+
+/** False where a call has failed that the other side has not begun to answer: it may be asked elsewhere, whatever it does. */
+export function wasBegun(failure: unknown): boolean {
+  return !neverBegun.has(Object(failure) as object);
+}
+
 const ofEachCall = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
 
 /** Calls to one address. */
@@ -46,8 +54,8 @@ export class Channel {
   /** Resolves when there is a connection, or can't be. */
   private made: Promise<unknown> | undefined;
   private pausedUntil = -Infinity;
-  /** Why there is no connection: the last one ended, or could not be made. */
-  private failure: Error | undefined;
+  /** Why there is no connection. */
+  private failure: Error | undefined = new Error('none was asked for');
   private closing = false;
 
   /** `address`: `ip:port`; `most`: the largest message in either direction, bytes. */
@@ -56,7 +64,7 @@ export class Channel {
     this.most = most;
   }
 
-  /** False from when a connection ended, or could not be made, until the other side has said something on one; where there is none, one is begun. */
+  /** True while there is a connection on which the other side has said something; where there is none, one is begun. */
   get isAvailable(): boolean {
     this.connected();
     return !this.failure;
@@ -90,21 +98,25 @@ export class Channel {
         const session = await this.connection();
         const leftMs = until - performance.now();
         // The other side would take what comes now for what somebody waits for.
-        if (leftMs <= 0) throw new ConnectError('nobody waits any more', Code.Canceled);
+        if (leftMs <= 0) throw new ConnectError('nobody waits any more', Code.DeadlineExceeded);
         stream = session.request({ ...headers, ...ofEachCall, ':path': path, 'grpc-timeout': timeout(leftMs) });
         stream.end(enveloped(message));
         // After 2^30 calls a connection has no number left for another, and would go on like that. The house's services end theirs long before;
         // what stands between in a cluster may keep one for months.
-        if (!wasBegun(stream)) session.close();
+        if (stream.id === undefined) session.close();
         return answerOf(stream, this.most);
       };
       const again = (error: unknown) => {
-        if (!stream || (wasBegun(stream) && stream.rstCode !== constants.NGHTTP2_REFUSED_STREAM)) throw error;
+        if (!stream || mayHaveBegun(stream)) throw error;
         return ask();
       };
       ask()
         .catch(again)
-        .then(resolve, (error: unknown) => reject(ConnectError.from(error, Code.Internal)))
+        .then(resolve, (error: unknown) => {
+          const failure = ConnectError.from(error, Code.Internal);
+          if (!stream || !mayHaveBegun(stream)) neverBegun.add(failure);
+          reject(failure);
+        })
         .finally(() => {
           clearTimeout(timer);
           signal?.removeEventListener('abort', leave);
@@ -130,8 +142,8 @@ export class Channel {
   /** The connection, which may still be in the making; one is begun where there is none, unless the last one has just failed. */
   private connected(): ClientHttp2Session | undefined {
     if (this.session && !this.session.closed && !this.session.destroyed) return this.session;
-    // It is said of it some turns later, and by then another one is begun.
-    if (this.session?.destroyed) this.failure ??= new Error('it broke');
+    // Its event `close` comes later, and finds another one in its place.
+    if (this.session) this.failure ??= new Error('the other side ended it');
     if (this.closing || performance.now() < this.pausedUntil) return undefined;
     return (this.session = this.begin());
   }
@@ -173,9 +185,9 @@ export class Channel {
   }
 }
 
-/** It got a number, and may have been sent. */
-function wasBegun(stream: ClientHttp2Stream): boolean {
-  return stream.id !== undefined;
+/** False of one that got no number, or was refused. */
+function mayHaveBegun({ id, rstCode }: ClientHttp2Stream): boolean {
+  return id !== undefined && rstCode !== constants.NGHTTP2_REFUSED_STREAM;
 }
 
 // In gRPC's header a number has at most eight digits: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests
