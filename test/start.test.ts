@@ -198,6 +198,10 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
+  test('refuses an argument, as what it needs is in the environment', async () => {
+    await expectRefusal(start({}, ['node', 'deploy/local/start.ts', '--help']), /^npm start takes no arguments \(--help\)/);
+  });
+
   test.each([
     ['PORT', 'abc', /^PORT must be a whole number/],
     ['PORT', '70000', /^PORT must be a whole number/],

@@ -52,6 +52,8 @@ function stop(status: number): Promise<never> {
 }
 
 async function start(): Promise<void> {
+  const [stray] = process.argv.slice(2);
+  if (stray !== undefined) throw new StartFailure(`npm start takes no arguments (${stray}): the README tells its environment variables`);
   const settings = readSettings(new Settings(process.env));
   const { dataDirectory } = settings;
   prepareDirectory(dataDirectory);

@@ -21,6 +21,10 @@ function say(line: string): void {
 }
 
 function options(): Options {
+  if (process.argv.includes('--help')) {
+    say(usage);
+    process.exit();
+  }
   try {
     return readOptions(process.argv.slice(2));
   } catch (error) {

@@ -44,8 +44,12 @@ function say(line: string): void {
 
 function asked(): Omit<Task, 'say'> & { load: () => Promise<{ prove: Prove }> } {
   const text = { type: 'string' } as const;
-  const options = { seed: text, minutes: { ...text, default: '5' }, fault: text, data: text };
+  const options = { seed: text, minutes: { ...text, default: '5' }, fault: text, data: text, help: { type: 'boolean' } } as const;
   const { values, positionals } = parseArgs({ allowPositionals: true, options });
+  if (values.help) {
+    say(usage);
+    process.exit();
+  }
   const load = proofs[positionals[0] ?? ''];
   const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
   const minutes = Number(values.minutes);
@@ -53,13 +57,21 @@ function asked(): Omit<Task, 'say'> & { load: () => Promise<{ prove: Prove }> } 
   if (!Number.isSafeInteger(seed) || seed < 0) throw new Error('--seed must be a whole number');
   if (!(minutes > 0)) throw new Error('--minutes must be greater than zero');
   if (values.data !== undefined && positionals[0] !== 'scale') throw new Error('only scale keeps data');
-  if (values.fault !== undefined && positionals[0] !== 'faults') throw new Misuse('--fault: only faults has any');
+  if (values.fault !== undefined && positionals[0] !== 'faults') throw new Error('--fault: only faults has any');
   const chosen = values.fault?.split(',').map((name) => name.trim());
   return { load, seed, minutes, faults: chosen && [...new Set(chosen)], data: values.data };
 }
 
-async function main(): Promise<boolean> {
-  const { load, ...task } = asked();
+function task(): ReturnType<typeof asked> {
+  try {
+    return asked();
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}\n`);
+    process.exit(2);
+  }
+}
+
+async function main({ load, ...task }: ReturnType<typeof asked>): Promise<boolean> {
   say(`seed ${task.seed}, ${task.minutes} minutes`);
   await beginRun();
   try {
@@ -69,11 +81,11 @@ async function main(): Promise<boolean> {
   }
 }
 
-main().then(
+main(task()).then(
   (held) => process.exit(held ? 0 : 1),
   (error: unknown) => {
     // Whoever misspells something needs no stack.
-    const said = error instanceof Misuse ? error.message : `${(error as Error).stack ?? String(error)}\n\n${usage}`;
+    const said = error instanceof Misuse ? error.message : ((error as Error).stack ?? String(error));
     process.stderr.write(`${said}\n`);
     process.exit(2);
   },
