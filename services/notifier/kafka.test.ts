@@ -152,6 +152,24 @@ describeWithKafka("Kafka's reader", () => {
     expect(failures).toBe(4);
   });
 
+  test('hands over together what several partitions have, each in its order, and the same again where that failed', async () => {
+    const notes = new Notes();
+    const turns: bigint[][] = [];
+    notes.before = (sequences) => {
+      if (turns.push(sequences) === 1) throw new Error('the database is away');
+    };
+    const partitions = [1_000, 2_000, 3_000].map((begin) => range(begin, begin + 299));
+    for (const [partition, sequences] of partitions.entries()) await sendTo(partition, ...sequences);
+    open(notes);
+    await until(async () => (await left()) === 0n);
+    for (const sequences of partitions) expect(notes.seen.filter((each) => sequences.includes(each))).toEqual(sequences);
+    expect(notes.seen).toHaveLength(900);
+    const mixed = (turn: bigint[]) => new Set(turn.map((each) => each / 1_000n)).size > 1;
+    expect(turns.some(mixed)).toBe(true);
+    // In hand at a time.
+    expect(Math.max(...turns.map(({ length }) => length))).toBeLessThanOrEqual(400);
+  });
+
   test('keeps what is no event with its reason, and goes on', async () => {
     const notes = new Notes();
     await send(1n, Buffer.from('no protobuf'), null, Buffer.alloc(0), 2n);
