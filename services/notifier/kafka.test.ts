@@ -1,5 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import kafkajs, { ConfigResourceTypes, ConfigSource, type Consumer, type Kafka, type Message } from 'kafkajs';
+// @ts-expect-error -- an inner file, without types
+import InnerOffsetManager from 'kafkajs/src/consumer/offsetManager/index.js';
 import { Registry } from 'prom-client';
 import { compress } from 'snappy';
 import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -18,6 +20,9 @@ import { newId } from '../platform/ids.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { subscribe, type SubscribeOptions, type Subscription, type Handler, type Unreadable } from './kafka.ts';
+
+/** Which sends what a consumer commits. */
+const OffsetManager = InnerOffsetManager as { prototype: { commitOffsets: (...offsets: unknown[]) => Promise<unknown> } };
 
 const logger = openLog('test', 'silent');
 let brokers: string;
@@ -170,6 +175,21 @@ describeWithKafka("Kafka's reader", () => {
     expect(Math.max(...turns.map(({ length }) => length))).toBeLessThanOrEqual(400);
   });
 
+  test('what the handler can’t take of one partition holds up no other that came with it', async () => {
+    const notes = new Notes();
+    let sick = true;
+    notes.before = (sequences) => {
+      if (sick && sequences.includes(4n)) throw new Error('its tenant is locked');
+    };
+    for (const sequence of range(1, 4)) await sendTo(Number(sequence) - 1, sequence);
+    open(notes);
+    await until(() => notes.seen.length === 3);
+    expect(notes.seen.toSorted()).toEqual([1n, 2n, 3n]);
+    sick = false;
+    await until(async () => (await left()) === 0n);
+    expect(notes.seen).toHaveLength(4);
+  });
+
   test('keeps what is no event with its reason, and goes on', async () => {
     const notes = new Notes();
     await send(1n, Buffer.from('no protobuf'), null, Buffer.alloc(0), 2n);
@@ -272,6 +292,23 @@ describeWithKafka("Kafka's reader", () => {
     expect(new Set(notes.seen)).toEqual(new Set([1n, 2n]));
   });
 
+  test('a consumer whose commit is never answered is built anew', async () => {
+    const commit = OffsetManager.prototype.commitOffsets;
+    let hung = false;
+    OffsetManager.prototype.commitOffsets = function (...offsets: unknown[]) {
+      if (hung) return commit.apply(this, offsets);
+      hung = true;
+      return new Promise(() => undefined);
+    };
+    try {
+      await send(1n);
+      open(new Notes(), { watchdogSeconds: 3 });
+      await until(async () => hung && (await left()) === 0n);
+    } finally {
+      OffsetManager.prototype.commitOffsets = commit;
+    }
+  });
+
   test('a handler that takes long is waited for, and keeps its partitions', async () => {
     const notes = new Notes();
     let release: () => void = () => undefined;
@@ -331,14 +368,16 @@ describeWithKafka("Kafka's reader", () => {
       begun = true;
       return held;
     };
-    await send(1n, 2n);
+    // As much again as is in hand, and more, waits for its turn.
+    for (const partition of [0, 1, 2, 3]) await sendTo(partition, ...range(1, 200));
     const reader = open(notes);
     await until(() => begun);
     const closed = reader.close();
     release();
     await closed;
-    expect(notes.seen).toEqual([1n, 2n]);
-    expect(await left()).toBe(0n);
+    expect(notes.turns).toBe(1);
+    expect(notes.seen.length).toBeGreaterThan(0);
+    expect(await left()).toBe(BigInt(800 - notes.seen.length));
   });
 
   test('two readers share the partitions, and one takes over from the other', async () => {

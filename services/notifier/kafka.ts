@@ -61,6 +61,11 @@ interface Part {
   next: string;
   /** Commits offsets of any partitions; as each batch's does, also while the consumer ends. */
   commit: (offsets: OffsetsByTopicPartition) => Promise<void>;
+  heartbeat: () => Promise<void>;
+  /** Whether this replica still has business with them. */
+  wanted: () => boolean;
+  /** They failed with others, or alone, and hold up no others from now on. */
+  alone: boolean;
 }
 
 /** Reads the topic until it is closed; returns at once, whether Kafka can be reached or not. */
@@ -206,33 +211,30 @@ class Reader implements Subscription {
       const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
       const next = String(BigInt(through) + 1n);
       const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
-      const note = () => noted({ partition, messages: part, next, commit: (offsets) => payload.commitOffsetsIfNecessary(offsets) });
-      if (!(await this.note(note, wanted, () => payload.heartbeat()))) return;
+      const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
+      const heartbeat = () => payload.heartbeat();
+      if (!(await this.note({ partition, messages: part, next, commit, heartbeat, wanted, alone: false }, noted))) return;
       payload.resolveOffset(last.offset);
       this.progressed = performance.now();
       await payload.heartbeat();
     }
   }
 
-  /** Calls `note` until it succeeds; false where this replica has no business with its messages any more. */
-  private async note(note: () => Promise<void>, wanted: () => boolean, heartbeat: () => Promise<void>): Promise<boolean> {
-    for (let delayMs = 100; wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
-      // The handler may take longer than the group waits for a sign of life.
-      const beat = setInterval(() => void heartbeat().catch(() => undefined), 2_000);
-      this.inHandler += 1;
+  /** Notes a part until that succeeds; false where this replica has no business with it any more. */
+  private async note(part: Part, noted: (part: Part) => Promise<void>): Promise<boolean> {
+    for (let delayMs = 100; part.wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
       try {
-        await note();
+        await noted(part);
         return true;
       } catch (error) {
         if (!(error instanceof NotNoted)) throw error;
+        part.alone = true;
         await this.pause(delayMs);
       } finally {
-        clearInterval(beat);
-        this.inHandler -= 1;
         this.progressed = performance.now();
       }
       // A rebalance takes the partition away: thrown from here, kafkajs joins again.
-      await heartbeat();
+      await part.heartbeat();
     }
     return false;
   }
@@ -250,12 +252,22 @@ class Reader implements Subscription {
         else unreadable.push({ topic, partition, offset, key, value, headers: headersOf(message), reason: read.reason });
       }
     }
+    // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out.
+    const beat = setInterval(() => void parts[0]?.heartbeat().catch(() => undefined), 2_000);
+    this.inHandler += 1;
     try {
       await this.handler(events, unreadable);
     } catch (error) {
       const partitions = parts.map(({ partition }) => partition);
-      this.options.logger.warn({ err: error as Error, partitions, messages: events.length + unreadable.length }, 'events could not be noted');
+      this.options.logger.warn(
+        { err: error as Error, partitions, messages: events.length + unreadable.length },
+        'events could not be noted',
+      );
       throw new NotNoted();
+    } finally {
+      clearInterval(beat);
+      this.inHandler -= 1;
+      this.progressed = performance.now();
     }
     await parts[0]?.commit({ topics: [{ topic, partitions: parts.map(({ partition, next }) => ({ partition, offset: next })) }] });
   }
@@ -319,7 +331,7 @@ class Reader implements Subscription {
   }
 }
 
-/** The handler has thrown. */
+/** The handler has thrown, or was not asked. */
 class NotNoted extends Error {}
 
 /**
@@ -329,10 +341,20 @@ class NotNoted extends Error {}
 function gathered(note: (parts: Part[]) => Promise<void>): (part: Part) => Promise<void> {
   const waiting: { part: Part; done: PromiseWithResolvers<void> }[] = [];
   let busy = false;
+  // What is wanted no more has been taken over by others, or will be.
   const next = () => {
+    const taken: typeof waiting = [];
     let count = 0;
-    const end = waiting.findIndex(({ part }, place) => (count += part.messages.length) > mostTogether && place > 0);
-    return waiting.splice(0, end === -1 ? waiting.length : end);
+    for (let each = waiting[0]; each; each = waiting[0]) {
+      const { part, done } = each;
+      if (part.wanted()) {
+        count += part.messages.length;
+        if (taken[0] && (part.alone || taken[0].part.alone || count > mostTogether)) break;
+        taken.push(each);
+      } else done.reject(new NotNoted());
+      waiting.shift();
+    }
+    return taken;
   };
   const run = async () => {
     for (let taken = next(); taken.length > 0; taken = next()) {
