@@ -206,7 +206,7 @@ describe('one deadline covers', () => {
   });
 });
 
-test('an answer in time counts though this process stood still meanwhile, until after the deadline', async () => {
+test.each([300, 1_500])('an answer in time counts though this process stood still, until %d ms after the deadline', async (lateMs) => {
   const timeoutMs = 3_000;
   // [asked, answered]
   const seen = new Int32Array(new SharedArrayBuffer(8));
@@ -227,7 +227,7 @@ test('an answer in time counts though this process stood still meanwhile, until 
     const began = performance.now();
     const answer = post(sender({ timeoutMs }), `http://127.0.0.1:${port}/`);
     while (seen[0] === 0) await new Promise((done) => setImmediate(done));
-    while (seen[1] === 0 || performance.now() < began + timeoutMs + 1_500) Atomics.wait(seen, 0, 1, 50);
+    while (seen[1] === 0 || performance.now() < began + timeoutMs + lateMs) Atomics.wait(seen, 0, 1, 50);
     expect(await answer).toMatchObject({ statusCode: 200, errorClass: null, body: 'done' });
   } finally {
     await receiver.terminate();

@@ -94,16 +94,13 @@ export class Sender {
   async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
     const deadline = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
-    const expire = (afterMs: number) => {
-      const due = performance.now() + afterMs;
-      timer = setTimeout(() => {
-        // A process that stood still runs its timers before it reads what came meanwhile.
-        if (performance.now() - due > lateMs) expire(lateMs);
-        else deadline.abort(new Error('deadline'));
-      }, afterMs);
-    };
-    expire(this.options.timeoutMs);
+    const expire = () => deadline.abort(new Error('deadline'));
+    const due = performance.now() + this.options.timeoutMs;
+    let timer = setTimeout(() => {
+      // A process that stood still runs its timers before it reads what came meanwhile. Once: it may stand still again and again.
+      if (performance.now() - due > lateMs) timer = setTimeout(expire, lateMs);
+      else setImmediate(expire);
+    }, this.options.timeoutMs);
     const stop = () => deadline.abort(new Error('stopped'));
     signal?.addEventListener('abort', stop, { once: true });
     const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });

@@ -12,7 +12,7 @@ import {
 } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { openProxy } from '../../test/proxy.ts';
-import { Channel, type Question } from './channel.ts';
+import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';
 
 const question: Question = {
@@ -209,6 +209,17 @@ test('a call that the other side has refused to begin is asked once more', async
   expect(await said(channel.call(question))).toEqual({ code: 'Unavailable', message: 'the call was reset (HTTP/2 error 7)' });
   expect(await said(channel.call(question))).toBe('answered');
   expect(taken).toBe(3);
+});
+
+test('a call that was begun is not asked again where the other side ends the connection as if it refused', async () => {
+  let taken = 0;
+  const { channel } = await answering((stream) => {
+    taken++;
+    (stream.session as ServerHttp2Session).goaway(constants.NGHTTP2_REFUSED_STREAM, stream.id);
+  });
+  const failure: unknown = await channel.call(question).catch((error: unknown) => error);
+  expect(ConnectError.from(failure).code).toBe(Code.Unavailable);
+  expect([taken, wasBegun(failure)]).toEqual([1, true]);
 });
 
 test('calls go on, each asked once, when a connection has no number left for another', async () => {

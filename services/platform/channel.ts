@@ -39,6 +39,9 @@ const pauseMs = 100;
 // An error of a class of its own would pass for any other: Connect's `instanceof` looks at the name.
 const neverBegun = new WeakSet<object>();
 
+// Connections that the other side ended with this code, which Node then gives to each of their streams, also to those that were begun.
+const endedRefusing = new WeakSet<ClientHttp2Session>();
+
 /** False where a call has failed that the other side has not begun to answer: it may be asked elsewhere, whatever it does. */
 export function wasBegun(failure: unknown): boolean {
   return !neverBegun.has(Object(failure) as object);
@@ -80,6 +83,8 @@ export class Channel {
     if (message.length > this.most) return Promise.reject(tooLarge(message.length, this.most));
     return new Promise<Uint8Array>((resolve, reject) => {
       let stream: ClientHttp2Stream | undefined;
+      let session: ClientHttp2Session | undefined;
+      const isBegun = () => stream !== undefined && mayHaveBegun(stream, session);
       let until = performance.now() + patienceMs;
       const giveUp = (error: ConnectError) => {
         until = -Infinity;
@@ -92,10 +97,11 @@ export class Channel {
         leave();
         return;
       }
-      const timer = setTimeout(late, patienceMs);
+      // A process that stood still runs its timers before it reads what came meanwhile.
+      const timer = setTimeout(() => setImmediate(late), patienceMs);
       signal?.addEventListener('abort', leave);
       const ask = async () => {
-        const session = await this.connection();
+        session = await this.connection();
         const leftMs = until - performance.now();
         // The other side would take what comes now for what somebody waits for.
         if (leftMs <= 0) throw new ConnectError('nobody waits any more', Code.DeadlineExceeded);
@@ -107,14 +113,14 @@ export class Channel {
         return answerOf(stream, this.most);
       };
       const again = (error: unknown) => {
-        if (!stream || mayHaveBegun(stream)) throw error;
+        if (!stream || isBegun()) throw error;
         return ask();
       };
       ask()
         .catch(again)
         .then(resolve, (error: unknown) => {
           const failure = ConnectError.from(error, Code.Internal);
-          if (!stream || !mayHaveBegun(stream)) neverBegun.add(failure);
+          if (!isBegun()) neverBegun.add(failure);
           reject(failure);
         })
         .finally(() => {
@@ -171,7 +177,10 @@ export class Channel {
       session.setLocalWindowSize(windowBytes);
       this.failure = undefined;
     });
-    session.once('goaway', () => (failure = undefined));
+    session.once('goaway', (code: number) => {
+      failure = undefined;
+      if (code === constants.NGHTTP2_REFUSED_STREAM) endedRefusing.add(session);
+    });
     session.on('error', (error: Error) => (failure = error));
     session.once('close', () => {
       clearTimeout(late);
@@ -186,8 +195,8 @@ export class Channel {
 }
 
 /** False of one that got no number, or was refused. */
-function mayHaveBegun({ id, rstCode }: ClientHttp2Stream): boolean {
-  return id !== undefined && rstCode !== constants.NGHTTP2_REFUSED_STREAM;
+function mayHaveBegun({ id, rstCode }: ClientHttp2Stream, session: ClientHttp2Session | undefined): boolean {
+  return id !== undefined && (rstCode !== constants.NGHTTP2_REFUSED_STREAM || (session !== undefined && endedRefusing.has(session)));
 }
 
 // In gRPC's header a number has at most eight digits: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests
