@@ -211,6 +211,19 @@ test('a call that the other side has refused to begin is asked once more', async
   expect(taken).toBe(3);
 });
 
+test('a call that is refused by a connection that ends is asked once more on another one', async () => {
+  const { channel, sessions } = await answering((stream) => {
+    const { session } = stream;
+    if (sessions.length > 1) {
+      answer(stream, enveloped(Buffer.from('answered')));
+      return;
+    }
+    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    (session as ServerHttp2Session).close();
+  });
+  expect(await said(channel.call(question))).toBe('answered');
+});
+
 test('a call that was begun is not asked again where the other side ends the connection as if it refused', async () => {
   let taken = 0;
   const { channel } = await answering((stream) => {

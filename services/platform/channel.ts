@@ -112,8 +112,10 @@ export class Channel {
         if (stream.id === undefined) session.close();
         return answerOf(stream, this.most);
       };
-      const again = (error: unknown) => {
+      const again = async (error: unknown) => {
         if (!stream || isBegun()) throw error;
+        // Who refuses because he ends the connection says so right behind.
+        await new Promise(setImmediate);
         return ask();
       };
       ask()
