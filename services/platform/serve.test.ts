@@ -45,9 +45,13 @@ beforeEach(() => {
 });
 
 async function call(message: Uint8Array, contentType = 'application/grpc'): Promise<Record<string, unknown>> {
+  return (await calling(message, contentType, '/ledger.v1.LedgerService/PostTransactions')).said;
+}
+
+async function calling(message: Uint8Array, contentType: string, path: string): Promise<{ said: Record<string, unknown>; body: string }> {
   const stream = session.request({
     ':method': 'POST',
-    ':path': '/ledger.v1.LedgerService/PostTransactions',
+    ':path': path,
     'content-type': contentType,
     te: 'trailers',
     authorization: 'Bearer right',
@@ -57,10 +61,16 @@ async function call(message: Uint8Array, contentType = 'application/grpc'): Prom
   stream.on('trailers', (given) => Object.assign(said, given));
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
-  stream.end(contentType === 'application/json' ? message : Buffer.concat([head, message]));
-  await new Promise((done, fail) => stream.resume().on('end', done).on('error', fail));
+  stream.end(['application/json', 'application/proto'].includes(contentType) ? message : Buffer.concat([head, message]));
+  const pieces: Buffer[] = [];
+  await new Promise((done, fail) =>
+    stream
+      .on('data', (piece: Buffer) => pieces.push(piece))
+      .on('end', done)
+      .on('error', fail),
+  );
   stream.close();
-  return said;
+  return { said, body: Buffer.concat(pieces).toString() };
 }
 
 async function timed(message: Uint8Array): Promise<{ said: Record<string, unknown>; ms: number }> {
@@ -99,6 +109,34 @@ test('a server takes a mebibyte of what is no plain gRPC, and no more', async ()
   expect((await call(text(1 << 20), 'application/grpc+json'))['grpc-status']).toBe('0');
   expect((await call(text((1 << 20) + 1), 'application/grpc+json'))['grpc-status']).toBe(String(Code.ResourceExhausted));
 });
+
+test.each([
+  ['application/grpc', '/ledger.v1.LedgerService/PostTransactions'],
+  ['application/grpc-web+proto', '/ledger.v1.LedgerService/PostTransactions'],
+  ['application/proto', '/ledger.v1.LedgerService/PostTransactions'],
+  ['application/grpc', '/grpc.health.v1.Health/Watch'],
+  ['application/grpc-web+proto', '/grpc.health.v1.Health/Watch'],
+  ['application/connect+proto', '/grpc.health.v1.Health/Watch'],
+  ['application/connect+proto', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'],
+])('what is no message is its caller’s fault as %s to %s', async (contentType, path) => {
+  for (const message of ['ffff', '0aff', '0a02fffe', '0b']) {
+    const { said, body } = await calling(Buffer.from(message, 'hex'), contentType, path);
+    const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
+    expect([message, told]).toEqual([message, expect.stringContaining('the message can not be decoded')]);
+    expect([message, told]).toEqual([message, expect.stringMatching(/^3 |grpc-status: 3\b|"code":"invalid_argument"/)]);
+    expect(told).not.toContain('internal');
+  }
+  expect(answered).toBe(0);
+});
+
+test.each([['application/grpc-web+proto'], ['application/proto'], ['application/grpc']])(
+  '%s brings a message as a whole',
+  async (contentType) => {
+    const message = toBinary(Batch, create(Batch, { postings: Array.from({ length: 3 }, () => ({ description: 'one' })) }));
+    expect((await call(message, contentType))[':status']).toBe(200);
+    expect(answered).toBe(3);
+  },
+);
 
 test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is none, ends itself and nothing else', async (authority) => {
   const stream = session.request({

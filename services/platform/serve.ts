@@ -3,7 +3,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
-import { setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Histogram, type Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
@@ -14,7 +13,7 @@ import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './h
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
-import { boundBodies } from './strangers.ts';
+import { boundBodies, givingMessages } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 import { unaryCalls, type Admission, type UnaryHandler, type UnaryOptions } from './unary.ts';
 import { boundsOf, boundsOfStrangers, closeAnswered, Unfinished, type UnfinishedBounds } from './unfinished.ts';
@@ -47,8 +46,8 @@ export interface Served {
 // A caller may set any deadline; the work itself is bounded by its own time-outs.
 const maxTimeoutMs = 24 * 3600_000;
 
-// The largest message to a service that is no plain unary gRPC, such as gRPC-Web or JSON: Connect decodes whatever comes, half a second a MiB of
-// empty objects.
+// The largest message to a service that is no plain unary gRPC, such as gRPC-Web or JSON: of JSON and streams Connect decodes whatever comes, half
+// a second a MiB of empty objects.
 const mostBytesElsewhere = 1 << 20;
 
 /** Starts a gRPC server. Throws {@link StartFailure} where it can't listen. */
@@ -70,11 +69,11 @@ export async function serve(options: ServeOptions): Promise<Served> {
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
       serveHealth(calls.router, options.services, drained, isAccepted);
       serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
-      blameCallers(router);
-      boundBodies(router, (service, authorization) => {
+      const bounded: UnaryOptions['admit'] = (service, authorization) => {
         const { most, unfinished } = admit(service, authorization);
         return { most: Math.min(most, mostElsewhere), unfinished };
-      });
+      };
+      boundBodies(router, bounded, { maxMessageBytes, refused });
     },
     interceptors: [
       (next) => (request) => {
@@ -85,6 +84,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
         admit(request.service.typeName, request.header.get('authorization') ?? '');
         return next(request);
       },
+      givingMessages(refused),
     ],
     // Inside a cluster bytes are cheaper than the cores that would squeeze them: gzip of answers took 4 % of a busy ledger.
     acceptCompression: [],
@@ -185,18 +185,4 @@ function admission(
 
 function refused(message: string, code = Code.InvalidArgument): ConnectError {
   return refuse(code, { reason: 'validation_failed', message });
-}
-
-/** What can't be decoded is its caller's fault; connect-es calls it internal, before any interceptor is asked. */
-function blameCallers(router: ConnectRouter): void {
-  for (const [place, handler] of router.handlers.entries()) {
-    const answer = async (request: Parameters<typeof handler>[0]) => {
-      const response = await handler(request);
-      const trailer = response.trailer;
-      const said = trailer?.get('grpc-status') === String(Code.Internal) ? (trailer.get('grpc-message') ?? '') : '';
-      if (trailer && said.startsWith('parse%20binary')) setTrailerStatus(trailer, refused('the message can not be decoded'));
-      return response;
-    };
-    router.handlers[place] = Object.assign(answer, handler);
-  }
 }

@@ -1,38 +1,114 @@
 // What the handlers of Connect are given to read. Who calls without the token is refused before his message is read: decoding 16 MiB that he chose
-// kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does.
-import type { ConnectRouter } from '@connectrpc/connect';
-import type { Admission, UnaryOptions } from './unary.ts';
+// kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does, and is decoded as theirs is.
+import type { DescMethodUnary } from '@bufbuild/protobuf';
+import { ConnectError, createContextKey, createContextValues, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
+import { envelopeBytes } from './envelope.ts';
+import { messageOf, undecodable, type Admission, type UnaryOptions } from './unary.ts';
 import { forget } from './unfinished.ts';
+
+/** What a unary call was sent, or why that is refused; nothing where Connect is left to read it. */
+const sent = createContextKey<{ message: ReturnType<typeof messageOf> } | { refusal: unknown } | undefined>(undefined);
+
+type Decoding = Pick<UnaryOptions, 'maxMessageBytes' | 'refused'>;
 
 /**
  * Gives the handlers an empty message in the place of one whose caller is not admitted; refusing him is left to the interceptor. Of others all
  * that they send in a call counts as unfinished until they end it, and may have as many bytes as `admit` says; it has to end in time where the
- * call has one message, and not where it has a stream of them, which may stay open for as long as its caller likes.
+ * call has one message, and not where it has a stream of them, which may stay open for as long as its caller likes. A unary call's message in
+ * binary form is decoded here, and given by {@link givingMessages}.
  */
-export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit']): void {
+export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'], decoding: Decoding): void {
   for (const [place, handler] of router.handlers.entries()) {
-    const { methodKind } = handler.method;
-    const isTimed = methodKind === 'unary' || methodKind === 'server_streaming';
-    const answer = (request: Parameters<typeof handler>[0]) => {
-      const sent = request.body as AsyncIterable<Uint8Array>;
+    const { method } = handler;
+    const isTimed = method.methodKind === 'unary' || method.methodKind === 'server_streaming';
+    const answer = async (request: Parameters<typeof handler>[0]) => {
+      const body = request.body as AsyncIterable<Uint8Array>;
+      const contentType = request.header.get('content-type') ?? '';
       let admission: Admission;
       try {
         admission = admit(handler.service.typeName, request.header.get('authorization') ?? '');
       } catch {
-        forget(sent);
-        return handler({ ...request, body: emptyMessage(request.header.get('content-type') ?? '') });
+        forget(body);
+        return handler({ ...request, body: emptyMessage(contentType) });
       }
       const { most, unfinished } = admission;
-      const body = unfinished.counted(sent, most, isTimed, request.signal);
-      return handler({ ...request, body });
+      const counted = unfinished.counted(body, most, isTimed, request.signal);
+      if (method.methodKind !== 'unary' || contentType.includes('json')) return handler({ ...request, body: counted });
+      const pieces: Uint8Array[] = [];
+      try {
+        for await (const piece of counted) pieces.push(piece);
+      } catch (error) {
+        return handler({ ...request, body: failing(error) });
+      }
+      const bytes = Buffer.concat(pieces);
+      const message = isBare(contentType) ? bytes : unwrapped(bytes);
+      // Whatever is wrong with how it is wrapped, or compressed, Connect says.
+      if (!message) return handler({ ...request, body: one(bytes) });
+      const contextValues = (request.contextValues ?? createContextValues()).set(
+        sent,
+        decoded(method as DescMethodUnary, message, decoding),
+      );
+      return handler({ ...request, body: emptyMessage(contentType), contextValues });
     };
     router.handlers[place] = Object.assign(answer, handler);
   }
 }
 
+/**
+ * Gives unary calls what {@link boundBodies} has decoded, and refuses what can't be, also in a stream: connect-es calls it internal, as if it were
+ * a fault of the house.
+ */
+export function givingMessages(refused: UnaryOptions['refused']): Interceptor {
+  return (next) => (request) => {
+    if (request.stream) return next({ ...request, message: blamed(request.message, refused) });
+    const given = request.contextValues.get(sent);
+    if (!given) return next(request);
+    if ('refusal' in given) throw given.refusal;
+    return next({ ...request, message: given.message });
+  };
+}
+
+function decoded(
+  method: DescMethodUnary,
+  bytes: Uint8Array,
+  decoding: Decoding,
+): { message: ReturnType<typeof messageOf> } | { refusal: unknown } {
+  try {
+    return { message: messageOf(method, bytes, decoding) };
+  } catch (refusal) {
+    return { refusal };
+  }
+}
+
+async function* blamed<Message>(messages: AsyncIterable<Message>, refused: UnaryOptions['refused']): AsyncIterable<Message> {
+  try {
+    yield* messages;
+  } catch (error) {
+    throw error instanceof ConnectError && error.rawMessage.startsWith('parse binary') ? refused(undecodable) : error;
+  }
+}
+
+/** Whether messages travel without an envelope, as those of Connect's unary calls do. */
+function isBare(contentType: string): boolean {
+  return /^application\/(json|proto)\b/.test(contentType);
+}
+
+/** The one message in an envelope that is not compressed; undefined where there is something else. */
+function unwrapped(bytes: Buffer): Buffer | undefined {
+  const isOne = bytes.length >= envelopeBytes && bytes[0] === 0 && bytes.readUInt32BE(1) === bytes.length - envelopeBytes;
+  return isOne ? bytes.subarray(envelopeBytes) : undefined;
+}
+
+async function* one(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
+}
+
+async function* failing(error: unknown): AsyncIterable<Uint8Array> {
+  throw error;
+}
+
 /** An empty message on the wire of Connect's unary calls, or, of all others, behind five bytes: no flags, and its length. */
 async function* emptyMessage(contentType: string): AsyncIterable<Uint8Array> {
   const message = new TextEncoder().encode(contentType.includes('json') ? '{}' : '');
-  const isBare = /^application\/(json|proto)\b/.test(contentType);
-  yield isBare ? message : Uint8Array.of(0, 0, 0, 0, message.length, ...message);
+  yield isBare(contentType) ? message : Uint8Array.of(0, 0, 0, 0, message.length, ...message);
 }

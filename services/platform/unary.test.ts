@@ -55,6 +55,8 @@ beforeEach(() => {
 interface Answer {
   status: string | undefined;
   message: string;
+  /** As it was sent. */
+  encoded: string;
   details: string;
   body: Buffer;
 }
@@ -84,17 +86,25 @@ async function call(body: Uint8Array | null, headers: Record<string, string> = {
   if (body !== null) stream.end(body);
   await ended;
   stream.close();
-  const text = (name: string) => decodeURIComponent((said[name] as string | undefined) ?? '');
+  const raw = (name: string) => (said[name] as string | undefined) ?? '';
+  const text = (name: string) => decodeURIComponent(raw(name));
   return {
     status: said['grpc-status'] as string | undefined,
     message: text('grpc-message'),
+    encoded: raw('grpc-message'),
     details: text('grpc-status-details-bin'),
     body: Buffer.concat(chunks),
   };
 }
 
 test('a call is answered with one message', async () => {
-  expect(await call(envelope(message))).toEqual({ status: '0', message: '', details: '', body: envelope(Buffer.from([0x10, 1])) });
+  expect(await call(envelope(message))).toEqual({
+    status: '0',
+    message: '',
+    encoded: '',
+    details: '',
+    body: envelope(Buffer.from([0x10, 1])),
+  });
 });
 
 const tooMuch = Buffer.alloc(maxMessageBytes + 1, ' ');
@@ -174,6 +184,8 @@ test('the word Bearer is taken in any case and before any number of spaces, the 
 test('a refusal comes with its details, and what is no refusal tells nothing', async () => {
   handle = () => Promise.reject(new ConnectError('not so: 100 %', Code.FailedPrecondition));
   expect(await call(envelope(message))).toMatchObject({ status: String(Code.FailedPrecondition), message: 'not so: 100 %' });
+  handle = () => Promise.reject(new ConnectError('a, b; c: [0] + 100 % é\n', Code.FailedPrecondition));
+  expect((await call(envelope(message))).encoded).toBe('a, b; c: [0] + 100 %25 %C3%A9%0A');
   handle = () => Promise.reject(new Error('the password is 1234'));
   const { status, message: said, details } = await call(envelope(message));
   expect({ status, said }).toEqual({ status: String(Code.Internal), said: 'internal error' });

@@ -105,7 +105,7 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
   call.end();
   if (request.stream.destroyed) return;
   response.writeHead(200, { 'content-type': request.headers['content-type'] });
-  response.addTrailers(failure ? Object.fromEntries(setTrailerStatus(new Headers(), failure)) : { 'grpc-status': '0' });
+  response.addTrailers(failure ? refusalTrailers(failure) : { 'grpc-status': '0' });
   if (bytes) response.end(bytes);
   else response.end();
   if (request.stream.readableEnded) return;
@@ -221,11 +221,8 @@ function bodyOf({ stream }: Http2ServerRequest, { most, unfinished }: Admission,
   });
 }
 
-function decoded(
-  method: DescMethodUnary,
-  body: Buffer,
-  { maxMessageBytes, refused }: UnaryOptions,
-): MessageShape<DescMethodUnary['input']> {
+function decoded(method: DescMethodUnary, body: Buffer, options: UnaryOptions): MessageShape<DescMethodUnary['input']> {
+  const { maxMessageBytes, refused } = options;
   if (body.length === 0) throw new ConnectError('protocol error: missing input message for unary method', Code.Unimplemented);
   if (body.length < envelopeBytes) throw new ConnectError('protocol error: incomplete envelope', Code.InvalidArgument);
   const length = body.readUInt32BE(1);
@@ -235,14 +232,36 @@ function decoded(
   const received = body.length - envelopeBytes;
   if (received < length) throw new ConnectError(`protocol error: promised ${length} bytes, received ${received}`, Code.InvalidArgument);
   if (received > length) throw new ConnectError('protocol error: received extra input message for unary method', Code.Unimplemented);
-  const message = body.subarray(envelopeBytes);
+  return messageOf(method, body.subarray(envelopeBytes), options);
+}
+
+/** A message of its bytes. Throws what `refused` makes of one that can't be decoded, or holds too many others. */
+export function messageOf(
+  method: DescMethodUnary,
+  bytes: Uint8Array,
+  { maxMessageBytes, refused }: Pick<UnaryOptions, 'maxMessageBytes' | 'refused'>,
+): MessageShape<DescMethodUnary['input']> {
   const mostObjects = Math.floor(maxMessageBytes / bytesPerObject);
   try {
-    if (!makesMoreThan(mostObjects, method.input, message)) return fromBinary(method.input, message);
+    if (!makesMoreThan(mostObjects, method.input, bytes)) return fromBinary(method.input, bytes);
   } catch {
-    throw refused('the message can not be decoded');
+    throw refused(undecodable);
   }
   throw refused(`the message holds more than ${mostObjects} others`);
+}
+
+/** Why a message is refused that is none. */
+export const undecodable = 'the message can not be decoded';
+
+function refusalTrailers(failure: ConnectError): Record<string, string> {
+  const trailers = setTrailerStatus(new Headers(), failure);
+  return { ...Object.fromEntries(trailers), 'grpc-message': percentEncoded(failure.rawMessage) };
+}
+
+// No more than gRPC asks for: grpc-js shows `%2C` and its like as they come, which Connect writes for a comma.
+// https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
+function percentEncoded(text: string): string {
+  return text.replaceAll(/[^\x20-\x24\x26-\x7e]+/g, encodeURIComponent);
 }
 
 function encoded(message: Uint8Array, maxMessageBytes: number): Uint8Array {
