@@ -28,10 +28,11 @@ export interface RunningLedger {
 const token = 'token-of-the-test';
 const logger = openLog('test', 'silent');
 
-/** Starts a ledger on a new database. */
-export async function startLedger({ maxMessageBytes = 32 << 20 } = {}): Promise<RunningLedger> {
+/** Starts a ledger on a new database; `lockTimeout`: so long it waits for a lock, patiently unless given. */
+export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = patientOfLocks.lock_timeout } = {}): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: { ...ledgerPlans, ...patientOfLocks } });
+  const settings = { ...ledgerPlans, ...patientOfLocks, lock_timeout: lockTimeout };
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });

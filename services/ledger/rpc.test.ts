@@ -1,3 +1,4 @@
+import { withClient } from '../../deploy/local/databases.ts';
 import { entries, newTenant, refusal, startLedger } from '../../test/ledger.ts';
 
 test('postings whose answer might not fit into a message are refused before any of them is posted', async () => {
@@ -51,6 +52,26 @@ test('postings that are malformed count as refused, whichever call they come in'
       expect(await refusal(ledger.client.postTransaction({ posting }))).toMatchObject({ reason: 'validation_failed' });
     expect(await refusal(ledger.client.reverseTransaction({ tenantId: 'x' }))).toMatchObject({ reason: 'validation_failed' });
     expect(await ledger.metrics.metrics()).toContain('ledger_postings_total{outcome="validation_failed"} 5\n');
+  } finally {
+    await ledger.end();
+  }
+});
+
+test('a change of a tenant whose head stays held is told so, and nothing is changed', async () => {
+  const ledger = await startLedger({ lockTimeout: '20ms' });
+  try {
+    const { tenantId, tenant } = newTenant();
+    await ledger.client.createAccount({ tenantId, accountCode: 'till', name: 'till', type: 'asset' });
+    await withClient(ledger.database.adminUrl, async (other) => {
+      await other.query('begin');
+      await other.query('select from heads where tenant_id = $1 for update', [tenant]);
+      const locked = { reason: 'unavailable', message: 'the books are locked; nothing was changed', retryAfter: 1 };
+      const safe = { tenantId, accountCode: 'safe', name: 'safe', type: 'asset' };
+      expect(await refusal(ledger.client.createAccount(safe))).toMatchObject(locked);
+      expect(await refusal(ledger.client.updateAccount({ tenantId, accountCode: 'till', name: 'Till' }))).toMatchObject(locked);
+      expect(await refusal(ledger.client.setUpChart({ tenantId, businessType: 'other' }))).toMatchObject(locked);
+    });
+    expect((await ledger.client.listEvents({ tenantId })).events.map(({ type }) => type)).toEqual(['account.created']);
   } finally {
     await ledger.end();
   }

@@ -163,11 +163,13 @@ function named({ tenantId, requestId }: Named): { tenant?: string; request_id?: 
   };
 }
 
-// PostgreSQL being away is the caller's to wait for; everything else that is no refusal stays an internal error.
+// PostgreSQL being away, or a head that stays locked, is the caller's to wait for; everything else that is no refusal stays an internal error.
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
   if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
-  return isAway(error) ? asConnectError(new Refusal('unavailable', 'the database is away')) : error;
+  if (!isAway(error)) return error;
+  const isLocked = (error as { code?: unknown }).code === '55P03';
+  return asConnectError(new Refusal('unavailable', isLocked ? 'the books are locked; nothing was changed' : 'the database is away'));
 }
 
 function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {
