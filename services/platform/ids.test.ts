@@ -71,6 +71,25 @@ test('the identifier of a UUID is that of the TypeID specification', () => {
   expect(toUuid('user', 'user_01h455vb4pex5vsknk084sn02q')).toBe('01890a5d-ac96-774b-bcce-b302099a8057');
 });
 
+test('the suffix of an identifier is the number that its UUID is, in digits of five bits', () => {
+  const letters = '0123456789abcdefghjkmnpqrstvwxyz';
+  const uuids = ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff', ...Array.from({ length: 200 }, newUuid)];
+  for (let bit = 0n; bit < 128n; bit++) {
+    const figures = (1n << bit).toString(16).padStart(32, '0');
+    uuids.push(figures.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5'));
+  }
+  for (const uuid of uuids) {
+    const digits = [
+      ...BigInt(`0x${uuid.replaceAll('-', '')}`)
+        .toString(32)
+        .padStart(26, '0'),
+    ];
+    const id = `acc_${digits.map((digit) => letters[Number.parseInt(digit, 32)]).join('')}`;
+    expect(toId('acc', uuid)).toBe(id);
+    expect(toUuid('acc', id)).toBe(uuid);
+  }
+});
+
 test.each([
   '',
   'txn',
