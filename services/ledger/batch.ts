@@ -177,7 +177,6 @@ export class Batch {
     for (const item of this.items) {
       if (this.states.has(item.order.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
     }
-    this.changes.chain();
   }
 
   /** Lets no earlier call post for the tenants that are contested, whose heads the caller holds; to be sent before `write`. */
@@ -213,7 +212,7 @@ export class Batch {
     const { tenants, untilMs, made } = this;
     const { log, posted, balances } = this.changes;
     const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
-    const change = { opened, log, posted, balances: [...balances.values()] };
+    const change = { opened, log, posted, balances };
     if (made.length === 0) return [store.write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [

@@ -32,10 +32,7 @@ test('each event is chained to the one before it of its tenant, however tenants,
   ].map((init) => posted(init));
   const changes = new Changes();
   const post = (order: (typeof orders)[number]) => changes.post(books.get(order.tenantId)!, order, null, 1_700_000_000_000);
-  const transactions = orders.slice(0, 3).map(post);
-  changes.chain();
-  transactions.push(...orders.slice(3).map(post));
-  changes.chain();
+  const transactions = orders.map(post);
 
   const { log } = changes;
   expect(log.map(({ type }) => type.split('.')[0])).toEqual([
@@ -53,6 +50,19 @@ test('each event is chained to the one before it of its tenant, however tenants,
     expect(order).toBe(orders[place]);
     expect(log[row]!.sequence).toBe(transactions[place]!.sequence);
     expect(postedEvent(log[row]!.payload).transactionId).toBe(order.transactionId);
+  }
+  const changed = new Map(changes.balances.map((each) => [`${each.tenant} ${each.account.code}`, each]));
+  expect(changed.size).toBe(changes.balances.length);
+  expect(changes.balances.map(({ account }) => account.code)).toEqual(['CASH', 'SALES', 'CASH', 'SUSPENSE-NGN', 'SUSPENSE-NGN', 'SALES']);
+  for (const tenant of [one, other]) {
+    const { head, accounts } = books.get(tenant)!;
+    for (const [code, { account, balances }] of accounts) {
+      const after = balances.get('NGN')!;
+      expect(changed.get(`${head.tenant} ${code}`)).toEqual({
+        ...{ tenant: head.tenant, account, currency: 'NGN', from: 0n, after, atMs: 1_700_000_000_000 },
+      });
+      expect(after.version).toBe({ CASH: tenant === one ? 2n : 3n, SALES: 1n, 'SUSPENSE-NGN': tenant === one ? 1n : 2n }[code]);
+    }
   }
   const made = log.filter(({ type }) => type === 'account.created').map(({ payload }) => fromBinary(AccountCreatedSchema, payload));
   expect(made.map(({ account }) => account?.accountCode)).toEqual(['SUSPENSE-NGN', 'SUSPENSE-NGN']);

@@ -1,27 +1,28 @@
 // What a batch changes: each posting, decided by the rules on its tenant's books, and the events, accounts and balances that come of it.
-import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
-import { Refusal, nothing, opposite, post, type Books, type Side } from './accounting.ts';
+import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
-import { chain, place, type Head, type LogRow, type PlacedEvent } from './log.ts';
+import { append, type LogRow } from './log.ts';
+import { encodedEvent } from './encoding.ts';
 import type { ChangedBalance, Original, PostedOrder } from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { encodedTogether, eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
 
 /** What the postings of a batch change, in their order. The books that they are posted on are changed by it. */
 export class Changes {
-  /** What happened, as far as it is chained. */
+  /** What happened. */
   readonly log: LogRow[] = [];
-  /** What has its place and waits to be chained: `said` is what the event says, of a posting before it is encoded. */
-  private readonly placed: { head: Head; event: PlacedEvent; said: Uint8Array | TransactionPosted }[] = [];
   /** Accounts that come into being. */
   readonly made: { tenant: string; account: AccountRecord }[] = [];
   readonly posted: PostedOrder[] = [];
-  /** By account and currency. */
-  readonly balances = new Map<string, ChangedBalance>();
+  /** One an account and currency, in the order in which they were first changed. */
+  readonly balances: ChangedBalance[] = [];
+  /** By what each has come to: the next change of it begins with that. */
+  private readonly latest = new Map<Balance, ChangedBalance>();
 
   /**
    * Posts an order on its tenant's books, at `nowMs` of the database's clock (milliseconds since the Unix epoch) unless the log is further;
@@ -43,41 +44,30 @@ export class Changes {
     const result = post(original ? { kind: order.kind, entries: this.mirrored(order, original) } : order, books);
     // The first single entry in a currency of a tenant without a chart: its suspense account comes into being, as an event of its own.
     if (made) {
-      const { payload, ...created } = createdEvent(made.record, null, order);
-      this.placed.push({ head, event: place(head, created, nowMs), said: payload });
+      this.log.push(append(head, createdEvent(made.record, null, order), nowMs));
       this.made.push({ tenant: order.tenant, account: made.record });
       accounts.set(made.open.account.code, made.open);
     }
     const said = eventOf(order, result);
     const { actor, requestId, traceparent } = order;
-    const event = place(head, { type: 'transaction.posted', actor, requestId, traceparent }, nowMs);
-    for (const change of result.changes) {
-      const open = accounts.get(change.account.code) as OpenAccount;
-      open.balances.set(change.currency, change.after);
-      const key = `${change.account.id} ${change.currency}`;
-      const first = this.balances.get(key);
-      const from = first?.from ?? change.before.version;
-      this.balances.set(key, {
-        tenant: order.tenant,
-        account: open.account,
-        currency: change.currency,
-        from,
-        after: change.after,
-        atMs: event.createdMs,
-      });
+    const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedEvent(said) }, nowMs);
+    for (const { account, currency, before, after } of result.changes) {
+      const open = accounts.get(account.code) as OpenAccount;
+      open.balances.set(currency, after);
+      let changed = this.latest.get(before);
+      if (changed) {
+        this.latest.delete(before);
+        changed.after = after;
+        changed.atMs = row.createdMs;
+      } else {
+        changed = { tenant: order.tenant, account: open.account, currency, from: before.version, after, atMs: row.createdMs };
+        this.balances.push(changed);
+      }
+      this.latest.set(after, changed);
     }
-    this.posted.push({ order, row: this.log.length + this.placed.length, result });
-    this.placed.push({ head, event, said });
-    return transactionOf(said, { tenantId: order.tenantId, sequence: event.sequence, createdMs: event.createdMs });
-  }
-
-  /** Encodes and chains what has happened since the last call; until then the hashes of the heads are of before. */
-  chain(): void {
-    const placed = this.placed.splice(0);
-    const payloads = encodedTogether(placed.flatMap(({ said }) => (said instanceof Uint8Array ? [] : said))).values();
-    for (const { head, event, said } of placed) {
-      this.log.push(chain(head, event, said instanceof Uint8Array ? said : (payloads.next().value as Uint8Array)));
-    }
+    this.posted.push({ order, row: this.log.length, result });
+    this.log.push(row);
+    return transactionOf(said, { tenantId: order.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   }
 
   private mirrored(order: Order, original: Original): Order['entries'] {

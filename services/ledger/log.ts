@@ -41,9 +41,6 @@ export interface LogRow extends NewEvent {
   hash: Buffer;
 }
 
-/** An event that has its place and is not yet chained. */
-export type PlacedEvent = Omit<LogRow, 'payload' | 'hash'>;
-
 /** The hash before the first event. */
 export const genesis = Buffer.alloc(32);
 
@@ -68,31 +65,27 @@ export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buff
   return sha256(parts);
 }
 
-/** Gives an event the place after the head and moves the head there, all but its hash. `nowMs` is the database's clock, read or reckoned. */
-export function place(head: Head, event: Omit<NewEvent, 'payload'>, nowMs: number): PlacedEvent {
-  const placed = {
-    ...event,
+/** Gives an event the place after the head, chains it there and moves the head to it. `nowMs` is the database's clock, read or reckoned. */
+export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
+  const { type, actor, requestId, traceparent, payload } = event;
+  const row: LogRow = {
     tenant: head.tenant,
     sequence: head.sequence + 1n,
     eventId: newUuid(),
+    type,
     // The clock may have been set back; the log's time never goes back.
     createdMs: Math.max(nowMs, head.lastMs),
+    actor,
+    requestId,
+    traceparent,
+    payload,
+    hash: head.hash,
   };
-  head.sequence = placed.sequence;
-  head.lastMs = placed.createdMs;
-  return placed;
-}
-
-/** Chains an event to the one that the head has the hash of; to be called for each that was given a place, in their order. */
-export function chain(head: Head, placed: PlacedEvent, payload: Uint8Array): LogRow {
-  const row = { ...placed, payload };
-  head.hash = chainHash(head.hash, row);
-  return { ...row, hash: head.hash };
-}
-
-/** Gives an event its place and chains it there. */
-export function append(head: Head, { payload, ...event }: NewEvent, nowMs: number): LogRow {
-  return chain(head, place(head, event, nowMs), payload);
+  row.hash = chainHash(head.hash, row);
+  head.sequence = row.sequence;
+  head.lastMs = row.createdMs;
+  head.hash = row.hash;
+  return row;
 }
 
 // Stryker disable all: what follows talks to PostgreSQL, and its tests need one

@@ -96,7 +96,8 @@ export function ledgerRoutes({
       const how = { ...waitOf(context), handBack: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
-      return { results };
+      // Whole, so that nothing of it is copied into another.
+      return { $typeName: 'ledger.v1.PostTransactionsResponse' as const, results };
     },
   };
   return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));

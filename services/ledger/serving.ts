@@ -7,6 +7,7 @@ import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
+import { encoders } from './encoding.ts';
 import { ingestExit } from './ingest.ts';
 import { ledgerPlans } from './plans.ts';
 import { Relay } from './relay.ts';
@@ -78,6 +79,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
     tokens: config.internalTokens,
     maxMessageBytes,
+    encoders,
     logger,
     metrics,
     readiness,

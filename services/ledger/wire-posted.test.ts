@@ -5,7 +5,7 @@ import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/orders.ts';
 import { newId } from '../platform/ids.ts';
 import { nothing, post, type Account, type Balance, type Books } from './accounting.ts';
-import { encodedTogether, eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
 
 describe('the fingerprint of a request', () => {
   const same = { ...double, description: 'd', reference: 'r', metadata: '{"a":1,"b":2}' };
@@ -148,14 +148,6 @@ describe('a posted transaction', () => {
   test('is read again from the log as it was stored', () => {
     const event = create(TransactionPostedSchema, eventFor(posted(double)));
     expect(postedEvent(toBinary(TransactionPostedSchema, event))).toEqual(event);
-  });
-
-  test('is encoded with others in the bytes that it has alone', () => {
-    const large = posted({ ...double, description: 'ä'.repeat(1_000), metadata: JSON.stringify({ long: 'x'.repeat(16_000) }) });
-    const events = [posted(double), large, posted({ tenantId, entries: [debit] })].map(eventFor);
-    const alone = events.map((event) => Buffer.from(toBinary(TransactionPostedSchema, event)));
-    expect(encodedTogether(events).map((bytes) => Buffer.from(bytes))).toEqual(alone);
-    expect(encodedTogether([])).toEqual([]);
   });
 
   const place = { tenantId, sequence: 7n, createdMs: 1_700_000_000_000 };

@@ -1,8 +1,6 @@
 // Messages ↔ domain for postings: what a caller may send, checked field by field, and how a posted transaction is told.
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { BinaryReader } from '@bufbuild/protobuf/wire';
+import { fromBinary } from '@bufbuild/protobuf';
 import {
-  PostedEventsSchema,
   TransactionPostedSchema,
   type ChangedBalance,
   type PostedEntry,
@@ -303,18 +301,6 @@ export function transactionOf(
     transaction.amount = toDecimal(debits.reduce((sum, entry) => sum + (toMinor(entry.amount) ?? 0n), 0n));
   }
   return transaction;
-}
-
-/**
- * The events of postings as the log stores each, in their order. Views of one buffer, so whoever keeps one keeps all: a buffer for each, which
- * grows and is then copied, takes nearly twice as long.
- */
-export function encodedTogether(events: TransactionPosted[]): Uint8Array[] {
-  const reader = new BinaryReader(toBinary(PostedEventsSchema, { $typeName: 'ledger.v1.PostedEvents', events }));
-  return events.map(() => {
-    reader.tag();
-    return reader.bytes();
-  });
 }
 
 /** The event of a posting as the log stores it. */

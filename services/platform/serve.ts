@@ -1,7 +1,7 @@
 // A gRPC service as this house runs it: Connect over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health, reflection, one log
 // line a call, draining.
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { DescService } from '@bufbuild/protobuf';
+import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Histogram, type Registry } from 'prom-client';
@@ -15,7 +15,7 @@ import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import { boundBodies, givingMessages } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
-import { unaryCalls, type Admission, type UnaryHandler, type UnaryOptions } from './unary.ts';
+import { unaryCalls, type Admission, type Encoder, type UnaryHandler, type UnaryOptions } from './unary.ts';
 import { boundsOf, boundsOfStrangers, closeAnswered, Unfinished, type UnfinishedBounds } from './unfinished.ts';
 
 /** What a gRPC server needs. */
@@ -30,6 +30,8 @@ export interface ServeOptions {
   maxMessageBytes: number;
   /** What messages may cost that have begun and not ended; eight of the largest, 32 to 256 MiB, and 30 s unless given; without the token 8 MiB. */
   unfinished?: UnfinishedBounds;
+  /** Of answers that are encoded otherwise than by `toBinary`, by their types. */
+  encoders?: ReadonlyMap<DescMessage, Encoder>;
   logger: Logger;
   metrics: Registry;
   /** Asked by `grpc.health.v1`. */
@@ -63,7 +65,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   let unary: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, admit, logged, refused });
+      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, encoders: options.encoders, admit, logged, refused });
       unary = calls.handle;
       options.routes(calls.router);
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });

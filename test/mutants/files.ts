@@ -11,6 +11,7 @@ export const pureFiles = [
   'services/ledger/books.ts',
   'services/ledger/clock.ts',
   'services/ledger/derive.ts',
+  'services/ledger/encoding.ts',
   'services/ledger/listeners.ts',
   'services/ledger/log.ts',
   'services/ledger/marks.ts',

@@ -547,21 +547,3 @@ export declare type AccountUpdated = Message<"ledger.v1.AccountUpdated"> & {
  */
 export declare const AccountUpdatedSchema: GenMessage<AccountUpdated>;
 
-/**
- * PostedEvents are the events of several postings, in the form in which the ledger encodes those of a batch at once. They travel nowhere.
- *
- * @generated from message ledger.v1.PostedEvents
- */
-export declare type PostedEvents = Message<"ledger.v1.PostedEvents"> & {
-  /**
-   * @generated from field: repeated ledger.v1.TransactionPosted events = 1;
-   */
-  events: TransactionPosted[];
-};
-
-/**
- * Describes the message ledger.v1.PostedEvents.
- * Use `create(PostedEventsSchema)` to create a new message.
- */
-export declare const PostedEventsSchema: GenMessage<PostedEvents>;
-
