@@ -11,17 +11,52 @@ export function plainArray(values: readonly (string | number | bigint | null)[])
 
 /** An array parameter of UUIDs in PostgreSQL's binary form: parsing the text of arrays took it a fifth of a busy writer's time. */
 export function uuidArray(values: readonly (string | null)[]): Buffer {
-  return binaryArray(2950, 16, values, (bytes, _, at, value) => writeUuid(bytes, at, value));
+  let nulls = 0;
+  for (const value of values) if (value === null) nulls++;
+  const bytes = Buffer.allocUnsafe(20 + values.length * 20 - nulls * 16);
+  arrayHead(bytes, 2950, values.length, nulls > 0);
+  let at = 20;
+  for (const value of values) {
+    at = writeInt32(bytes, value === null ? -1 : 16, at);
+    if (value === null) continue;
+    writeUuid(bytes, at, value);
+    at += 16;
+  }
+  return bytes;
 }
+
+// Numbers by a view of eight bytes: a buffer takes a bigint apart by arithmetic, 120 instead of 20 ns, and a view of each buffer is one more object.
+const eight = new Uint8Array(8);
+const view = new DataView(eight.buffer);
 
 /** An array parameter of int8 in binary form. */
 export function bigintArray(values: readonly bigint[]): Buffer {
-  return binaryArray(20, 8, values, (_, view, at, value) => view.setBigInt64(at, value));
+  const bytes = Buffer.allocUnsafe(20 + values.length * 12);
+  arrayHead(bytes, 20, values.length, false);
+  let at = 20;
+  for (const value of values) {
+    view.setBigInt64(0, value);
+    at = writeEight(bytes, at);
+  }
+  return bytes;
 }
 
 /** An array parameter of float8 in binary form. */
 export function doubleArray(values: readonly number[]): Buffer {
-  return binaryArray(701, 8, values, (_, view, at, value) => view.setFloat64(at, value));
+  const bytes = Buffer.allocUnsafe(20 + values.length * 12);
+  arrayHead(bytes, 701, values.length, false);
+  let at = 20;
+  for (const value of values) {
+    view.setFloat64(0, value);
+    at = writeEight(bytes, at);
+  }
+  return bytes;
+}
+
+function writeEight(bytes: Buffer, at: number): number {
+  const from = writeInt32(bytes, 8, at);
+  for (let place = 0; place < 8; place++) bytes[from + place] = eight[place] as number;
+  return from + 8;
 }
 
 /**
@@ -38,8 +73,7 @@ export function textArray(values: readonly (string | null)[]): Buffer {
   let at = 20;
   for (const value of values) {
     const length = value === null ? 0 : ascii ? value.length : Buffer.byteLength(value);
-    bytes.writeInt32BE(value === null ? -1 : length, at);
-    at += 4 + length;
+    at = writeInt32(bytes, value === null ? -1 : length, at) + length;
   }
   return bytes;
 }
@@ -50,41 +84,29 @@ export function bytesArray(values: readonly (Uint8Array | null)[]): Buffer {
   arrayHead(bytes, 17, values.length, values.includes(null));
   let at = 20;
   for (const value of values) {
-    bytes.writeInt32BE(value?.length ?? -1, at);
-    if (value) bytes.set(value, at + 4);
-    at += 4 + (value?.length ?? 0);
+    at = writeInt32(bytes, value?.length ?? -1, at);
+    if (!value) continue;
+    bytes.set(value, at);
+    at += value.length;
   }
   return bytes;
 }
 
 // Dimensions, whether there are nulls, the elements' type, their number and the first index; then each with its length, -1 for a null.
 // https://github.com/postgres/postgres/blob/master/src/backend/utils/adt/arrayfuncs.c (array_recv)
-// Numbers by a view: a buffer takes a bigint apart by arithmetic, 120 instead of 20 ns.
-function binaryArray<Value>(
-  type: number,
-  size: number,
-  values: readonly (Value | null)[],
-  write: (bytes: Buffer, view: DataView, at: number, value: Value) => void,
-): Buffer {
-  const nulls = values.reduce((count, value) => count + (value === null ? 1 : 0), 0);
-  const bytes = Buffer.allocUnsafe(20 + values.length * (4 + size) - nulls * size);
-  arrayHead(bytes, type, values.length, nulls > 0);
-  const view = new DataView(bytes.buffer, bytes.byteOffset);
-  let at = 20;
-  for (const value of values) {
-    view.setInt32(at, value === null ? -1 : size);
-    at += 4;
-    if (value === null) continue;
-    write(bytes, view, at, value);
-    at += size;
-  }
-  return bytes;
+function arrayHead(bytes: Buffer, type: number, length: number, nulls: boolean): void {
+  writeInt32(bytes, 1, 0);
+  writeInt32(bytes, nulls ? 1 : 0, 4);
+  writeInt32(bytes, type, 8);
+  writeInt32(bytes, length, 12);
+  writeInt32(bytes, 1, 16);
 }
 
-function arrayHead(bytes: Buffer, type: number, length: number, nulls: boolean): void {
-  bytes.writeInt32BE(1, 0);
-  bytes.writeInt32BE(nulls ? 1 : 0, 4);
-  bytes.writeInt32BE(type, 8);
-  bytes.writeInt32BE(length, 12);
-  bytes.writeInt32BE(1, 16);
+// Without the checks of a buffer's own.
+function writeInt32(bytes: Buffer, value: number, at: number): number {
+  bytes[at] = value >> 24;
+  bytes[at + 1] = value >> 16;
+  bytes[at + 2] = value >> 8;
+  bytes[at + 3] = value;
+  return at + 4;
 }

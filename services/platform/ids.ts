@@ -53,6 +53,7 @@ export function newId(prefix: Prefix): string {
 // of a text encoder, took 0.5 µs each way instead of 0.1.
 const letters = '0123456789abcdefghjkmnpqrstvwxyz';
 const pairs = Array.from({ length: 1024 }, (_, ten) => `${letters.charAt(ten >> 5)}${letters.charAt(ten & 31)}`);
+/** What a character is worth in an identifier, and, up to `f`, in a UUID. */
 const digits = new Uint8Array(128);
 for (let place = 0; place < letters.length; place++) digits[letters.charCodeAt(place)] = place;
 
@@ -112,18 +113,13 @@ export function toId(prefix: Prefix, uuid: string): string {
 
 /**
  * Writes the 16 bytes of a UUID, whose digits are in lower case. Digit by digit: a copy without the dashes was a twentieth of all that a busy
- * ledger allocated.
+ * ledger allocated. By a table: figures and letters told apart by a comparison, which is guessed wrong every other time, took 160 ns instead of 55.
  */
 export function writeUuid(bytes: Buffer, at: number, uuid: string): void {
   for (let place = 0; place < 36; place += 2) {
-    if (uuid.charCodeAt(place) === 45) place++;
-    bytes[at++] = (digitOf(uuid.charCodeAt(place)) << 4) | digitOf(uuid.charCodeAt(place + 1));
+    if (place === 8 || place === 13 || place === 18 || place === 23) place++;
+    bytes[at++] = ((digits[uuid.charCodeAt(place)] as number) << 4) | (digits[uuid.charCodeAt(place + 1)] as number);
   }
-}
-
-// The codes of letters are above those of figures.
-function digitOf(code: number): number {
-  return code > 96 ? code - 87 : code - 48;
 }
 
 const tenantUuids = new Map<string, string>();
