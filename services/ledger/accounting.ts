@@ -90,6 +90,7 @@ export interface Request {
 
 /** The books as a posting sees them. */
 export interface Books {
+  /** The same object whenever one posting asks for a code. */
   account(code: string): Account | undefined;
   /** Totals so far; all zero where nothing was posted. */
   balance(account: Account, currency: string): Balance;
@@ -147,7 +148,7 @@ export function opposite(side: Side): Side {
 export function post(request: Request, books: Books): Posted {
   if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
   const lines = request.entries.map((entry, place) => {
-    const account = accountMustTakeEntry(entry, request.kind, fieldOf(request.kind, place), books);
+    const account = accountMustTakeEntry(entry, request.kind, place, books);
     return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
   });
   if (request.kind === 'single') {
@@ -155,24 +156,23 @@ export function post(request: Request, books: Books): Posted {
     lines.push({ ...entry, account: books.suspense(entry.currency), side: opposite(entry.side), counter: true });
   }
 
-  const changes = new Map<string, Change>();
+  const changes: Change[] = [];
   for (const line of lines) {
-    const key = `${line.account.id} ${line.currency}`;
-    let change = changes.get(key);
+    let change = changes.find(({ account, currency }) => account === line.account && currency === line.currency);
     if (!change) {
       const before = books.balance(line.account, line.currency);
       change = { account: line.account, currency: line.currency, before, after: { ...before, version: before.version + 1n } };
-      changes.set(key, change);
+      changes.push(change);
     }
     if (line.side === 'debit') change.after.debits += line.amount;
     else change.after.credits += line.amount;
     line.balanceAfter = net(line.account, change.after);
   }
-  for (const change of changes.values()) {
+  for (const change of changes) {
     totalsMustFit(change, request);
     balanceMustNotGoNegative(change, request);
   }
-  return { lines, changes: [...changes.values()] };
+  return { lines, changes };
 }
 
 function debitsMustEqualCredits(entries: Entry[]): void {
@@ -188,8 +188,9 @@ function debitsMustEqualCredits(entries: Entry[]): void {
   }
 }
 
-function accountMustTakeEntry(entry: Entry, kind: Request['kind'], field: string, books: Books): Account {
-  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field, tag: reason, value: entry.code });
+function accountMustTakeEntry(entry: Entry, kind: Request['kind'], place: number, books: Books): Account {
+  const refuse = (reason: Reason, message: string) =>
+    new Refusal(reason, message, { field: fieldOf(kind, place), tag: reason, value: entry.code });
   const account = books.account(entry.code);
   if (!account) throw refuse('account_not_found', `account ${entry.code} not found`);
   if (account.closed) throw refuse('account_closed', `account ${entry.code} is closed`);

@@ -44,6 +44,8 @@ interface TenantState {
  */
 export class Batch {
   readonly items: Item[];
+  /** Tenants (UUIDs) of the items, ascending. */
+  readonly tenants: string[];
   readonly settled: { item: Item; outcome: Outcome }[] = [];
   /** Tenants (UUIDs) whose logs were written to. */
   written: string[] = [];
@@ -67,13 +69,9 @@ export class Batch {
   /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
   constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, UsedKey>[] = []) {
     this.items = items;
+    this.tenants = [...new Set(items.map(({ order }) => order.tenant))].sort();
     this.marks = marks;
     this.before = before;
-  }
-
-  /** Tenants (UUIDs) of the items, ascending. */
-  get tenants(): string[] {
-    return [...new Set(this.items.map(({ order }) => order.tenant))].sort();
   }
 
   /** Gives the batch a tenant's books; items of tenants without are not decided. */

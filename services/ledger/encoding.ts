@@ -126,14 +126,30 @@ function optional(field: number, value: string | undefined): void {
 }
 
 function given(field: number, value: string): void {
-  const size = sizeOf(value);
-  const at = placeFor(size);
-  if (size === value.length && size < 64) {
-    for (let place = 0; place < size; place++) buffer[at + place] = value.charCodeAt(place);
-  } else {
-    buffer.write(value, at);
+  if (isWrittenPlainly(value)) {
+    length(value.length, field);
+    return;
   }
+  const size = Buffer.byteLength(value);
+  const at = placeFor(size);
+  buffer.write(value, at);
   length(size, field);
+}
+
+// What is short and of ASCII, as most texts are, is written sooner than Node is called.
+function isWrittenPlainly(value: string): boolean {
+  const size = value.length;
+  if (size >= 64) return false;
+  const at = placeFor(size);
+  for (let place = 0; place < size; place++) {
+    const code = value.charCodeAt(place);
+    if (code > 127) {
+      written -= size;
+      return false;
+    }
+    buffer[at + place] = code;
+  }
+  return true;
 }
 
 function bytes(field: number, value: Uint8Array): void {
@@ -167,13 +183,6 @@ function varint(value: number): void {
   let rest = value;
   for (; rest > 127; rest = Math.floor(rest / 128)) buffer[at++] = (rest % 128) + 128;
   buffer[at] = rest;
-}
-
-// Mostly short and of ASCII, and then asking Node takes longer than looking.
-function sizeOf(value: string): number {
-  if (value.length >= 64) return Buffer.byteLength(value);
-  for (let place = 0; place < value.length; place++) if (value.charCodeAt(place) > 127) return Buffer.byteLength(value);
-  return value.length;
 }
 
 /** Where so many more bytes begin, in front of those that are written; the buffer may be another one then. */

@@ -91,7 +91,11 @@ export function ledgerRoutes({
         const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
-      const read = postings.map((posting) => readOr(traced(posting, context), orderOf));
+      const callTrace = context.requestHeader.get('traceparent') ?? '';
+      const read = postings.map((posting) => {
+        if (posting.traceparent === '') posting.traceparent = callTrace;
+        return readOr(posting, orderOf);
+      });
       answerMustFit(read, maxMessageBytes);
       const how = { ...waitOf(context), handBack: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
