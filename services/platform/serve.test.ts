@@ -2,7 +2,11 @@ import { connect, type ClientHttp2Session } from 'node:http2';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
-import { LedgerService, PostTransactionsRequestSchema as Batch } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import {
+  LedgerService,
+  PostTransactionsRequestSchema as Batch,
+  PostTransactionResponseSchema as Posted,
+} from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { serve, type Served } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
@@ -26,10 +30,15 @@ beforeAll(async () => {
     port: 0,
     services: [LedgerService],
     routes: (router) => {
-      router.service(LedgerService, { postTransactions: ({ postings }) => ((answered += postings.length), {}) });
+      router.service(LedgerService, {
+        postTransactions: ({ postings }) => ((answered += postings.length), {}),
+        postTransaction: () => ({ replayed: true }),
+        reverseTransaction: () => ({ replayed: true }),
+      });
     },
     tokens: ['right'],
     maxMessageBytes: 32 << 20,
+    encoders: new Map([[Posted, () => Buffer.from('its own')]]),
     logger: openLog('test', 'silent'),
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
@@ -149,4 +158,10 @@ test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is 
   stream.end('{}');
   expect((await failed).message).toContain('NGHTTP2_PROTOCOL_ERROR');
   expect((await call(new Uint8Array()))['grpc-status']).toBe('0');
+});
+
+test('an answer of a type with an encoder of its own has the bytes that it makes, any other those of the library', async () => {
+  const answer = (method: string) => calling(new Uint8Array(), 'application/grpc', `/ledger.v1.LedgerService/${method}`);
+  expect((await answer('PostTransaction')).body).toBe('\0\0\0\0\x07its own');
+  expect((await answer('ReverseTransaction')).body).toBe('\0\0\0\0\x02\x10\x01');
 });
