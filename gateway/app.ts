@@ -165,12 +165,15 @@ export async function buildApp(options: AppOptions): Promise<App> {
       }
       request.checked = performance.now();
       const refusal = load.enter(request) ?? check(request);
-      const go = (problem: Problem | null | undefined) => {
-        // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
-        if (!reply.raw.destroyed) done(problem ?? load.take(request));
-      };
-      if (refusal instanceof Promise) refusal.then(go, done);
-      else go(refusal);
+      if (refusal instanceof Promise) {
+        const go = (problem: Problem | undefined) => {
+          // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
+          if (!reply.raw.destroyed) done(problem ?? load.take(request));
+        };
+        refusal.then(go, done);
+      } else if (!reply.raw.destroyed) {
+        done(refusal ?? load.take(request));
+      }
     };
     route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
     if (access.by !== 'nobody') route.preValidation = [checkAgain(check), ...[route.preValidation ?? []].flat()];
@@ -265,26 +268,25 @@ function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (er
   else done();
 }
 
-function leadsNowhere({ is404, routeOptions, params }: FastifyRequest): boolean {
-  // With CORS each path has a route for OPTIONS, if only this one.
-  return is404 || routeOptions.url === '*' || hasEmptyPart(params);
+function leadsNowhere(request: FastifyRequest): boolean {
+  // With CORS each path has a route for OPTIONS, if only this one. `routeOptions` is an object made anew each time it is asked for.
+  return request.is404 || hasEmptyPart(request.params) || (request.method === 'OPTIONS' && request.routeOptions.url === '*');
 }
 
 // The router takes `/accounts/code//` for the route of an account whose code is empty.
 function hasEmptyPart(params: unknown): boolean {
-  for (const [name, part] of Object.entries(params as Record<string, string>)) if (part === '' && name !== '*') return true;
+  const parts = params as Record<string, string>;
+  for (const name in parts) if (parts[name] === '' && name !== '*') return true;
   return false;
 }
 
 // Node begins all that one read of a connection holds, a thousand requests, before it looks whether their answers are taken.
 const mostPipelined = 64;
-const onConnection = new WeakMap<Socket, number>();
+const underWay = Symbol('requests of a connection that are under way');
 
 /** Counts the requests of a connection that are under way. */
-function pipelined(socket: Socket, change: 1 | -1): number {
-  const count = (onConnection.get(socket) ?? 0) + change;
-  onConnection.set(socket, count);
-  return count;
+function pipelined(socket: Socket & { [underWay]?: number }, change: 1 | -1): number {
+  return (socket[underWay] = (socket[underWay] ?? 0) + change);
 }
 
 function requestIdOf(request: IncomingMessage): string {

@@ -39,7 +39,7 @@ interface Waiting {
   posting: Posting;
   bytes: number;
   expires: number;
-  signal: AbortSignal | undefined;
+  answer: { destroyed: boolean } | undefined;
   resolve: (posted: PostedTransaction) => void;
   reject: (error: ConnectError) => void;
 }
@@ -105,10 +105,10 @@ export class Batcher {
 
   /**
    * Posts one transaction. Rejects with a ConnectError that carries what the ledger said: a refusal, `overloaded` before memory grows, or
-   * `unavailable` where the outcome is open and a retry with the same key finds out. `signal` tells that the client is gone: what is not
-   * yet sent is then dropped. The posting's `timeout_ms` and `retry` are set here.
+   * `unavailable` where the outcome is open and a retry with the same key finds out. `answer` is destroyed once the client is gone: what is
+   * not yet sent is then dropped. The posting's `timeout_ms` and `retry` are set here.
    */
-  post(posting: Posting, signal?: AbortSignal): Promise<PostedTransaction> {
+  post(posting: Posting, answer?: { destroyed: boolean }): Promise<PostedTransaction> {
     const tenant = posting.tenantId;
     const ofTenant = this.perTenant.get(tenant) ?? 0;
     if (this.postings >= this.options.mostPostings || ofTenant >= this.options.mostPostings / 2) {
@@ -116,16 +116,35 @@ export class Batcher {
     }
     this.postings++;
     this.perTenant.set(tenant, ofTenant + 1);
+    const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
+    const expires = performance.now() + this.options.timeoutMs;
     return new Promise<PostedTransaction>((resolve, reject) => {
-      const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
-      const expires = performance.now() + this.options.timeoutMs;
-      this.enqueue(this.alone.get(tenant) ?? this.shared, [{ posting, bytes, expires, signal, resolve, reject }]);
-    }).finally(() => {
-      this.postings--;
-      const left = (this.perTenant.get(tenant) ?? 1) - 1;
-      if (left > 0) this.perTenant.set(tenant, left);
-      else this.perTenant.delete(tenant);
+      const each: Waiting = {
+        posting,
+        bytes,
+        expires,
+        answer,
+        resolve: (posted) => {
+          this.forget(each);
+          resolve(posted);
+        },
+        reject: (error) => {
+          this.forget(each);
+          reject(error);
+        },
+      };
+      this.enqueue(this.alone.get(tenant) ?? this.shared, [each]);
     });
+  }
+
+  private forget(each: Waiting): void {
+    // What leads to a batch for seconds yet, as old tables of V8's do, is not to lead to whole requests.
+    each.answer = undefined;
+    const tenant = each.posting.tenantId;
+    this.postings--;
+    const left = (this.perTenant.get(tenant) ?? 1) - 1;
+    if (left > 0) this.perTenant.set(tenant, left);
+    else this.perTenant.delete(tenant);
   }
 
   /** Postings waiting or on their way. */
@@ -223,6 +242,8 @@ export class Batcher {
           { timeoutMs: Math.max(1, Math.min(longest, attemptMs)) },
         );
         const heldBack = batch.filter((each, place) => !settle(each, results[place]));
+        // Promises of a call lead to its answer for seconds after it: not emptied, it had twice as many bytes outlive two scavenges.
+        results.length = 0;
         if (heldBack.length > 0) this.setApart(heldBack);
         return;
       } catch (error) {
@@ -273,29 +294,24 @@ function take(stream: Stream, isWanted: (tenant: string) => boolean, most: numbe
   const batch: Waiting[] = [];
   const now = performance.now();
   let bytes = 0;
-  const taken = new Map<string, number>();
-  for (let turn = [...stream.waiting].filter(([tenant]) => isWanted(tenant)); turn.length > 0;) {
-    const next: typeof turn = [];
-    for (const entry of turn) {
-      const [tenant, queue] = entry;
-      const place = taken.get(tenant) ?? 0;
-      const each = queue[place];
-      if (!each || batch.length >= most || (batch.length > 0 && bytes + each.bytes > bytesPerCall)) continue;
-      taken.set(tenant, place + 1);
-      next.push(entry);
-      if (each.signal?.aborted === true || each.expires <= now) {
-        each.reject(failure('unavailable', 'the posting was not begun'));
-        continue;
-      }
+  const tenants = [...stream.waiting].filter(([tenant]) => isWanted(tenant)).map(([tenant, queue]) => ({ tenant, queue, taken: 0 }));
+  const takeNext = (of: (typeof tenants)[number]): boolean => {
+    const each = of.queue[of.taken];
+    if (!each || batch.length >= most || (batch.length > 0 && bytes + each.bytes > bytesPerCall)) return false;
+    of.taken++;
+    if (each.answer?.destroyed === true || each.expires <= now) {
+      each.reject(failure('unavailable', 'the posting was not begun'));
+    } else {
       batch.push(each);
       bytes += each.bytes;
     }
-    turn = next;
-  }
-  for (const [tenant, count] of taken) {
-    const queue = stream.waiting.get(tenant) ?? [];
+    return true;
+  };
+  for (let turn = tenants; turn.length > 0;) turn = turn.filter(takeNext);
+  for (const { tenant, queue, taken } of tenants) {
+    if (taken === 0) continue;
     // Emptied: an old table of the map may lead to it for seconds yet.
-    queue.splice(0, count);
+    queue.splice(0, taken);
     // Behind those whose turn has not come.
     stream.waiting.delete(tenant);
     if (queue.length > 0) stream.waiting.set(tenant, queue);

@@ -51,16 +51,23 @@ export function closeGently(request: IncomingMessage): void {
   };
 }
 
+const nothing = Buffer.alloc(0);
+
 /** Reads a body; calls back once, with its bytes or why there are none. */
 export function readBytes(request: FastifyRequest, load: Load, done: (error: Error | null, bytes: Buffer) => void): void {
   const { raw } = request;
   const chunks: Buffer[] = [];
   let length = 0;
+  let ended = false;
   const end = (error: Error | null): void => {
-    raw.off('data', take).off('end', finish).off('error', end);
+    if (ended) return;
+    ended = true;
     load.arrived(request);
-    if (error) chunks.length = 0;
-    done(error, chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    // Where the body has come nothing more comes: the listeners go with the request.
+    if (error) raw.off('data', take).off('end', finish).off('error', end);
+    const bytes = error ? nothing : chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+    chunks.length = 0;
+    done(error, bytes);
   };
   const take = (chunk: Buffer): void => {
     length += chunk.length;

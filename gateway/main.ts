@@ -130,7 +130,7 @@ await run(async (lifetime) => {
         tokens,
         metrics,
         readiness,
-        post: (posting, signal) => batcher.post(posting, signal),
+        post: (posting, answer) => batcher.post(posting, answer),
       }),
   });
   const { host, port } = config;

@@ -9,6 +9,6 @@ export interface Services {
   identity: Client<typeof IdentityService>;
   ledger: Client<typeof LedgerService>;
   notifier: Client<typeof NotifierService>;
-  /** Posts one posting; throws a ConnectError for a refusal. */
-  post: (posting: Posting, signal?: AbortSignal) => Promise<{ transaction: Transaction; replayed: boolean }>;
+  /** Posts one posting; throws a ConnectError for a refusal. `answer` is destroyed once the client is gone. */
+  post: (posting: Posting, answer?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
 }

@@ -11,7 +11,7 @@ import type {
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { askedBy, leaving, within, type App } from '../app.ts';
+import { askedBy, within, type App } from '../app.ts';
 import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
@@ -118,14 +118,13 @@ const reversalMs = 5_000;
 
 // Literals: made by `create`, field by field, a posting's messages cost eight times as much.
 function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Posting {
-  const { caller } = request;
-  return {
+  const { actor, requestId, traceparent } = askedBy(request);
+  const made: Posting = {
     $typeName: 'ledger.v1.Posting',
-    tenantId: caller.tenantId,
+    tenantId: request.caller.tenantId,
     transactionId: newId('txn'),
     idempotencyKey: body.idempotency_key ?? '',
     description: body.description ?? '',
-    ...(body.reference != null && { reference: body.reference }),
     entries: entries.map((entry) => ({
       $typeName: 'ledger.v1.Entry',
       accountCode: entry.account_code,
@@ -134,10 +133,14 @@ function posting(request: FastifyRequest, body: Body, entries: Static<typeof dou
       currency: entry.currency,
     })),
     metadata: metadataText(body.metadata),
-    ...askedBy(request),
+    actor,
+    requestId,
+    traceparent,
     timeoutMs: 0,
     retry: false,
   };
+  if (body.reference != null) made.reference = body.reference;
+  return made;
 }
 
 /** Both postings and the reversal. */
@@ -171,7 +174,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { body } = request;
-      return send(reply, await post(posting(request, body, [body]), leaving(request)));
+      return send(reply, await post(posting(request, body, [body]), reply.raw));
     },
   );
 
@@ -196,7 +199,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { body } = request;
-      return send(reply, await post(posting(request, body, body.entries), leaving(request)));
+      return send(reply, await post(posting(request, body, body.entries), reply.raw));
     },
   );
 

@@ -7,7 +7,8 @@ const form = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16
  * version the parts that this one knows are kept.
  */
 export function traceparentOf(text: string | string[] | null | undefined): string | null {
-  const [, version, trace, parent, flags, rest] = (typeof text === 'string' && form.exec(text)) || [];
+  if (typeof text !== 'string') return null;
+  const [, version, trace, parent, flags, rest] = form.exec(text) ?? [];
   if (version === undefined || (version === '00' && rest !== undefined)) return null;
   return `00-${trace}-${parent}-${flags}`;
 }
