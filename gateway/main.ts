@@ -35,6 +35,7 @@ await run(async (lifetime) => {
         methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'],
       },
     ],
+    carried: [{ service: IdentityService.typeName, methods: ['VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'] }],
   });
   lifetime.add('channel to identity', () => toIdentity.close());
   const toLedger = openCaller({
@@ -56,6 +57,7 @@ await run(async (lifetime) => {
         ],
       },
     ],
+    carried: [{ service: LedgerService.typeName, methods: ['GetBalance'] }],
   });
   lifetime.add('channel to ledger', () => toLedger.close());
   const toNotifier = openCaller({
@@ -66,7 +68,13 @@ await run(async (lifetime) => {
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
   // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.
-  const toWriter = openCaller({ addresses: config.ledgerAddresses, token, maxMessageBytes, retried: [] });
+  const toWriter = openCaller({
+    addresses: config.ledgerAddresses,
+    token,
+    maxMessageBytes,
+    retried: [],
+    carried: [{ service: LedgerService.typeName, methods: ['PostTransactions'] }],
+  });
   lifetime.add('channel of postings', () => toWriter.close());
 
   const identity = createClient(IdentityService, toIdentity);

@@ -47,7 +47,7 @@ const under =
 /** Who may import whom; the first pattern that fits a file is its rule. */
 const importRules: [RegExp, (name: string) => boolean][] = [
   [/^services\/(ledger\/accounting|identity\/credentials|platform\/(money|json)|notifier\/webhook)\.ts$/, isBuiltIn],
-  [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/')],
+  [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
   [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],
   [/^services\/notifier\//, under('services/notifier/', 'services/platform/', 'proto/gen/')],

@@ -20,6 +20,8 @@ export interface CallerOptions {
    * A call of any method that no replica has begun to answer is asked once of another one.
    */
   retried: { service: string; methods: string[] }[];
+  /** Methods, named as in `retried`, whose calls travel together on one stream: small ones, that are asked often. */
+  carried?: { service: string; methods: string[] }[];
   /** How names are looked up; by default as the system does. */
   resolve?: Resolve;
 }
@@ -44,7 +46,8 @@ export interface Caller extends Transport {
 export function openCaller(options: CallerOptions): Caller {
   const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes), options.resolve);
   const own = { authorization: `Bearer ${options.token}` };
-  const reads = new Set(options.retried.flatMap(({ service, methods }) => methods.map((method) => `/${service}/${method}`)));
+  const reads = pathsOf(options.retried);
+  const carried = pathsOf(options.carried ?? []);
   // `besides`: what was asked before, in vain.
   const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
     async unary(method, signal, timeoutMs, header, input) {
@@ -54,9 +57,10 @@ export function openCaller(options: CallerOptions): Caller {
       const headers = header ? { ...own, ...Object.fromEntries(new Headers(header as ConstructorParameters<typeof Headers>[0])) } : own;
       const message = toBinary(method.input as DescMessage, isMessage(input, method.input) ? input : create(method.input, input));
       const path = `/${method.parent.typeName}/${method.name}`;
+      const asked = { path, headers, message, isCarried: !header && carried.has(path), signal };
       for (let [attempt, replica] = [1, first]; ; attempt++) {
         try {
-          const bytes = await replicas.ask(replica, { path, headers, message, patienceMs: until - performance.now(), signal });
+          const bytes = await replicas.ask(replica, { ...asked, patienceMs: until - performance.now() });
           const answer = decoded(method.output, bytes);
           return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
         } catch (error) {
@@ -94,6 +98,10 @@ export function openCaller(options: CallerOptions): Caller {
 }
 
 const noHeaders = new Headers();
+
+function pathsOf(methods: CallerOptions['retried']): Set<string> {
+  return new Set(methods.flatMap(({ service, methods }) => methods.map((method) => `/${service}/${method}`)));
+}
 
 /** Resolves with `work`, but no later than at `until`, milliseconds: then it rejects as `DEADLINE_EXCEEDED`, and as `CANCELED` when `signal` ends it. */
 async function inTime(work: Promise<void>, until: number, signal: AbortSignal | undefined): Promise<void> {

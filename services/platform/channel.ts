@@ -7,12 +7,12 @@ import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
   type IncomingHttpHeaders,
-  type IncomingHttpStatusHeader,
   type OutgoingHttpHeaders,
 } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { validateResponse, validateTrailer } from '@connectrpc/connect/protocol-grpc';
-import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
+import { failureIn, isAnswer, mayHaveBegun, noteEnd, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
+import { Carrier } from './carrier.ts';
+import { enveloped, envelopeBytes } from './envelope.ts';
 import { windowBytes } from './sessions.ts';
 import { tooLarge } from './unfinished.ts';
 
@@ -23,6 +23,8 @@ export interface Question {
   /** Beside those of gRPC itself. */
   headers: OutgoingHttpHeaders;
   message: Uint8Array;
+  /** Whether it travels with others on one stream, as small ones do that are asked often; its `headers` are then those of all of them. */
+  isCarried?: boolean;
   /** So long the answer is waited for, milliseconds. */
   patienceMs: number;
   signal: AbortSignal | undefined;
@@ -39,21 +41,17 @@ const pauseMs = 100;
 // An error of a class of its own would pass for any other: Connect's `instanceof` looks at the name.
 const neverBegun = new WeakSet<object>();
 
-// Connections that the other side ended with this code, which Node then gives to each of their streams, also to those that were begun.
-const endedRefusing = new WeakSet<ClientHttp2Session>();
-
 /** False where a call has failed that the other side has not begun to answer: it may be asked elsewhere, whatever it does. */
 export function wasBegun(failure: unknown): boolean {
   return !neverBegun.has(Object(failure) as object);
 }
-
-const ofEachCall = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
 
 /** Calls to one address. */
 export class Channel {
   private readonly address: string;
   private readonly most: number;
   private session: ClientHttp2Session | undefined;
+  private readonly carriers = new WeakMap<ClientHttp2Session, Carrier>();
   /** Resolves when there is a connection, or can't be. */
   private made: Promise<unknown> | undefined;
   private pausedUntil = -Infinity;
@@ -79,17 +77,16 @@ export class Channel {
    * the other side has refused to begin, as one does that ends the connection, or could not be begun on it, is asked once more.
    */
   call(question: Question): Promise<Uint8Array> {
-    const { path, headers, message, patienceMs, signal } = question;
+    const { message, patienceMs, signal } = question;
     if (message.length > this.most) return Promise.reject(tooLarge(message.length, this.most));
     return new Promise<Uint8Array>((resolve, reject) => {
-      let stream: ClientHttp2Stream | undefined;
-      let session: ClientHttp2Session | undefined;
-      const isBegun = () => stream !== undefined && mayHaveBegun(stream, session);
+      let asked: Asked | undefined;
+      const isBegun = () => asked?.mayHaveBegun() === true;
       let until = performance.now() + patienceMs;
       const giveUp = (error: ConnectError) => {
         until = -Infinity;
         reject(error);
-        stream?.close(constants.NGHTTP2_CANCEL);
+        asked?.leave();
       };
       const leave = () => giveUp(new ConnectError('the caller has gone', Code.Canceled));
       const late = () => giveUp(new ConnectError(`no answer within ${Math.round(patienceMs)} ms`, Code.DeadlineExceeded));
@@ -101,19 +98,15 @@ export class Channel {
       const timer = setTimeout(() => setImmediate(late), patienceMs);
       signal?.addEventListener('abort', leave);
       const ask = async () => {
-        session = await this.connection();
+        const session = await this.connection();
         const leftMs = until - performance.now();
         // The other side would take what comes now for what somebody waits for.
         if (leftMs <= 0) throw new ConnectError('nobody waits any more', Code.DeadlineExceeded);
-        stream = session.request({ ...headers, ...ofEachCall, ':path': path, 'grpc-timeout': timeout(leftMs) });
-        stream.end(enveloped(message));
-        // After 2^30 calls a connection has no number left for another, and would go on like that. The house's services end theirs long before;
-        // what stands between in a cluster may keep one for months.
-        if (stream.id === undefined) session.close();
-        return answerOf(stream, this.most);
+        asked = this.ask(session, question, leftMs);
+        return asked.answer;
       };
       const again = async (error: unknown) => {
-        if (!stream || isBegun()) throw error;
+        if (!asked || isBegun()) throw error;
         // Who refuses because he ends the connection says so right behind.
         await new Promise(setImmediate);
         return ask();
@@ -128,8 +121,6 @@ export class Channel {
         .finally(() => {
           clearTimeout(timer);
           signal?.removeEventListener('abort', leave);
-          // Answered before it was heard to the end.
-          if (stream?.writableFinished === false) stream.close(constants.NGHTTP2_CANCEL);
         });
     });
   }
@@ -137,7 +128,44 @@ export class Channel {
   /** Ends the connection when the calls on it have been answered. A second call does nothing. */
   close(): void {
     this.closing = true;
-    this.session?.close();
+    if (this.session) this.end(this.session);
+  }
+
+  private ask(session: ClientHttp2Session, question: Question, leftMs: number): Asked {
+    const { path, headers, message, isCarried } = question;
+    const carrier = isCarried === true ? this.carrierOn(session, headers) : undefined;
+    if (carrier) return carrier.ask(path, message, leftMs);
+    const stream = session.request({ ...headers, ...ofEachCall, ':path': path, 'grpc-timeout': timeout(leftMs) });
+    stream.end(enveloped(message));
+    this.endWithoutNumber(session, stream);
+    return {
+      answer: answerOf(stream, this.most),
+      mayHaveBegun: () => mayHaveBegun(stream, session),
+      leave: () => stream.close(constants.NGHTTP2_CANCEL),
+    };
+  }
+
+  /** What carries the calls of a connection; undefined where the other side knows of no such thing. */
+  private carrierOn(session: ClientHttp2Session, headers: OutgoingHttpHeaders): Carrier | undefined {
+    const known = this.carriers.get(session);
+    if (known?.isKnown === false) return undefined;
+    if (known?.isOpen === true) return known;
+    const carrier = new Carrier(session, headers, this.most);
+    this.carriers.set(session, carrier);
+    this.endWithoutNumber(session, carrier.stream);
+    return carrier;
+  }
+
+  // After 2^30 calls a connection has no number left for another, and would go on like that. The house's services end theirs long before; what
+  // stands between in a cluster may keep one for months.
+  private endWithoutNumber(session: ClientHttp2Session, stream: ClientHttp2Stream): void {
+    if (stream.id === undefined) this.end(session);
+  }
+
+  /** Ends a connection when the calls on it have been answered. */
+  private end(session: ClientHttp2Session): void {
+    this.carriers.get(session)?.finish();
+    session.close();
   }
 
   private async connection(): Promise<ClientHttp2Session> {
@@ -181,7 +209,8 @@ export class Channel {
     });
     session.once('goaway', (code: number) => {
       failure = undefined;
-      if (code === constants.NGHTTP2_REFUSED_STREAM) endedRefusing.add(session);
+      noteEnd(session, code);
+      this.end(session);
     });
     session.on('error', (error: Error) => (failure = error));
     session.once('close', () => {
@@ -196,18 +225,11 @@ export class Channel {
   }
 }
 
-/** False of one that got no number, or was refused. */
-function mayHaveBegun({ id, rstCode }: ClientHttp2Stream, session: ClientHttp2Session | undefined): boolean {
-  return id !== undefined && (rstCode !== constants.NGHTTP2_REFUSED_STREAM || (session !== undefined && endedRefusing.has(session)));
-}
-
 // In gRPC's header a number has at most eight digits: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests
 function timeout(ms: number): string {
   const whole = Math.max(1, Math.floor(ms));
   return whole < 1e8 ? `${whole}m` : `${Math.min(99_999_999, Math.floor(whole / 1000))}S`;
 }
-
-type AnswerHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;
 
 /** The bytes of the message that a stream answers with. Rejects with a {@link ConnectError}. */
 function answerOf(stream: ClientHttp2Stream, most: number): Promise<Uint8Array> {
@@ -243,6 +265,8 @@ function answerOf(stream: ClientHttp2Stream, most: number): Promise<Uint8Array> 
     });
     stream.on('end', () => {
       if ((trailer ?? header)?.['grpc-status'] !== undefined) settle(() => messageOf(header ?? {}, trailer, pieces));
+      // Answered before it was heard to the end.
+      if (!waiting && !stream.writableFinished) stream.close(constants.NGHTTP2_CANCEL);
     });
     // What it was is told by the end of the stream.
     stream.on('error', () => undefined);
@@ -267,28 +291,10 @@ const codes: Record<number, Code> = {
 };
 
 function messageOf(header: AnswerHeaders, trailer: IncomingHttpHeaders | undefined, pieces: Buffer[]): Uint8Array {
-  if (header[':status'] !== 200 || (trailer ?? header)['grpc-status'] !== '0') {
-    const headers = headersOf(header);
-    const { headerError } = validateResponse(Number(header[':status']), headers);
-    if (headerError) throw headerError;
-    validateTrailer(withReadableMessage(headersOf(trailer ?? {})), withReadableMessage(headers));
-    // Details without a code pass for none.
-    throw new ConnectError('a refusal without a code', Code.Internal);
-  }
+  if (!isAnswer(header, trailer)) throw failureIn(header, trailer);
   const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
   if (body.length < envelopeBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - envelopeBytes) {
     throw new ConnectError('the answer is not one message, uncompressed', Code.Internal);
   }
   return body.subarray(envelopeBytes);
-}
-
-// What is not percent-encoded rightly must not take the code with it: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
-function withReadableMessage(headers: Headers): Headers {
-  const message = headers.get('grpc-message') ?? '';
-  try {
-    decodeURIComponent(message);
-  } catch {
-    headers.set('grpc-message', encodeURIComponent(message));
-  }
-  return headers;
 }

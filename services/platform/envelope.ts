@@ -4,12 +4,15 @@ import type { IncomingHttpHeaders } from 'node:http2';
 /** What stands before a message: whether it is compressed, and its length. */
 export const envelopeBytes = 5;
 
-/** A message as it is sent, uncompressed. */
-export function enveloped(message: Uint8Array): Buffer {
-  const bytes = Buffer.allocUnsafe(envelopeBytes + message.length);
+const nothing = new Uint8Array(0);
+
+/** A message as it is sent, uncompressed; `head`: its first bytes, where they are not with the others. */
+export function enveloped(message: Uint8Array, head = nothing): Buffer {
+  const bytes = Buffer.allocUnsafe(envelopeBytes + head.length + message.length);
   bytes[0] = 0;
-  bytes.writeUInt32BE(message.length, 1);
-  bytes.set(message, envelopeBytes);
+  bytes.writeUInt32BE(head.length + message.length, 1);
+  bytes.set(head, envelopeBytes);
+  bytes.set(message, envelopeBytes + head.length);
   return bytes;
 }
 

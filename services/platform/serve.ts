@@ -8,6 +8,7 @@ import { Histogram, type Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
 import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './health.ts';
 import { serveReflection } from './reflection.ts';
@@ -62,11 +63,13 @@ export async function serve(options: ServeOptions): Promise<Served> {
   const { maxMessageBytes } = options;
   const mostElsewhere = Math.min(maxMessageBytes, mostBytesElsewhere);
   const admit = admission(isAccepted, maxMessageBytes, options.unfinished ?? boundsOf(maxMessageBytes));
-  let unary: UnaryHandler = () => false;
+  let ours: UnaryHandler = () => false;
   const others = connectNodeAdapter({
     routes: (router) => {
-      const calls = unaryCalls(router, { maxMessageBytes, maxTimeoutMs, encoders: options.encoders, admit, logged, refused });
-      unary = calls.handle;
+      const own = { maxMessageBytes, maxTimeoutMs, encoders: options.encoders, admit, logged, refused };
+      const calls = unaryCalls(router, own);
+      const carry = carriedCalls(calls.methods, own);
+      ours = (request, response) => calls.handle(request, response) || carry(request, response);
       options.routes(calls.router);
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
       serveHealth(calls.router, options.services, drained, isAccepted);
@@ -101,7 +104,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   });
   const handler: NodeHandler = (request, response) => {
     shortenDeadline(request.headers, maxTimeoutMs);
-    if (unary(request, response)) return;
+    if (ours(request, response)) return;
     closeAnswered(request.stream);
     others(request, response);
   };

@@ -74,7 +74,7 @@ function decoded(
   decoding: Decoding,
 ): { message: ReturnType<typeof messageOf> } | { refusal: unknown } {
   try {
-    return { message: messageOf(method, bytes, decoding) };
+    return { message: messageOf(method.input, bytes, decoding) };
   } catch (refusal) {
     return { refusal };
   }

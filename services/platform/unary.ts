@@ -1,7 +1,7 @@
 // Unary calls of gRPC proper, which are nearly all that a service gets, without Connect's pipeline of asynchronous generators: through it a call
 // cost the server 500 µs and 95 KiB, a third of which outlived its first collections; so, 200 µs and 25 KiB, of which a tenth does. Refusals are
 // the same; all else (streams, compression, gRPC-Web, Connect's own protocol, JSON) is left to it, in smaller messages.
-import { constants, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import { constants, type Http2ServerRequest, type Http2ServerResponse, type IncomingHttpHeaders } from 'node:http2';
 import {
   create,
   fromBinary,
@@ -26,7 +26,8 @@ type Implementation = (
 /** Bytes of a message, the same as `toBinary` makes of it. */
 export type Encoder = (message: Message) => Uint8Array;
 
-interface Method {
+/** A unary method of the server. */
+export interface Method {
   method: DescMethodUnary;
   answer: Implementation;
   encode: Encoder;
@@ -67,8 +68,11 @@ export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerRe
 // For each so many bytes that a message may have, decoding one may make an object: 32 MiB admit a thousand postings of 200 entries.
 const bytesPerObject = 160;
 
-/** The router, remembering each unary method that it is given; and what answers those. */
-export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { router: ConnectRouter; handle: UnaryHandler } {
+/** The router, remembering each unary method that it is given; what answers those; and they, by their paths. */
+export function unaryCalls(
+  router: ConnectRouter,
+  options: UnaryOptions,
+): { router: ConnectRouter; handle: UnaryHandler; methods: ReadonlyMap<string, Method> } {
   const methods = new Map<string, Method>();
   const remembering: ConnectRouter = {
     ...router,
@@ -89,44 +93,63 @@ export function unaryCalls(router: ConnectRouter, options: UnaryOptions): { rout
     },
   };
   const handle: UnaryHandler = (request, response) => {
-    const { headers } = request;
-    const called = request.method === 'POST' ? methods.get(request.url) : undefined;
-    if (
-      !called ||
-      !/^application\/grpc(\+proto)?$/.test(headers['content-type'] ?? '') ||
-      (headers['grpc-encoding'] ?? 'identity') !== 'identity'
-    ) {
-      return false;
-    }
+    const called = methods.get(request.url);
+    if (!called || !isPlain(request)) return false;
     // What can't be written is a fault of this house, and must not end the process.
     answer(called, request, response, options).catch(() => request.stream.close(constants.NGHTTP2_INTERNAL_ERROR));
     return true;
   };
-  return { router: remembering, handle };
+  return { router: remembering, handle, methods };
+}
+
+/** Whether a request is of gRPC proper, and not compressed. */
+export function isPlain({ method, headers }: Http2ServerRequest): boolean {
+  const isGrpc = /^application\/grpc(\+proto)?$/.test(headers['content-type'] ?? '');
+  return method === 'POST' && isGrpc && (headers['grpc-encoding'] ?? 'identity') === 'identity';
 }
 
 async function answer(called: Method, request: Http2ServerRequest, response: Http2ServerResponse, options: UnaryOptions): Promise<void> {
-  const { method } = called;
-  const call = new Call(request, method);
-  let bytes: Uint8Array | undefined;
-  let failure: ConnectError | undefined;
+  const { stream, headers } = request;
+  const call = new Call(called.method, request.url, headers);
+  const outcome = await outcomeOf(called, call, options, async (admission) => {
+    call.begin(timeoutOf(headers, options.maxTimeoutMs));
+    stream.once('close', () => call.leave());
+    return messageOf(called.method.input, unwrapped(await bodyOf(request, admission, call.signal), options), options);
+  });
+  if (!stream.destroyed) respond(request, response, outcome);
+}
+
+type Received = MessageShape<DescMethodUnary['input']>;
+
+/** What a call is answered: a message's bytes, or a refusal. */
+export type Outcome = { bytes: Uint8Array } | { failure: ConnectError };
+
+/** Admits and answers a call; `received` begins it, and gives its message. */
+export async function outcomeOf(
+  { method, answer, encode }: Method,
+  call: Call,
+  options: UnaryOptions,
+  received: (admission: Admission) => Received | Promise<Received>,
+): Promise<Outcome> {
   try {
-    bytes = await options.logged(call, async () => {
-      const admission = options.admit(method.parent.typeName, request.headers.authorization ?? '');
-      call.begin(options.maxTimeoutMs);
-      const body = await bodyOf(request, admission, call.signal);
-      const message = decoded(method, body, options);
-      const result = create(method.output, await called.answer(message, call));
-      return encoded(called.encode(result), options.maxMessageBytes);
+    const bytes = await options.logged(call, async () => {
+      const admission = options.admit(method.parent.typeName, call.header.authorization ?? '');
+      const result = create(method.output, await answer(await received(admission), call));
+      return bounded(encode(result), options.maxMessageBytes);
     });
+    return { bytes };
   } catch (error) {
-    failure = ConnectError.from(error);
+    return { failure: ConnectError.from(error) };
+  } finally {
+    call.end();
   }
-  call.end();
-  if (request.stream.destroyed) return;
-  response.writeHead(200, { 'content-type': request.headers['content-type'] });
-  response.addTrailers(failure ? refusalTrailers(failure) : { 'grpc-status': '0' });
-  if (bytes) response.end(bytes);
+}
+
+/** Ends a request with a message, or the trailers of a refusal, or without either where all has been said. */
+export function respond(request: Http2ServerRequest, response: Http2ServerResponse, outcome: Outcome | undefined): void {
+  if (!response.headersSent) response.writeHead(200, { 'content-type': request.headers['content-type'] });
+  response.addTrailers(outcome && 'failure' in outcome ? refusalTrailers(outcome.failure) : { 'grpc-status': '0' });
+  if (outcome && 'bytes' in outcome) response.end(enveloped(outcome.bytes));
   else response.end();
   if (request.stream.readableEnded) return;
   // Whoever does not take his answer, a window of nothing is enough, would keep here what he goes on to send.
@@ -135,23 +158,26 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
 }
 
 /** A call as its handler sees it. */
-class Call implements HandlerContext {
+export class Call implements HandlerContext {
   readonly method: DescMethodUnary;
   readonly requestMethod = 'POST';
   readonly protocolName = 'grpc';
   readonly url: string;
   readonly values = createContextValues();
-  private readonly request: Http2ServerRequest;
+  /** As it came. */
+  readonly header: IncomingHttpHeaders;
   private readonly aborting = new AbortController();
-  private header: Headers | undefined;
+  private readHeader: Headers | undefined;
   private deadline: number | undefined;
   private timer: NodeJS.Timeout | undefined;
   private ended = false;
+  /** Whether its caller has left. */
+  hasLeft = false;
 
-  constructor(request: Http2ServerRequest, method: DescMethodUnary) {
-    this.request = request;
+  constructor(method: DescMethodUnary, url: string, header: IncomingHttpHeaders) {
     this.method = method;
-    this.url = request.url;
+    this.url = url;
+    this.header = header;
   }
 
   get service(): DescMethodUnary['parent'] {
@@ -163,11 +189,11 @@ class Call implements HandlerContext {
   }
 
   get requestId(): string | undefined {
-    return this.request.headers['x-request-id'] as string | undefined;
+    return this.header['x-request-id'] as string | undefined;
   }
 
   get requestHeader(): Headers {
-    return (this.header ??= headersOf(this.request.headers));
+    return (this.readHeader ??= headersOf(this.header));
   }
 
   get responseHeader(): Headers {
@@ -180,16 +206,17 @@ class Call implements HandlerContext {
 
   readonly timeoutMs = (): number | undefined => (this.deadline === undefined ? undefined : Math.max(0, this.deadline - performance.now()));
 
-  /** Aborts the signal when the caller's deadline passes, or when he leaves. Throws where his deadline can't be read. */
-  begin(maxTimeoutMs: number): void {
-    const given = this.request.headers['grpc-timeout'];
-    const { timeoutMs, error } = parseTimeout(typeof given === 'string' ? given : null, maxTimeoutMs);
-    if (error) throw error;
-    if (timeoutMs !== undefined) {
-      this.deadline = performance.now() + timeoutMs;
-      this.timer = setTimeout(() => this.abort('the operation timed out', Code.DeadlineExceeded), timeoutMs);
-    }
-    this.request.stream.once('close', () => this.abort('the caller has gone', Code.Canceled));
+  /** Aborts the signal when the caller's deadline passes, if he has one: so many milliseconds from now. */
+  begin(timeoutMs: number | undefined): void {
+    if (timeoutMs === undefined) return;
+    this.deadline = performance.now() + timeoutMs;
+    this.timer = setTimeout(() => this.abort('the operation timed out', Code.DeadlineExceeded), timeoutMs);
+  }
+
+  /** Aborts the signal, as its caller leaves. */
+  leave(): void {
+    this.hasLeft = true;
+    this.abort('the caller has gone', Code.Canceled);
   }
 
   end(): void {
@@ -201,6 +228,13 @@ class Call implements HandlerContext {
   private abort(message: string, code: Code): void {
     if (!this.ended) this.aborting.abort(new ConnectError(message, code));
   }
+}
+
+/** How long a caller waits, milliseconds. Throws where that can't be read. */
+function timeoutOf({ 'grpc-timeout': given }: IncomingHttpHeaders, maxTimeoutMs: number): number | undefined {
+  const { timeoutMs, error } = parseTimeout(typeof given === 'string' ? given : null, maxTimeoutMs);
+  if (error) throw error;
+  return timeoutMs;
 }
 
 /** The bytes that a caller sent, to their end; `signal`: he has left, or his deadline has passed. */
@@ -241,8 +275,8 @@ function bodyOf({ stream }: Http2ServerRequest, { most, unfinished }: Admission,
   });
 }
 
-function decoded(method: DescMethodUnary, body: Buffer, options: UnaryOptions): MessageShape<DescMethodUnary['input']> {
-  const { maxMessageBytes, refused } = options;
+/** What is in the envelope of a body that is one message. */
+function unwrapped(body: Buffer, { maxMessageBytes, refused }: UnaryOptions): Buffer {
   if (body.length === 0) throw new ConnectError('protocol error: missing input message for unary method', Code.Unimplemented);
   if (body.length < envelopeBytes) throw new ConnectError('protocol error: incomplete envelope', Code.InvalidArgument);
   const length = body.readUInt32BE(1);
@@ -252,18 +286,18 @@ function decoded(method: DescMethodUnary, body: Buffer, options: UnaryOptions): 
   const received = body.length - envelopeBytes;
   if (received < length) throw new ConnectError(`protocol error: promised ${length} bytes, received ${received}`, Code.InvalidArgument);
   if (received > length) throw new ConnectError('protocol error: received extra input message for unary method', Code.Unimplemented);
-  return messageOf(method, body.subarray(envelopeBytes), options);
+  return body.subarray(envelopeBytes);
 }
 
 /** A message of its bytes. Throws what `refused` makes of one that can't be decoded, or holds too many others. */
-export function messageOf(
-  method: DescMethodUnary,
+export function messageOf<Type extends DescMessage>(
+  type: Type,
   bytes: Uint8Array,
   { maxMessageBytes, refused }: Pick<UnaryOptions, 'maxMessageBytes' | 'refused'>,
-): MessageShape<DescMethodUnary['input']> {
+): MessageShape<Type> {
   const mostObjects = Math.floor(maxMessageBytes / bytesPerObject);
   try {
-    if (!makesMoreThan(mostObjects, method.input, bytes)) return fromBinary(method.input, bytes);
+    if (!makesMoreThan(mostObjects, type, bytes)) return fromBinary(type, bytes);
   } catch {
     throw refused(undecodable);
   }
@@ -273,7 +307,8 @@ export function messageOf(
 /** Why a message is refused that is none. */
 export const undecodable = 'the message can not be decoded';
 
-function refusalTrailers(failure: ConnectError): Record<string, string> {
+/** The trailers of a refusal. Throws where its message holds half a character. */
+export function refusalTrailers(failure: ConnectError): Record<string, string> {
   const trailers = setTrailerStatus(new Headers(), failure);
   return { ...Object.fromEntries(trailers), 'grpc-message': percentEncoded(failure.rawMessage) };
 }
@@ -284,7 +319,8 @@ function percentEncoded(text: string): string {
   return text.replaceAll(/[^\x20-\x24\x26-\x7e]+/g, encodeURIComponent);
 }
 
-function encoded(message: Uint8Array, maxMessageBytes: number): Uint8Array {
-  if (message.length > maxMessageBytes) throw tooLarge(message.length, maxMessageBytes);
-  return enveloped(message);
+/** Throws where a message is larger than may be. */
+export function bounded(message: Uint8Array, most: number): Uint8Array {
+  if (message.length > most) throw tooLarge(message.length, most);
+  return message;
 }
