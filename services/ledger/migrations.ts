@@ -6,6 +6,7 @@ import { TraceContext } from './migrations/0004-trace-context.ts';
 import { Domains } from './migrations/0005-domains.ts';
 import { AccountsBelow } from './migrations/0006-accounts-below.ts';
 import { Subscripts } from './migrations/0007-subscripts.ts';
+import { LonePosting } from './migrations/0008-lone-posting.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -16,4 +17,5 @@ export const migrations = [
   { name: '0005-domains', class: Domains },
   { name: '0006-accounts-below', class: AccountsBelow },
   { name: '0007-subscripts', class: Subscripts },
+  { name: '0008-lone-posting', class: LonePosting },
 ];

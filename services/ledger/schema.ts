@@ -9,6 +9,7 @@ export const migrationNames = [
   '0005-domains',
   '0006-accounts-below',
   '0007-subscripts',
+  '0008-lone-posting',
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */

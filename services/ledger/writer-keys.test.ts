@@ -127,8 +127,8 @@ test('a repetition that the rules would refuse by now is still the repetition of
   expect(await writers.transactionsOf(tenant)).toBe(2);
 });
 
-// The first batch of a tenant is locked and committed in steps, the next ones are one call.
-const commits = ['commit\0', 'write_batch\0'].flatMap((last) =>
+// The first batch of a tenant is locked and committed in steps, the next ones are one call, of one posting another one.
+const commits = ['commit\0', 'write_batch\0', 'write_batch_of_one\0'].flatMap((last) =>
   (['cut', 'cut after'] as const).map((how) => ({ last, how, name: last.slice(0, -1) })),
 );
 test.each(commits)(
@@ -140,7 +140,9 @@ test.each(commits)(
     let cuts = 0;
     writers.proxy.watch = (chunk) => (chunk.includes(last) && cuts++ === 0 ? how : 'pass');
     const orders = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '4.00', { idempotencyKey: `key ${name} ${how}` })];
-    const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+    const outcomes: Outcome[] = [];
+    if (last === 'write_batch_of_one\0') for (const order of orders) outcomes.push(await writer.post(order));
+    else outcomes.push(...(await Promise.all(orders.map((order) => writer.post(order)))));
     expect(cuts).toBeGreaterThan(0);
     expect(tally(outcomes)).toEqual({ posted: 2 });
     expect(await writers.balance(tenant, 'b')).toBe(last === 'commit\0' ? '600' : '500');

@@ -5,7 +5,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
 import { CallService, CarryRequestSchema, CarryResponseSchema, RefusalSchema } from '../../proto/gen/platform/v1/calls_pb.js';
-import { enveloped } from './envelope.ts';
+import { enveloped, headersOf } from './envelope.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
 import { bounded, Call, isPlain, messageOf, outcomeOf, refusalTrailers, respond } from './unary.ts';
@@ -60,6 +60,7 @@ async function answer(
 class Carriage {
   private readonly request: Http2ServerRequest;
   private readonly stream: ServerHttp2Stream;
+  private readonly header: Headers;
   private readonly methods: ReadonlyMap<string, Method>;
   private readonly admission: Admission;
   private readonly options: UnaryOptions;
@@ -78,6 +79,7 @@ class Carriage {
   constructor(request: Http2ServerRequest, methods: ReadonlyMap<string, Method>, admission: Admission, options: UnaryOptions) {
     this.request = request;
     this.stream = request.stream;
+    this.header = headersOf(request.headers);
     this.methods = methods;
     this.admission = admission;
     this.options = options;
@@ -137,7 +139,7 @@ class Carriage {
   private async answer(called: Method, asked: { number: number; path: string; timeoutMs: number; message: Uint8Array }): Promise<void> {
     const { options } = this;
     const { number, timeoutMs } = asked;
-    const call = new Call(called.method, asked.path, this.request.headers);
+    const call = new Call(called.method, asked.path, this.request.headers, this.header);
     const box: { call: Call | undefined } = { call };
     this.calls.set(number, box);
     this.inWork.count++;

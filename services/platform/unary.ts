@@ -174,10 +174,12 @@ export class Call implements HandlerContext {
   /** Whether its caller has left. */
   hasLeft = false;
 
-  constructor(method: DescMethodUnary, url: string, header: IncomingHttpHeaders) {
+  /** `readHeader`: the same as Connect reads it, where that is known. */
+  constructor(method: DescMethodUnary, url: string, header: IncomingHttpHeaders, readHeader?: Headers) {
     this.method = method;
     this.url = url;
     this.header = header;
+    this.readHeader = readHeader;
   }
 
   get service(): DescMethodUnary['parent'] {
