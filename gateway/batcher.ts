@@ -114,22 +114,27 @@ export class Batcher {
     if (this.postings >= this.options.mostPostings || ofTenant >= this.options.mostPostings / 2) {
       return Promise.reject(failure('overloaded', 'too many postings are waiting'));
     }
-    this.postings++;
-    this.perTenant.set(tenant, ofTenant + 1);
     const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
     const expires = performance.now() + this.options.timeoutMs;
+    this.postings++;
+    this.perTenant.set(tenant, ofTenant + 1);
     return new Promise<PostedTransaction>((resolve, reject) => {
+      let settled = false;
+      const forget = () => {
+        if (!settled) this.forget(each);
+        settled = true;
+      };
       const each: Waiting = {
         posting,
         bytes,
         expires,
         answer,
         resolve: (posted) => {
-          this.forget(each);
+          forget();
           resolve(posted);
         },
         reject: (error) => {
-          this.forget(each);
+          forget();
           reject(error);
         },
       };

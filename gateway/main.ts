@@ -19,6 +19,8 @@ import { Tokens } from './tokens.ts';
 
 // A page of 100 transactions of 200 entries, with all their metadata.
 const maxMessageBytes = 32 << 20;
+// As identity has it: a larger message would end the calls that travel with it.
+const identityMessageBytes = 1 << 20;
 
 await run(async (lifetime) => {
   const config = readConfig(new Settings(process.env));
@@ -28,7 +30,7 @@ await run(async (lifetime) => {
   const toIdentity = openCaller({
     addresses: config.identityAddresses,
     token,
-    maxMessageBytes,
+    maxMessageBytes: identityMessageBytes,
     retried: [
       {
         service: IdentityService.typeName,
@@ -57,7 +59,6 @@ await run(async (lifetime) => {
         ],
       },
     ],
-    carried: [{ service: LedgerService.typeName, methods: ['GetBalance'] }],
   });
   lifetime.add('channel to ledger', () => toLedger.close());
   const toNotifier = openCaller({

@@ -88,3 +88,8 @@ test('answers to many postings are those that are not left to the library', () =
   const message = create(PostTransactionsResponseSchema, { results: [{ replayed: true }] });
   expect([...encoders.values()].map((encode) => encode(message))).toEqual([Buffer.from('0a021801', 'hex')]);
 });
+
+test.each([-1n, 2n ** 53n])('%s is no count, and nothing is written for it', (version) => {
+  const event = create(TransactionPostedSchema, { balances: [{ version }] });
+  expect(() => encodedEvent(event)).toThrow(`${version} is no count`);
+});

@@ -162,6 +162,7 @@ function bytes(field: number, value: Uint8Array): void {
 /** A count, a time or a flag, none of which is below 0, where it is not 0. */
 function number(field: number, value: bigint): void {
   if (value === 0n) return;
+  if (value < 0n || value > Number.MAX_SAFE_INTEGER) throw new RangeError(`${value} is no count`);
   varint(Number(value));
   varint(field * 8);
 }

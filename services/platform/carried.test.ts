@@ -146,8 +146,8 @@ test('calls are answered as each is ready, with what they would be answered alon
   stream.stream.end();
   expect(await stream.end).toMatchObject({ 'grpc-status': '0' });
   expect(lines.map(({ method, code }) => [method, code])).toEqual([
-    ...Array.from({ length: 3 }, () => ['ledger.v1.LedgerService/PostTransaction', 'ok']),
     ['platform.v1.CallService/Carry', 'ok'],
+    ...Array.from({ length: 3 }, () => ['ledger.v1.LedgerService/PostTransaction', 'ok']),
   ]);
 });
 
@@ -258,6 +258,15 @@ test('a call that is taken back is ended and not answered, and one that there is
   held['again']?.({});
   expect((await stream.answered(2)).map(({ number }) => number)).toEqual([2, 1]);
   expect(reasons).toEqual({ one: Code.Canceled });
+});
+
+test('a call that is taken back in the same piece is not begun', async () => {
+  let begun = 0;
+  handle = () => Promise.resolve({ replayed: begun++ > 0 });
+  const stream = new Stream();
+  stream.ask(...Array.from({ length: 100 }, (_, place) => [call(place + 1), { number: place + 1 }]).flat(), call(101));
+  expect((await stream.answered(1)).map(({ number }) => number)).toEqual([101]);
+  expect(begun).toBe(1);
 });
 
 test.each<[string, (stream: Stream, session: ClientHttp2Session) => void]>([

@@ -45,11 +45,12 @@ async function answer(
   let outcome: Outcome | undefined;
   try {
     const requestId = headers['x-request-id'] as string | undefined;
-    await options.logged({ service: CallService, method: carry, values: createContextValues(), requestId }, async () => {
-      const admission = options.admit(CallService.typeName, headers.authorization ?? '');
-      response.writeHead(200, { 'content-type': headers['content-type'] });
-      await new Carriage(request, methods, admission, options).end;
-    });
+    // A line when it begins, and another one where it fails: it lasts as long as its connection, which is no figure of a call.
+    const logged = <Result>(run: () => Promise<Result>) =>
+      options.logged({ service: CallService, method: carry, values: createContextValues(), requestId }, run);
+    const admission = await logged(async () => options.admit(CallService.typeName, headers.authorization ?? ''));
+    response.writeHead(200, { 'content-type': headers['content-type'] });
+    await new Carriage(request, methods, admission, options).end.catch((error: unknown) => logged(() => Promise.reject(error as Error)));
   } catch (error) {
     outcome = { failure: ConnectError.from(error) };
   }

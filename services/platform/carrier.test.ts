@@ -131,9 +131,7 @@ test('who waits no more is told at once, and so is the other side', async () => 
   expect(paths).toHaveLength(1);
 });
 
-test('an answer counts that waits in the socket when its time is over', async () => {
-  const { channel } = await fake((stream) => taking(stream, ({ number }) => answer(stream, number)));
-  expect(await said(channel.call(question))).toBe('answered');
+test('a connection that stood still for longer than somebody waits answers the next one', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const other = await openProxy((await fake((stream) => taking(stream, ({ number }) => (answer(stream, number), resolve())))).port);
   closing.push(() => other.close());
@@ -145,6 +143,31 @@ test('an answer counts that waits in the socket when its time is over', async ()
   expect(await said(late.call({ ...question, patienceMs: 200 }))).toMatchObject({ code: 'DeadlineExceeded' });
   other.hold(false);
   expect(await said(late.call(question))).toBe('answered');
+});
+
+test('who is not heard any more asks by streams of their own, so that what nobody waits for goes', async () => {
+  const { port, paths } = await fake((stream) => stream.respond({ ':status': 200, 'content-type': 'application/grpc' }));
+  const channel = new Channel(`127.0.0.1:${port}`, 1 << 20);
+  closing.push(() => channel.close());
+  const large = { ...question, message: Buffer.alloc(400_000), patienceMs: 50 };
+  for (let turn = 0; turn < 5; turn++) expect(await said(channel.call(large))).toMatchObject({ code: 'DeadlineExceeded' });
+  const carried = paths.filter((path) => path.endsWith('Carry')).length;
+  expect([carried, paths.length > carried]).toEqual([1, true]);
+});
+
+test('a side that knows of no such streams is asked by others at once, though its stream stays open', async () => {
+  const { channel, paths } = await fake((stream, { ':path': path }) => {
+    if (String(path).endsWith('Carry')) {
+      stream.respond({ ':status': 404 });
+      return;
+    }
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+    stream.end(enveloped(Buffer.from('alone')));
+  });
+  await said(channel.call({ ...question, patienceMs: 100 }));
+  expect(await Promise.all([said(channel.call(question)), said(channel.call(question))])).toEqual(['alone', 'alone']);
+  expect(paths.filter((path) => path.endsWith('Carry'))).toHaveLength(1);
 });
 
 test('too large a message is not sent, and too large an answer is one call’s', async () => {

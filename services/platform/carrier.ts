@@ -30,6 +30,7 @@ export class Carrier {
   private trailer: IncomingHttpHeaders | undefined;
   private ending = false;
   private hasBegun = true;
+  private hasAnswered = false;
   /** False when the other side has said that it knows of no such streams, as one of a version before does. */
   isKnown = true;
 
@@ -41,7 +42,13 @@ export class Carrier {
     this.stream = session.request({ ...headers, ...ofEachCall, ':path': path });
     const messages = new Messages(most + besidesBytes, (message) => this.take(message));
     this.stream
-      .on('response', (given) => (this.header = given))
+      .on('response', (given) => {
+        this.header = given;
+        // At once: what is asked until the stream is closed would be asked of another one in vain.
+        if (given[':status'] === 200 && given['grpc-status'] === undefined) return;
+        this.ending = true;
+        this.isKnown = ConnectError.from(failureIn(given, undefined)).code !== Code.Unimplemented;
+      })
       .on('trailers', (given: IncomingHttpHeaders) => (this.trailer = given))
       .on('data', (piece: Buffer) => {
         try {
@@ -91,6 +98,7 @@ export class Carrier {
   }
 
   private take(bytes: Buffer): void {
+    this.hasAnswered = true;
     const { number, answer } = fromBinary(CarryResponseSchema, bytes);
     this.settle(number, (waiting) => {
       if (answer.case !== 'message') waiting.reject?.(failureIn(this.header ?? {}, answer.value?.trailers ?? {}));
@@ -113,7 +121,8 @@ export class Carrier {
   private fail(): void {
     this.ending = true;
     const { header, trailer, stream, session } = this;
-    this.isKnown = !header || isAnswer(header, trailer) || ConnectError.from(failureIn(header, trailer)).code !== Code.Unimplemented;
+    const isRefused = header !== undefined && !isAnswer(header, trailer);
+    if (isRefused && !this.hasAnswered && ConnectError.from(failureIn(header, trailer)).code === Code.Unimplemented) this.isKnown = false;
     this.hasBegun = this.isKnown && (header !== undefined || mayHaveBegun(stream, session));
     for (const number of this.waiting.keys()) this.settle(number, ({ reject }) => reject?.(this.failure()));
   }

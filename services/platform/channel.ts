@@ -35,6 +35,8 @@ const pingEveryMs = 10_000;
 const pingMs = 5_000;
 // Within the deadline of most calls: one that reads may still ask another replica.
 const connectMs = 5_000;
+// Of calls that travel together. A side that stands still behind a proxy that does not, or a slow link, had the whole of them kept here.
+const mostUnsentBytes = 1 << 20;
 /** So long after a connection failed no other one is begun, milliseconds: whoever is refused asks again at once. */
 const pauseMs = 100;
 
@@ -149,7 +151,8 @@ export class Channel {
   private carrierOn(session: ClientHttp2Session, headers: OutgoingHttpHeaders): Carrier | undefined {
     const known = this.carriers.get(session);
     if (known?.isKnown === false) return undefined;
-    if (known?.isOpen === true) return known;
+    // Who has much that is not sent yet asks by streams that are reset: what nobody waits for any more then goes.
+    if (known?.isOpen === true) return known.stream.writableLength > mostUnsentBytes ? undefined : known;
     const carrier = new Carrier(session, headers, this.most);
     this.carriers.set(session, carrier);
     this.endWithoutNumber(session, carrier.stream);

@@ -1,6 +1,7 @@
 // The messages of a gRPC stream, of which some may come in one piece, and one in many.
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code } from '@connectrpc/connect';
 import { envelopeBytes } from './envelope.ts';
+import { refuse } from './refusal.ts';
 import { tooLarge } from './unfinished.ts';
 
 /** Takes messages from what comes of a stream, piece by piece. One that is whole in its piece is not copied. */
@@ -53,7 +54,12 @@ export class Messages {
     if (bytes.length - at < envelopeBytes) return envelopeBytes;
     const length = bytes.readUInt32BE(at + 1);
     if (length > this.most) throw tooLarge(length, this.most);
-    if (bytes[at] !== 0) throw new ConnectError('the message is compressed, and no grpc-encoding says how', Code.Internal);
+    if (bytes[at] !== 0) throw compressed();
     return envelopeBytes + length;
   }
+}
+
+// gRPC's rules of compression have this code for it.
+function compressed(): Error {
+  return refuse(Code.Internal, { reason: 'validation_failed', message: 'the message is compressed, and no grpc-encoding says how' });
 }

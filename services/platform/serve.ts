@@ -134,8 +134,7 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
     const fields: Record<string, unknown> = call.requestId === undefined ? {} : { request_id: call.requestId.slice(0, 128) };
     call.values.set(logFields, fields);
     const method = `${call.service.typeName}/${call.method.name}`;
-    const done = (code: string, error?: unknown) => {
-      const ms = performance.now() - started;
+    const done = (code: string, ms: number, error?: unknown) => {
       seconds.observe({ method, code }, ms / 1000);
       const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
       if ((code === 'unknown' || code === 'internal') && !isRefusal(error)) logger.error({ ...line, err: error }, 'call failed');
@@ -144,12 +143,14 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
     };
     try {
       const result = await run();
-      done('ok');
+      // Behind the answer, which is not to wait for its line.
+      const ms = performance.now() - started;
+      setImmediate(() => done('ok', ms));
       return result;
     } catch (error) {
       // What is not a refusal tells the caller nothing, and is logged whole.
       const known = error instanceof ConnectError;
-      done(known ? Code[error.code].toLowerCase() : 'internal', error);
+      done(known ? Code[error.code].toLowerCase() : 'internal', performance.now() - started, error);
       throw known ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
     }
   };

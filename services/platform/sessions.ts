@@ -95,7 +95,7 @@ export async function listenBounded(
     const made: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => made.set(value()) });
   };
   gauge('grpc_server_connections', 'Connections that are open', () => sessions.size);
-  gauge('grpc_server_streams', 'Calls that are open', () => streams);
+  gauge('grpc_server_streams', 'Streams that are open: calls, and what carries many of them', () => streams);
   const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number; open: number }>();
   server.on('session', (session) => {
     sessions.add(session);

@@ -134,7 +134,10 @@ export async function outcomeOf(
   try {
     const bytes = await options.logged(call, async () => {
       const admission = options.admit(method.parent.typeName, call.header.authorization ?? '');
-      const result = create(method.output, await answer(await received(admission), call));
+      const message = await received(admission);
+      // Who asks and takes it back at once has nothing begun.
+      if (call.hasLeft) throw call.signal.reason;
+      const result = create(method.output, await answer(message, call));
       return bounded(encode(result), options.maxMessageBytes);
     });
     return { bytes };

@@ -126,7 +126,8 @@ export declare const CallService: GenService<{
   /**
    * Carry answers each call when its answer is ready, in any order. The caller ends his side when he has nothing more to ask: what he has asked is
    * still answered. When the stream breaks, his calls on it end as if each had been cancelled. The stream is refused, and every call on it lost, for
-   * a number that is in use (`validation_failed`), a request with more than 4 KiB beside the call's message, and one that does not end within 30 s.
+   * a request that can't be decoded, is compressed, has a number that is in use (all `validation_failed`), is 4 KiB larger than a call's message may
+   * be or does not end within 30 s, and for one that comes in pieces while too many bytes of others are unfinished (`overloaded`).
    *
    * @generated from rpc platform.v1.CallService.Carry
    */
