@@ -20,8 +20,8 @@ import {
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { openUntil } from './marks.ts';
 import { cut, placeOf, type Page } from './page.ts';
-import * as store from './store.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
+import * as writing from './write.ts';
 
 /**
  * Makes every account of a template, all or none; answers them as they stand, in the template's order, and whether they were made now
@@ -212,7 +212,7 @@ async function lock(client: Client, tenant: string, how: { make: true } | { make
 function write(client: Client, events: LogRow[], head: Head, from: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
   const places = { tenants, standing: [], moved: [{ head, from }], opened: { tenants, untilMs: openUntil(nowMs) } };
-  return store.write(client, { ...places, untilMs: Infinity, log: events, posted: [], balances: [] });
+  return writing.write(client, { ...places, untilMs: Infinity, log: events, posted: [], balances: [] });
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -12,6 +12,7 @@ import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
 import { postedEvent, type Order } from './wire.ts';
+import { write } from './write.ts';
 
 /** An idempotency key as a batch knows it: used before, or decided in it. */
 export interface UsedKey {
@@ -211,12 +212,12 @@ export class Batch {
     const { log, posted, balances } = this.changes;
     const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
     const change = { opened, log, posted, balances };
-    if (made.length === 0) return [store.write(client, { ...places, ...change })];
+    if (made.length === 0) return [write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
-      store.write(client, { ...places, ...nothingElse }),
+      write(client, { ...places, ...nothingElse }),
       insertAccounts(client, made).then(() => 0),
-      store.write(client, { tenants, untilMs: Infinity, standing: [], moved: [], ...change }),
+      write(client, { tenants, untilMs: Infinity, standing: [], moved: [], ...change }),
     ];
   }
 

@@ -8,9 +8,10 @@ import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, type LogRow } from './log.ts';
 import { encodedEvent } from './encoding.ts';
-import type { ChangedBalance, Original, PostedOrder } from './store.ts';
+import type { Original } from './store.ts';
 import { suspenseCode } from './templates.ts';
 import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import type { ChangedBalance, PostedOrder } from './write.ts';
 
 /** What the postings of a batch change, in their order. The books that they are posted on are changed by it. */
 export class Changes {
