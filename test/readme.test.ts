@@ -17,21 +17,18 @@ const shellVariables = join(directory, 'shell-variables');
 const ports: Record<string, string> = {};
 let house: ChildProcess;
 
-/** The ```sh blocks under the first heading that matches, up to the next heading of the same or a higher level. */
+/** The ```sh blocks under the first heading that matches, up to the next heading. */
 function commands(heading: RegExp): string {
   // Blocks hold lines that begin with `#`, so they are taken apart first.
   const parts = readme.split(/^(```[a-z]*\n[\s\S]*?^```$)/m);
-  let level = 0;
+  let isThere = false;
   const blocks: string[] = [];
   for (const part of parts) {
     if (part.startsWith('```')) {
-      if (level > 0 && part.startsWith('```sh\n')) blocks.push(part.slice('```sh\n'.length, -'```'.length));
+      if (isThere && part.startsWith('```sh\n')) blocks.push(part.slice('```sh\n'.length, -'```'.length));
       continue;
     }
-    for (const [, marks = '', title = ''] of part.matchAll(/^(#+) (.*)$/gm)) {
-      if (level === 0 && blocks.length === 0 && heading.test(title)) level = marks.length;
-      else if (level > 0 && marks.length <= level) level = 0;
-    }
+    for (const [, title = ''] of part.matchAll(/^#+ (.*)$/gm)) isThere = blocks.length === 0 && heading.test(title);
   }
   return blocks.join('');
 }
