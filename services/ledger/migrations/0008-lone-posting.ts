@@ -1,5 +1,5 @@
 // The writing of a posting that is a batch by itself, as each is while little is asked. With 48 arrays of one element `write_batch` makes PostgreSQL
-// spend a third more on it and the ledger twice as much on its parameters: from the ledger's call to the answer 760 µs; so, 640.
+// spend a third more CPU on it and its caller half as much again: from the call to the answer 760 µs; so, 640.
 import { Migration } from '@mikro-orm/migrations';
 
 export class LonePosting extends Migration {
