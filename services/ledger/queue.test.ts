@@ -33,9 +33,23 @@ function filled(...items: [tenant: string, name: string, more?: Parameters<typeo
   return queues;
 }
 
-test('a batch takes an item of each tenant in turn, and keeps the order within a tenant', () => {
-  const queues = filled(['a', 'a1'], ['a', 'a2'], ['a', 'a3'], ['a', 'a4'], ['b', 'b1'], ['c', 'c1'], ['c', 'c2'], ['c', 'c3']);
-  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3']);
+const postings = (...all: string[]) => filled(...all.map((name): [string, string] => [name.charAt(0), name]));
+
+test('a batch takes four small postings of each tenant in turn, and keeps the order within a tenant', () => {
+  const queues = postings('a1', 'a2', 'a3', 'b1', 'a4', 'a5', 'a6');
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'a5']);
+});
+
+test('of larger postings a tenant has fewer in its turn, and of large ones one', () => {
+  const of = (name: string, entries: number): Parameters<typeof item> => [name.charAt(0), name, { entries }];
+  const queues = filled(of('a1', 5), of('a2', 5), of('a3', 5), of('b1', 9), of('b2', 9), of('c1', 2));
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
+});
+
+test('a batch begins behind the tenants of the one before, though that is still open', () => {
+  const queues = postings('a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'b3', 'a5', 'c1', 'c2', 'b4');
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'b2']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['c1', 'c2', 'a5', 'b3', 'b4']);
 });
 
 test('a tenant is in one lane at a time, which may take more of it', () => {
