@@ -122,7 +122,8 @@ export class Targets {
    * WHATWG standard has it, the way the request itself will read them.
    */
   read(text: string): URL | 'url' | 'https' | 'max' {
-    if ([...text].length > mostUrl) return 'max';
+    // A code point has one or two of a text's units.
+    if (text.length > mostUrl && [...text].length > mostUrl) return 'max';
     // The standard forgives blanks, line breaks, backslashes and missing slashes; a target with one is a mistake or a trick.
     if (/[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
     const url = URL.parse(text);

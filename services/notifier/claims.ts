@@ -1,8 +1,9 @@
 // Who sends what: deliveries are claimed for a while, set by set. Each claim has an id, and whoever records names it: a worker whose lease ran
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
+import { plainArray, uuidArray } from '../platform/arrays.ts';
 import { all, ms, seeing, type Pool } from '../platform/postgres.ts';
-import { secretsAt, type Destination } from './destinations.ts';
+import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
 
@@ -181,7 +182,7 @@ interface ClaimRow {
   by_hand: boolean;
   started_ms: number;
   url: string;
-  secrets: string[];
+  secrets: string;
   since_ms: number;
   body: string | null;
   traceparent: string | null;
@@ -208,8 +209,11 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, swee
     }
     const [, answer] = await all([
       client.query(seeing(tenants)),
-      client.query<ClaimRow>({ ...claim, values: [tenants, tenants.map(ofTenant), free, id, leaseMs, tenants.map(sweeps)] }),
-      ...(more ? [client.query({ ...rotate, values: [tenants] })] : []),
+      client.query<ClaimRow>({
+        ...claim,
+        values: [uuidArray(tenants), plainArray(tenants.map(ofTenant)), free, id, leaseMs, plainArray(tenants.map(sweeps))],
+      }),
+      ...(more ? [client.query({ ...rotate, values: [uuidArray(tenants)] })] : []),
       client.query('commit'),
     ]);
     const served = new Set(answer.rows.map((row) => row.tenant_id));
@@ -220,14 +224,15 @@ export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, swee
   });
   const { idle } = round;
   if (idle.length > 0) {
+    const concerned = uuidArray(idle);
     const moved = onClient(pool, (client) =>
       all([
         client.query('begin'),
         client.query(notDurable),
         client.query(seeing(idle)),
-        client.query({ ...holdTenantsAlone, values: [idle] }),
-        client.query({ ...lockDue, values: [idle] }),
-        client.query({ ...moveOn, values: [idle, idle.map(ofTenant)] }),
+        client.query({ ...holdTenantsAlone, values: [concerned] }),
+        client.query({ ...lockDue, values: [concerned] }),
+        client.query({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant))] }),
         client.query('commit'),
       ]),
     );
@@ -247,7 +252,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     attempt: row.attempt,
     byHand: row.by_hand,
     startedMs: row.started_ms,
-    destination: { url: row.url, secrets: row.secrets, since_ms: row.since_ms },
+    destination: { url: row.url, secrets: secretsOf(row.secrets), since_ms: row.since_ms },
     body,
     traceparent: row.traceparent,
   };

@@ -251,7 +251,7 @@ interface EnabledWebhook {
 }
 
 async function enabledWebhooks(client: Client, tenants: string[]): Promise<Map<string, EnabledWebhook>> {
-  const { rows } = await client.query<EnabledWebhook>({ ...selectWebhooks, values: [tenants] });
+  const { rows } = await client.query<EnabledWebhook>({ ...selectWebhooks, values: [uuidArray(tenants)] });
   return new Map(rows.map((row) => [row.tenant_id, row]));
 }
 
@@ -296,7 +296,7 @@ async function insert(client: Client, found: NewDelivery[]): Promise<number> {
   const tenants = [...new Set(found.map(({ tenant }) => tenant))];
   const [answer] = await all([
     client.query<{ made: number }>({ ...insertDeliveries, values }),
-    client.query({ ...noteWork, values: [tenants] }),
+    client.query({ ...noteWork, values: [uuidArray(tenants)] }),
   ]);
   return answer.rows[0]?.made ?? 0;
 }

@@ -1,4 +1,5 @@
 // Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
+import { uuidArray } from '../platform/arrays.ts';
 import { all, ms, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import { onClient } from './transaction.ts';
 
@@ -11,9 +12,16 @@ export interface Destination {
   since_ms: number;
 }
 
-/** The sealed secrets of a row of `webhooks` named `w`; `at`: an expression of the time. */
-export const secretsAt = (at: string): string =>
-  `array[w.secret] || case when w.previous_until > ${at} then array[w.previous_secret] else '{}' end`;
+/**
+ * The sealed secrets of a row of `webhooks` named `w`, for {@link secretsOf}; `at`: an expression of the time. As an array they would cost a delivery
+ * a twentieth of what it allocates: pg reads the text of arrays character by character.
+ */
+export const secretsAt = (at: string): string => `w.secret || case when w.previous_until > ${at} then ' ' || w.previous_secret else '' end`;
+
+/** Reads what {@link secretsAt} has written. There is no blank in what is sealed. */
+export function secretsOf(text: string): string[] {
+  return text.includes(' ') ? text.split(' ') : [text];
+}
 
 const destinations = {
   name: 'destinations',
@@ -24,8 +32,11 @@ type Configured = Destination & { enabled: boolean };
 
 /** Reads where the deliveries of tenants (UUIDs) go, in a transaction that sees them; who has no webhook is not in the answer. */
 export async function readDestinations(client: Client, tenants: string[]): Promise<Map<string, Configured>> {
-  const { rows } = await client.query<Configured & { tenant_id: string }>({ ...destinations, values: [tenants] });
-  return new Map(rows.map((row) => [row.tenant_id, row]));
+  const { rows } = await client.query<{ tenant_id: string; url: string; enabled: boolean; since_ms: number; secrets: string }>({
+    ...destinations,
+    values: [uuidArray(tenants)],
+  });
+  return new Map(rows.map(({ tenant_id, secrets, ...row }) => [tenant_id, { ...row, secrets: secretsOf(secrets) }]));
 }
 
 /** Reads destinations for many who ask at once. */

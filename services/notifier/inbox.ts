@@ -167,7 +167,7 @@ export interface PlaceOfTenant extends Place {
  * about to be taken; its first statements are sent at once.
  */
 export async function readInbox(client: Client, tenants: string[], places: PlaceOfTenant[]): Promise<Map<string, Mark>> {
-  const values = [tenants];
+  const values = [uuidArray(tenants)];
   const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
   const parts = plainArray(places.map(({ part }) => part));
   const read = () =>
@@ -233,11 +233,11 @@ export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
         created_ms = excluded.created_ms
       where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)`,
       values: [
-        marks.map(({ tenant }) => tenant),
-        marks.map(({ place }) => place.sequence),
-        marks.map(({ place }) => place.part),
-        marks.map(({ parts }) => parts),
-        marks.map(({ createdMs }) => createdMs),
+        uuidArray(marks.map(({ tenant }) => tenant)),
+        bigintArray(marks.map(({ place }) => place.sequence)),
+        plainArray(marks.map(({ place }) => place.part)),
+        plainArray(marks.map(({ parts }) => parts)),
+        plainArray(marks.map(({ createdMs }) => createdMs)),
       ],
     }),
   );

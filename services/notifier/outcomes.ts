@@ -66,6 +66,7 @@ const lower = {
 /** Records outcomes; answers the deliveries whose claim still held. */
 export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
+  const concerned = uuidArray(tenants);
   const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
   const values = [
     uuidArray(column('tenant')),
@@ -83,8 +84,8 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
       client.query('begin'),
       client.query(seeing(tenants)),
       client.query<{ id: string }>({ ...record, values }),
-      client.query({ ...holdTenants, values: [tenants] }),
-      client.query({ ...lower, values: [tenants] }),
+      client.query({ ...holdTenants, values: [concerned] }),
+      client.query({ ...lower, values: [concerned] }),
       client.query('commit'),
     ]);
     return new Set(settled.rows.map((row) => row.id));

@@ -5,7 +5,7 @@ import { writeUuid } from './ids.ts';
  * An array parameter of numbers or words without spaces, quotes, commas or braces, as text: pg's own form looks at every character of every
  * element for something to escape.
  */
-export function plainArray(values: readonly (string | number | bigint | null)[]): string {
+export function plainArray(values: readonly (string | number | bigint | boolean | null)[]): string {
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 }
 
