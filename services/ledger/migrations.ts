@@ -7,6 +7,7 @@ import { Domains } from './migrations/0005-domains.ts';
 import { AccountsBelow } from './migrations/0006-accounts-below.ts';
 import { Subscripts } from './migrations/0007-subscripts.ts';
 import { LonePosting } from './migrations/0008-lone-posting.ts';
+import { Statistics } from './migrations/0009-statistics.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -18,4 +19,5 @@ export const migrations = [
   { name: '0006-accounts-below', class: AccountsBelow },
   { name: '0007-subscripts', class: Subscripts },
   { name: '0008-lone-posting', class: LonePosting },
+  { name: '0009-statistics', class: Statistics },
 ];

@@ -97,3 +97,12 @@ test('what a rebuild deletes looks for the children of each account by index', a
   await owner.query('rollback');
   expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
 });
+
+test('what every posting is written to is analysed by a small sample', async () => {
+  const { rows } = await owner.query<{ table: string; targets: number[] }>(
+    `select relname as table, array_agg(distinct coalesce(attstattarget, -1))::int[] as targets from pg_attribute join pg_class on pg_class.oid = attrelid
+     where relname = any ($1) and attnum > 0 and not attisdropped group by relname order by relname`,
+    [['balances', 'entries', 'log', 'transactions']],
+  );
+  expect(rows).toEqual(['balances', 'entries', 'log', 'transactions'].map((table) => ({ table, targets: [10] })));
+});

@@ -10,6 +10,7 @@ export const migrationNames = [
   '0006-accounts-below',
   '0007-subscripts',
   '0008-lone-posting',
+  '0009-statistics',
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
