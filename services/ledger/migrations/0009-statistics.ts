@@ -1,6 +1,6 @@
 // Small samples of the tables that every posting writes to. As they grow, autovacuum analyses them again and again, each time by 30,000 rows taken
-// apart value by value: 0.7 s of a core and two dozen microseconds a posting meanwhile; by 3,000 it can't be seen. The plans need no more: those of
-// the service don't depend on how values are spread.
+// apart value by value: 0.7 s of a core and two dozen microseconds a posting meanwhile; by 3,000 next to nothing. The plans need no more: those
+// of the service don't depend on how values are spread.
 import { Migration } from '@mikro-orm/migrations';
 
 export class Statistics extends Migration {
