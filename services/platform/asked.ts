@@ -23,6 +23,14 @@ export interface Asked {
 /** Headers of every call of gRPC. */
 export const ofEachCall = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
 
+// How the other side is to share the connection among its answers (RFC 9218). Where nothing is said, each is sent to its end before a later one
+// begins: a balance, and the question whether it lives, then came behind the 100 MB of pages that somebody had asked for before.
+
+/** Of a call alone: a piece of each answer in turn. */
+export const inTurn = { priority: 'u=3, i' };
+/** Of the stream on which small calls travel: before all others. */
+export const first = { priority: 'u=1' };
+
 /** Headers as they are answered. */
 export type AnswerHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;
 

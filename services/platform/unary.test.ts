@@ -203,6 +203,13 @@ test('the deadline of the caller ends the work, and one that can’t be read is 
   expect((await call(envelope(message), { 'grpc-timeout': 'soon' })).status).toBe(String(Code.InvalidArgument));
 });
 
+test('a call that has no time is not begun', async () => {
+  let begun = 0;
+  handle = () => (begun++, Promise.resolve({}));
+  expect((await call(envelope(message), { 'grpc-timeout': '0m' })).status).toBe(String(Code.DeadlineExceeded));
+  expect(begun).toBe(0);
+});
+
 test.each<[string, string, string, string | undefined]>([
   ['application/grpc', 'grpc-timeout', '99999999H', '0'],
   ['application/grpc', 'grpc-timeout', '86400001m', '0'],

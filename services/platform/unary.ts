@@ -68,6 +68,8 @@ export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerRe
 // For each so many bytes that a message may have, decoding one may make an object: 32 MiB admit a thousand postings of 200 entries.
 const bytesPerObject = 160;
 
+const timedOut = 'the operation timed out';
+
 /** The router, remembering each unary method that it is given; what answers those; and they, by their paths. */
 export function unaryCalls(
   router: ConnectRouter,
@@ -211,11 +213,13 @@ export class Call implements HandlerContext {
 
   readonly timeoutMs = (): number | undefined => (this.deadline === undefined ? undefined : Math.max(0, this.deadline - performance.now()));
 
-  /** Aborts the signal when the caller's deadline passes, if he has one: so many milliseconds from now. */
+  /** Aborts the signal when the caller's deadline passes, if he has one: so many milliseconds from now. Throws where that is none. */
   begin(timeoutMs: number | undefined): void {
     if (timeoutMs === undefined) return;
+    // A timer would end a call that is answered by then.
+    if (timeoutMs <= 0) throw new ConnectError(timedOut, Code.DeadlineExceeded);
     this.deadline = performance.now() + timeoutMs;
-    this.timer = setTimeout(() => this.abort('the operation timed out', Code.DeadlineExceeded), timeoutMs);
+    this.timer = setTimeout(() => this.abort(timedOut, Code.DeadlineExceeded), timeoutMs);
   }
 
   /** Aborts the signal, as its caller leaves. */
