@@ -1,4 +1,5 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
 import { authority, good } from '../../test/certificates.ts';
@@ -107,27 +108,57 @@ test('interim answers come before the answer, but not without end', async () => 
   expect(answer!.detail).toContain('interim');
 });
 
-test.each(['HTTP/1.1 100 Continue', 'HTTP/1.1 100', 'HTTP/1.1 100 Continue\r\nserver: old'])(
-  '%j before the answer is passed over, though nobody asked for it',
-  async (interim) => {
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
-      const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
-      // In one piece with the answer, and by itself.
-      socket.on('data', (bytes) => {
-        if (bytes.includes('POST /together')) socket.write(`${interim}\r\n\r\n${answer}`);
-        else socket.write(`${interim}\r\n\r\n`, () => setImmediate(() => socket.write(answer)));
-      });
+const go = 'HTTP/1.1 100 Continue';
+test.each([
+  go,
+  'HTTP/1.1 100',
+  `${go}\r\nserver: old`,
+  `${go}\r\n\r\n${go}`,
+  `HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${go}`,
+])('%j before the answer is passed over, though nobody asked for it', async (interim) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
+    // In one piece with the answer, by itself, and byte by byte.
+    const write = async (pieces: Iterable<string>) => {
+      for (const piece of pieces) {
+        await new Promise((written) => socket.write(piece, written));
+        await pause(1);
+      }
+    };
+    socket.setNoDelay().on('data', (bytes) => {
+      if (bytes.includes('POST /together')) void write([`${interim}\r\n\r\n${answer}`]);
+      else if (bytes.includes('POST /apart')) void write([`${interim}\r\n\r\n`, answer]);
+      else void write(`${interim}\r\n\r\n${answer}`);
     });
-    servers.push(server);
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const by = sender();
-    for (const path of ['together', 'apart', 'together', 'apart']) {
-      expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
-    }
-  },
-);
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const by = sender();
+  for (const path of ['together', 'apart', 'together', 'bytes', 'apart']) {
+    expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
+  }
+});
+
+test.each([
+  [204, null, 'content-length: 5\r\n\r\n'],
+  [204, null, 'content-length: 5\r\n\r\nhello'],
+  [204, null, 'content-length: 5\r\nconnection: close\r\n\r\n'],
+  [304, 'redirect', 'content-length: 5\r\n\r\n'],
+])('an answer of %s has ended with its headers, whatever length they say', async (statusCode, errorClass, rest) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', () => socket.write(`HTTP/1.1 ${statusCode} Whatever\r\n${rest}`));
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const by = sender();
+  for (let turn = 0; turn < 3; turn++) {
+    const answer = await post(by, `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    expect(answer).toMatchObject({ statusCode, errorClass, body: '' });
+  }
+});
 
 test.each([
   ['blanks of headers', `HTTP/1.1 200 OK\r\n${`a:${' '.repeat(1000)}b\r\n`.repeat(4_000)}content-length: 2\r\n\r\nok`],
@@ -164,9 +195,9 @@ test('a compressed answer is not unpacked', async () => {
   expect(received[0]!.headers['accept-encoding']).toBeUndefined();
 });
 
-test('what PostgreSQL can’t store is replaced', async () => {
-  const { url } = await receiver((_, response) => response.end(Buffer.from([0x61, 0, 0xff, 0x62])));
-  expect(await post(sender(), url)).toMatchObject({ body: 'a\ufffd\ufffdb' });
+test('what PostgreSQL can’t store is replaced, and nothing else', async () => {
+  const { url } = await receiver((_, response) => response.end(Buffer.from([0xef, 0xbb, 0xbf, 0x61, 0, 0xff, 0x62])));
+  expect(await post(sender(), url)).toMatchObject({ body: '\ufeffa\ufffd\ufffdb' });
 });
 
 describe('one deadline covers', () => {

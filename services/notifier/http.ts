@@ -123,7 +123,8 @@ export class Sender {
         return ask(this.single);
       });
       statusCode = answer.statusCode;
-      return done({ statusCode, errorClass: errorOfStatus(statusCode), body: await readUpTo(answer.body) });
+      const text = bodiless.has(statusCode) ? withoutBody(answer.body) : await readUpTo(answer.body);
+      return done({ statusCode, errorClass: errorOfStatus(statusCode), body: text });
     } catch (error) {
       if (signal?.aborted) return null;
       const errorClass = deadline.signal.aborted ? 'timeout' : classOf(error);
@@ -145,6 +146,7 @@ export class Sender {
 function watch(socket: Socket, closed: WeakSet<Error>): void {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
+  const heads = new Heads();
   let bytes = 0;
   let kept = false;
   socket.on('error', (error) => {
@@ -153,21 +155,54 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
   socket.write = (...given: unknown[]) => {
     kept ||= bytes > 0;
     bytes = 0;
+    heads.begin();
     return write(...given);
   };
   socket.read = (size) => {
     const chunk = read(size) as Buffer | null;
-    if (chunk && bytes === 0) takeContinue(chunk);
+    if (chunk) heads.takeContinue(chunk);
     bytes += chunk?.length ?? 0;
     if (bytes > mostBytes) socket.destroy(new Error(`more than ${mostBytes} bytes of an answer`));
     return chunk;
   };
 }
 
-// Some servers and proxies say `100 Continue` to whoever posts, and nobody may fail of that (RFC 9110, section 15.2). undici closes the connection
-// for it, but takes the other interim answers, and 102 says as little.
-function takeContinue(chunk: Buffer): void {
-  if (chunk.toString('latin1', 0, 12) === 'HTTP/1.1 100') chunk[11] = '2'.charCodeAt(0);
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+const statusBytes = 'HTTP/1.1 100'.length;
+
+// Some servers and proxies say `100 Continue` to whoever posts, each of them by itself, and nobody may fail of that (RFC 9110, section 15.2).
+// undici closes the connection for it, but takes the other interim answers, and 102 says as little.
+class Heads {
+  /** What has come of a status line, up to its number. */
+  private status = '';
+  private place: 'status' | 'headers' | 'answer' = 'status';
+  private isLineEmpty = false;
+
+  /** A request is sent: what comes next is the head of an answer. */
+  begin(): void {
+    this.place = 'status';
+    this.status = '';
+  }
+
+  /** Makes each 100 that comes before the answer a 102, in place; a piece may end anywhere. */
+  takeContinue(piece: Buffer): void {
+    for (let at = 0; at < piece.length && this.place !== 'answer'; at++) {
+      const byte = piece[at] as number;
+      if (this.place === 'status') {
+        this.status += String.fromCharCode(byte);
+        if (this.status.length < statusBytes) continue;
+        if (this.status === 'HTTP/1.1 100') piece[at] = '2'.charCodeAt(0);
+        this.place = this.status.startsWith('HTTP/1.1 1') ? 'headers' : 'answer';
+        this.isLineEmpty = false;
+      } else if (byte === newline) {
+        if (this.isLineEmpty) this.begin();
+        this.isLineEmpty = true;
+      } else if (byte !== carriageReturn) {
+        this.isLineEmpty = false;
+      }
+    }
+  }
 }
 
 // undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
@@ -182,7 +217,17 @@ async function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Pr
   }
 }
 
-const decoder = new TextDecoder();
+// They end with their headers, whatever those say (RFC 9112, section 6.3); undici waits for a length that is said, and in vain.
+const bodiless = new Set([204, 304]);
+
+function withoutBody(body: Readable): string {
+  body.on('error', () => undefined).resume();
+  return '';
+}
+
+// What an answer begins with is told, a byte order mark too.
+const decoding = { ignoreBOM: true };
+const decoder = new TextDecoder('utf-8', decoding);
 
 // By events: the stream's iterator was 4 % of what a delivery allocates.
 function readUpTo(body: Readable): Promise<string> {
@@ -208,7 +253,7 @@ function readUpTo(body: Readable): Promise<string> {
 function textOf(chunks: Buffer[], size: number): string {
   const bytes = (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).subarray(0, answerLimit);
   // `stream`: a character that the cut went through is left out.
-  const text = size > bytes.length ? new TextDecoder().decode(bytes, { stream: true }) : decoder.decode(bytes);
+  const text = size > bytes.length ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
   // PostgreSQL stores no NUL.
   return text.replaceAll('\0', '\ufffd');
 }
