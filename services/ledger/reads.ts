@@ -71,24 +71,37 @@ export async function listTransactions(
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
   const { currency } = filter;
-  for (let from = cursor; ;) {
-    const { transactions, nextCursor } = await readPage(pool, tenant, filter, { limit, cursor: from });
-    // The statement may have taken other bytes of an event for an entry's currency, a description's for one.
-    const kept = transactions.filter(({ entries }) => currency === undefined || entries.some((entry) => entry.currency === currency));
-    if (kept.length > 0 || nextCursor === '') return { transactions: kept, nextCursor };
-    from = nextCursor;
+  const found: (TransactionRow & { transaction: Transaction })[] = [];
+  let before = placeOf('transactions', cursor, 1)?.[0];
+  // One more than the page tells whether another follows.
+  for (let wanted = limit + 1; ; wanted = mostRead) {
+    const rows = await readRows(pool, tenant, filter, before, wanted);
+    for (const row of rows) {
+      const transaction = recordOf(tenant, row);
+      // The statement may have taken other bytes of an event for an entry's currency, a description's for one.
+      const isAsked = currency === undefined || transaction.entries.some((entry) => entry.currency === currency);
+      if (isAsked) found.push({ ...row, transaction });
+    }
+    if (rows.length < wanted || found.length > limit) break;
+    before = rows.at(-1)?.sequence;
   }
+  const { page, nextCursor } = cut(found, fitting(found, limit), 'transactions', (row) => [row.sequence]);
+  return { transactions: page.map(({ transaction }) => transaction), nextCursor };
 }
 
-async function readPage(
+// Where a page was not filled by what it read; one by one, thousands that only look like what is asked for took longer than anybody waits.
+const mostRead = 101;
+
+async function readRows(
   pool: Connections,
   tenant: string,
   filter: TransactionFilter,
-  { limit, cursor }: Page,
-): Promise<{ transactions: Transaction[]; nextCursor: string }> {
+  before: bigint | undefined,
+  wanted: number,
+): Promise<TransactionRow[]> {
   const query = new Query(tenant);
-  const range = rangeOf(query, filter, placeOf('transactions', cursor, 1)?.[0]);
-  const most = query.value(limit + 1);
+  const range = rangeOf(query, filter, before);
+  const most = query.value(wanted);
   const [rows] = await readTenant<[TransactionRow[]]>(pool, tenant, {
     // The page is found first and its records are looked up one by one: joined at once, a misjudged count makes a plan that reads the log.
     text: `${range.with}, page as materialized (${pageOf(query, filter, range, most)})
@@ -97,8 +110,7 @@ async function readPage(
       order by record.sequence desc`,
     values: query.values,
   });
-  const { page, nextCursor } = cut(rows, fitting(rows, limit), 'transactions', (row) => [row.sequence]);
-  return { transactions: page.map((row) => recordOf(tenant, row)), nextCursor };
+  return rows;
 }
 
 /** The places of one page. */
