@@ -109,37 +109,34 @@ test('interim answers come before the answer, but not without end', async () => 
 });
 
 const go = 'HTTP/1.1 100 Continue';
-test.each([
-  go,
-  'HTTP/1.1 100',
-  `${go}\r\nserver: old`,
-  `${go}\r\n\r\n${go}`,
-  `HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${go}`,
-])('%j before the answer is passed over, though nobody asked for it', async (interim) => {
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
-    const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
-    // In one piece with the answer, by itself, and byte by byte.
-    const write = async (pieces: Iterable<string>) => {
-      for (const piece of pieces) {
-        await new Promise((written) => socket.write(piece, written));
-        await pause(1);
-      }
-    };
-    socket.setNoDelay().on('data', (bytes) => {
-      if (bytes.includes('POST /together')) void write([`${interim}\r\n\r\n${answer}`]);
-      else if (bytes.includes('POST /apart')) void write([`${interim}\r\n\r\n`, answer]);
-      else void write(`${interim}\r\n\r\n${answer}`);
+test.each([go, 'HTTP/1.1 100', `${go}\r\nserver: old`, `${go}\r\n\r\n${go}`, `HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${go}`])(
+  '%j before the answer is passed over, though nobody asked for it',
+  async (interim) => {
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
+      // In one piece with the answer, by itself, and byte by byte.
+      const write = async (pieces: Iterable<string>) => {
+        for (const piece of pieces) {
+          await new Promise((written) => socket.write(piece, written));
+          await pause(1);
+        }
+      };
+      socket.setNoDelay().on('data', (bytes) => {
+        if (bytes.includes('POST /together')) void write([`${interim}\r\n\r\n${answer}`]);
+        else if (bytes.includes('POST /apart')) void write([`${interim}\r\n\r\n`, answer]);
+        else void write(`${interim}\r\n\r\n${answer}`);
+      });
     });
-  });
-  servers.push(server);
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const by = sender();
-  for (const path of ['together', 'apart', 'together', 'bytes', 'apart']) {
-    expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
-  }
-});
+    servers.push(server);
+    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const by = sender();
+    for (const path of ['together', 'apart', 'together', 'bytes', 'apart']) {
+      expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
+    }
+  },
+);
 
 test.each([
   [204, null, 'content-length: 5\r\n\r\n'],
