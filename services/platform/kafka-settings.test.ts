@@ -38,6 +38,7 @@ test.each([
   ['KAFKA_BROKERS', 'localhost'],
   ['KAFKA_SSL', 'yes'],
   ['KAFKA_TOPIC', 'a topic'],
+  ['KAFKA_TOPIC', '..'],
   ['KAFKA_PARTITIONS', '0'],
   ['KAFKA_REPLICATION', 'two'],
   ['KAFKA_MAX_MESSAGE_BYTES', '1MB'],

@@ -20,7 +20,9 @@ export interface KafkaSettings {
 export function kafkaSettings(settings: Settings): KafkaSettings | null {
   if (settings.optional('KAFKA_BROKERS') === undefined) return null;
   const topic = settings.text('KAFKA_TOPIC', 'ledger.v1.Event');
-  if (!/^[A-Za-z0-9._-]{1,249}$/.test(topic)) throw new BadSetting('KAFKA_TOPIC', 'must be a name of letters, digits, ".", "_" and "-"');
+  if (!/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}$/.test(topic)) {
+    throw new BadSetting('KAFKA_TOPIC', 'must be a name of letters, digits, ".", "_" and "-", and neither "." nor ".."');
+  }
   return {
     brokers: settings.addresses('KAFKA_BROKERS'),
     ssl: settings.oneOf('KAFKA_SSL', ['true', 'false'], 'false') === 'true',

@@ -112,8 +112,10 @@ test('of a schema that lacks nothing no migration is loaded, and the role is gra
 test('whoever is not the owner is told that in one line, before and after there is a schema', async () => {
   const database = await freshDatabase('identity');
   const { ownerUrl, serviceUrl } = database;
+  const another = new URL(serviceUrl);
+  another.username += '_2';
   const to = (url: string, ...migrations: (typeof first)[]) =>
-    migrate(url, serviceUrl, {
+    migrate(url, url === serviceUrl ? another.href : serviceUrl, {
       names: migrations.map(({ name }) => name),
       migrations: () => Promise.resolve(migrations),
       appendOnly: [],
@@ -125,6 +127,27 @@ test('whoever is not the owner is told that in one line, before and after there 
     await to(ownerUrl, first);
     await expect(to(serviceUrl, first, second)).rejects.toThrow(message);
   } finally {
+    await database.drop();
+  }
+});
+
+test('addresses of two databases, or of one role, change nothing and are told apart', async () => {
+  const database = await freshDatabase('identity');
+  const { ownerUrl, serviceUrl } = database;
+  const [elsewhere, asOwner] = [new URL(serviceUrl), new URL(ownerUrl)];
+  elsewhere.pathname = '/postgres';
+  const owner = new pg.Client({ connectionString: ownerUrl });
+  await owner.connect();
+  try {
+    const by = (url: URL) =>
+      migrate(ownerUrl, url.href, { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] });
+    await expect(by(elsewhere)).rejects.toThrow(
+      /^DATABASE_URL names the database postgres, MIGRATION_DATABASE_URL [^\n]+: both must name one$/,
+    );
+    await expect(by(asOwner)).rejects.toThrow(/^DATABASE_URL names the role [^\n]+, as MIGRATION_DATABASE_URL does: [^\n]+$/);
+    expect((await owner.query(`select to_regclass('things') as made`)).rows).toEqual([{ made: null }]);
+  } finally {
+    await owner.end();
     await database.drop();
   }
 });

@@ -31,7 +31,7 @@ const patienceMs = 5 * 60_000;
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * database is away for 30 s, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
+ * addresses are of two databases or of one role, the database is away for 30 s, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
@@ -42,7 +42,32 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   }
 }
 
+// What was granted by mistake, to the role of another service for one, would stay when the mistake is mended.
+function checkAddresses(ownerUrl: string, serviceUrl: string): void {
+  const [owner, service] = [ownerUrl, serviceUrl].map((url) => {
+    const { username, pathname } = new URL(url);
+    const role = decodeURIComponent(username);
+    return { role, database: decodeURIComponent(pathname.slice(1)) || role };
+  }) as [Address, Address];
+  if (owner.database !== service.database) {
+    throw new StartFailure(
+      `DATABASE_URL names the database ${service.database}, MIGRATION_DATABASE_URL ${owner.database}: both must name one`,
+    );
+  }
+  if (owner.role === service.role) {
+    throw new StartFailure(
+      `DATABASE_URL names the role ${service.role}, as MIGRATION_DATABASE_URL does: the service wants a role of its own`,
+    );
+  }
+}
+
+interface Address {
+  role: string;
+  database: string;
+}
+
 async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
+  checkAddresses(ownerUrl, serviceUrl);
   const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
     const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
     await each.connect();
