@@ -171,6 +171,11 @@ export class Queues {
     }
   }
 
+  /** Whether another process was holding a tenant's head. */
+  isContended(tenant: string): boolean {
+    return this.tenants.get(tenant)?.contended === true;
+  }
+
   /** Marks whether another process was holding a tenant's head; then what is to be handed back does not wait for it. */
   contend(tenant: string, contended: boolean): void {
     const queue = this.tenants.get(tenant);

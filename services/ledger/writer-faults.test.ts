@@ -68,6 +68,33 @@ test.each(['P0001', 'XX001', 'XX000', '42501', '55000'])(
   },
 );
 
+test.each([
+  ['not remembered', 0],
+  ['remembered', undefined],
+])(
+  'nor does it change the order in which another tenant’s are posted, whose head another process holds; the books are %s',
+  async (_, rememberedAccounts) => {
+    const [poisoned, held] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
+    const writer = writers.open({ lanes: 1, isPatient: true, ...(rememberedAccounts !== undefined && { rememberedAccounts }) });
+    for (const tenant of [poisoned, held]) await writer.post(transfer(tenant, 'a', 'b', '1.00'));
+    await injecting('P0001', `new.reference = 'poison'`, async () => {
+      await writers.owner.query('begin');
+      await writers.owner.query('select from heads where tenant_id = $1 for update', [toUuid('tenant', held)]);
+      const posted = Array.from({ length: 4 }, () => writer.post(transfer(held, 'a', 'b', '1.00')));
+      const refused = writer.post(transfer(poisoned, 'a', 'b', '1.00', { reference: 'poison' }));
+      posted.push(...Array.from({ length: 4 }, () => writer.post(transfer(held, 'a', 'b', '1.00'))));
+      expect(reasonOf(await refused)).toBe('internal');
+      await writers.owner.query('rollback');
+      const places = (await Promise.all(posted)).map((outcome) => {
+        const { result } = outcome as Extract<Outcome, { result: unknown }>;
+        return result.outcome.case === 'transaction' ? Number(result.outcome.value.sequence) : NaN;
+      });
+      expect(places).toEqual(places.toSorted((one, other) => one - other));
+      expect(new Set(places).size).toBe(8);
+    });
+  },
+);
+
 test('so it is where its messages are Czech', async () => {
   const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
   const writer = writers.open({ lanes: 1, proxied: true });

@@ -232,29 +232,53 @@ export class Writer {
 
   /** Runs items under locks to their end: settled, or back in their queues. */
   private async run(items: Item[], wait: boolean): Promise<void> {
+    this.queues.putBack(await this.settleUnderLocks(items, wait));
+  }
+
+  /** Runs items under locks; answers those that are not settled, a tenant's in their order. */
+  private async settleUnderLocks(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
       const { batch, held, current } = await runLocked(this.options.pool, this.shelf, this.marks, items, wait);
       this.lockedSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.
       if (wait) for (const tenant of current) this.queues.contend(tenant, false);
-      this.setApart(held);
+      const left = this.setApart(held);
       this.settle(batch);
+      return left;
     } catch (error) {
-      await this.failed(items, wait, error);
+      return this.failed(items, wait, error);
     }
   }
 
-  /** Lets these items' tenants go alone from now on, waiting for their locks. */
-  private setApart(items: Item[]): void {
+  /** Lets these items' tenants go alone from now on, waiting for their locks; answers the items that are not handed back. */
+  private setApart(items: Item[]): Item[] {
     for (const tenant of tenantsOf(items)) this.queues.contend(tenant, true);
     // What may have been posted has to be resolved here.
     const handedBack = items.filter((item) => item.handBack && !item.uncertain);
-    this.queues.putBack(items.filter((item) => !handedBack.includes(item)));
     for (const item of handedBack) item.settle({ held: true });
+    return items.filter((item) => !handedBack.includes(item));
   }
 
-  private async failed(items: Item[], wait: boolean, failure: unknown): Promise<void> {
+  /** Runs a batch by halves, to find the item that undoes it. What comes behind an item of its tenant that is left waits with it. */
+  private async halve(items: Item[], wait: boolean): Promise<Item[]> {
+    const half = Math.ceil(items.length / 2);
+    const left = await this.settleUnderLocks(items.slice(0, half), wait);
+    const leftOf = tenantsOf(left);
+    const {
+      apart = [],
+      behind = [],
+      next = [],
+    } = Object.groupBy(items.slice(half), ({ order: { tenant } }) => {
+      if (!wait && this.queues.isContended(tenant)) return 'apart';
+      return leftOf.has(tenant) ? 'behind' : 'next';
+    });
+    left.push(...this.setApart(apart), ...behind);
+    return next.length === 0 ? left : [...left, ...(await this.settleUnderLocks(next, wait))];
+  }
+
+  /** What becomes of items whose run has failed; answers those that are not settled. */
+  private async failed(items: Item[], wait: boolean, failure: unknown): Promise<Item[]> {
     const { logger } = this.options;
     const undone = failure instanceof Undone;
     const error = undone ? failure.cause : failure;
@@ -263,29 +287,21 @@ export class Writer {
     this.failures.inc({ sqlstate });
     if (sqlstate === '53100') this.fullAt = performance.now();
     if (undone && isOfItems(error, sqlstate)) {
-      if (items.length > 1) {
-        const half = Math.ceil(items.length / 2);
-        await this.run(items.slice(0, half), wait);
-        await this.run(items.slice(half), wait);
-        return;
-      }
+      if (items.length > 1) return this.halve(items, wait);
       const item = items[0] as Item;
       const constraint = (error as { constraint?: string }).constraint;
       if (sqlstate === '23505' && constraint === 'transactions_tenant_id_id_key') {
         const blame = { field: 'transaction_id', tag: 'idempotency_key_reused', value: item.order.transactionId };
         item.settle({ refusal: new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame) });
-        return;
+        return [];
       }
       const { tenantId, transactionId, requestId } = item.order;
       logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
       item.settle({ refusal: new Refusal('internal', 'internal error') });
-      return;
+      return [];
     }
     // Heads of several tenants are not waited for: somebody changes a table. Who has need of it waits by himself, and the others go on.
-    if (sqlstate === '55P03' && tenantsOf(items).size > 1) {
-      this.setApart(items);
-      return;
-    }
+    if (sqlstate === '55P03' && tenantsOf(items).size > 1) return this.setApart(items);
     // The head stayed locked for lock_timeout: this tenant is told, the others never knew. Or the disk had no room for a statement, and nothing was
     // posted. The lock may be that of the very call whose outcome is open, and what it posted is still to be found: then it is tried again.
     const isFull = undone && sqlstate === '53100';
@@ -299,8 +315,7 @@ export class Writer {
         const outcome = isFull || !neverBegun(item) ? 'a retry with the same key finds out' : 'nothing was posted';
         if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
       }
-      this.queues.putBack(items.filter((item) => item.uncertain));
-      return;
+      return items.filter((item) => item.uncertain);
     }
     // Anything else (connection lost, server stopping, statement time-out) leaves open whether it was committed. Running the same items
     // again resolves it: under the head's lock, what was posted is found by its key.
@@ -314,7 +329,7 @@ export class Writer {
       item.settle({ refusal: new Refusal('unavailable', 'the database is away; a retry with the same key finds out') });
     }
     this.pausedUntil = now + 100;
-    this.queues.putBack(hopeful);
+    return hopeful;
   }
 }
 
