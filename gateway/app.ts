@@ -138,7 +138,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   }
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply);
-    done();
+    done(isOfOneReading(request.raw) ? undefined : new Problem('malformed_request'));
   });
 
   // Before the first route: each keeps the handler that there is when it is made.
@@ -261,6 +261,11 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
     return (any || origins.includes(origin)) && !leadsNowhere(request);
   };
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
+}
+
+// Of two hosts whoever stands in front may have looked at the other (RFC 9112, section 3.2); and bytes of this version can't be of another.
+function isOfOneReading({ httpVersionMajor, headers: { host } }: IncomingMessage): boolean {
+  return httpVersionMajor === 1 && host?.includes(',') !== true;
 }
 
 function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {

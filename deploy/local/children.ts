@@ -184,13 +184,14 @@ export class Children {
 
 /** Ends what a killed parent has left behind, last started first. Returns the names of what was still running. */
 export async function endRecorded(record: string): Promise<string[]> {
-  let identities: Identity[];
+  let identities: unknown;
   try {
-    identities = JSON.parse(readFileSync(record, 'utf8')) as Identity[];
+    identities = JSON.parse(readFileSync(record, 'utf8'));
   } catch {
     return [];
   }
-  const left = identities.filter(isRunning).reverse();
+  if (!Array.isArray(identities)) return [];
+  const left = (identities as Identity[]).filter(isRunning).reverse();
   for (const identity of left) await endProcess(identity, identity.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10);
   return left.map((identity) => identity.name);
 }

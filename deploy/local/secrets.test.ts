@@ -1,7 +1,7 @@
 // What a house keeps beside its databases.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { root } from './plan.ts';
 import { keepSecrets } from './secrets.ts';
@@ -18,6 +18,22 @@ test('secrets are the same at every start, and are not made anew for a server th
   await expect(keepSecrets(directory, ['owner'], true)).rejects.toThrow(/secrets\.json is missing, .*: restore it$/);
   // A server that was given is told the new passwords.
   expect(Object.keys((await keepSecrets(directory, ['owner'], false)).rolePasswords)).toEqual(['owner']);
+});
+
+test.each(['', '{', 'null', '"text"'])('secrets that are %j are told of, and left as they are', async (text) => {
+  const file = join(newDirectory(), 'secrets.json');
+  writeFileSync(file, text);
+  await expect(keepSecrets(dirname(file), [], true)).rejects.toThrow(/^DATA_DIR: [^\n]*secrets\.json can't be read: [^\n]+$/);
+  expect(readFileSync(file, 'utf8')).toBe(text);
+});
+
+(process.getuid?.() === 0 ? test : test.skip)('root takes no secrets from another user', async () => {
+  const file = join(newDirectory(), 'secrets.json');
+  const kept = JSON.stringify({ internalToken: 'kept' });
+  writeFileSync(file, kept);
+  chownSync(file, 65534, 65534);
+  await expect(keepSecrets(dirname(file), [], true)).rejects.toThrow(/^DATA_DIR: [^\n]+ is another user's \(65534, this one is 0\)$/);
+  expect(readFileSync(file, 'utf8')).toBe(kept);
 });
 
 test('secrets are on the disk, and so is their name, before anything is made with them', () => {

@@ -1,6 +1,6 @@
 // What a house generates once and keeps: passwords, tokens, keys and the port of its database server.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { writeWhole } from './children.ts';
@@ -22,11 +22,17 @@ export interface Secrets {
 
 /**
  * Reads the secrets of a data directory, generates those that it does not have yet; `embedded`: for the server whose databases lie there. Throws
- * {@link StartFailure} if they can't be read, or are missing and that server was made with them.
+ * {@link StartFailure} if they can't be read, are another user's, or are missing and that server was made with them.
  */
 export async function keepSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
   const file = join(dataDirectory, 'secrets.json');
   const kept = readSecrets(file);
+  // Root may write where another user's house lies, who could read nothing of it any more.
+  const owner = statSync(file, { throwIfNoEntry: false })?.uid;
+  const self = process.getuid?.();
+  if (owner !== undefined && self !== undefined && owner !== self) {
+    throw new StartFailure(`DATA_DIR: ${dataDirectory} is another user's (${owner}, this one is ${self})`);
+  }
   const server = join(dataDirectory, 'postgres');
   if (embedded && kept.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
     throw new StartFailure(`DATA_DIR: ${file} is missing, without which nobody gets into ${server}: restore it`);
@@ -66,7 +72,9 @@ async function portFor(kept: number | undefined): Promise<number> {
 
 function readSecrets(file: string): Partial<Secrets> {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Partial<Secrets>;
+    const kept: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (typeof kept !== 'object' || kept === null) throw new Error('it holds no secrets');
+    return kept;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new StartFailure(`DATA_DIR: ${file} can't be read: ${(error as Error).message}`);

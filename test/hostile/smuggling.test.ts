@@ -129,6 +129,9 @@ test.each<[string, string, number, string | undefined]>([
   ['a short chunk extension', asChunks('{}').replace('\r\n2\r\n', '\r\n2;x=y\r\n'), 400, 'validation_failed'],
   // RFC 9112, section 3.2.2: a server takes it, and the host of the target counts. There is but one here.
   ['a target with a host', `GET http://example.com/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, 200, undefined],
+  ['two hosts', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
+  ['one host twice', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
+  ['a version of other bytes', `GET /healthz HTTP/2.0\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
   ['a target that is a star', `OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, 404, 'route_not_found'],
   [
     'a body of GET',
