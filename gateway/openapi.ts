@@ -34,6 +34,8 @@ export interface Doc {
   answers: Record<number, Answer>;
   /** Codes that this route answers beyond those that follow from access, body and query. */
   refusals?: ProblemCode[];
+  /** What the examples of refusals blame, where it is not what {@link blamed} has. */
+  blames?: Partial<Record<ProblemCode, Partial<Blamed>>>;
   /** Statuses of refusals that tell where the caller stands with a limit, beside 429. */
   limitTold?: number[];
 }
@@ -93,17 +95,24 @@ function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRou
   return [...codes];
 }
 
-// Where the example of a refusal shows a field.
-const blamed: Partial<Record<ProblemCode, { field: string; tag: string; value: unknown }>> = {
+/** What a refusal blames. */
+interface Blamed {
+  field: string;
+  tag: string;
+  value: unknown;
+}
+
+// What the example of a refusal blames.
+const blamed: Partial<Record<ProblemCode, Blamed>> = {
   validation_failed: { field: 'name', tag: 'required', value: '' },
-  account_not_found: { field: 'entries[1].account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
-  insufficient_funds: { field: 'entries[0].account_code', tag: 'insufficient_funds', value: 'CUSTOMER-WALLETS-USD' },
-  account_closed: { field: 'entries[0].account_code', tag: 'account_closed', value: 'OLD-FEES-USD' },
+  account_not_found: { field: 'account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
+  insufficient_funds: { field: 'account_code', tag: 'insufficient_funds', value: 'CUSTOMER-WALLETS-USD' },
+  account_closed: { field: 'account_code', tag: 'account_closed', value: 'OLD-FEES-USD' },
   account_is_group: { field: 'account_code', tag: 'account_is_group', value: 'ASSETS' },
   account_is_system: { field: 'account_code', tag: 'account_is_system', value: 'SUSPENSE-USD' },
-  currency_not_allowed: { field: 'currency', tag: 'currency_not_allowed', value: 'NGN' },
+  currency_not_allowed: { field: 'account_code', tag: 'currency_not_allowed', value: 'CUSTOMER-WALLETS-NGN' },
   unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD' },
-  balance_overflow: { field: 'entries[0].account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
+  balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
   idempotency_key_reused: { field: 'idempotency_key', tag: 'idempotency_key_reused', value: 'deposit-42' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
 };
@@ -111,8 +120,9 @@ const blamed: Partial<Record<ProblemCode, { field: string; tag: string; value: u
 const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
 
 /** An error body of a code, as an example. */
-function errorExample(code: ProblemCode, status: number): object {
-  const shown = status === 422 || code === 'validation_failed' ? blamed[code] : undefined;
+function errorExample(code: ProblemCode, status: number, { blames }: Doc): object {
+  const usual = status === 422 || code === 'validation_failed' ? blamed[code] : undefined;
+  const shown = usual && { ...usual, ...blames?.[code] };
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
   const beside = code === 'test_failed' ? failedTest : undefined;
   return new Problem(code, { details: shown, errors, beside }).body('req-7f3a');
@@ -131,7 +141,7 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
-            examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code, status) }])),
+            examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code, status, route.doc) }])),
           },
         },
       },

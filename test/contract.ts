@@ -60,6 +60,8 @@ export async function startCheckedHouse(options: HouseOptions = {}): Promise<Che
 // Header fields that mean something to a caller, and so are listed wherever they come.
 const told = ['idempotent-replayed', 'ratelimit', 'ratelimit-policy', 'retry-after', 'www-authenticate'];
 
+const anyEntry = (field: unknown) => String(field).replace(/^entries\[\d+\]/, 'entries[n]');
+
 /** A contract over a document. */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- the document as it is
 export function contractOf(document: any): Contract {
@@ -111,6 +113,9 @@ export function contractOf(document: any): Contract {
       const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
       if (headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
       if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
+      // A refusal blames the field that its example does; what is malformed may be any.
+      const [blamed, example] = [body?.details?.field, media.examples?.[body?.code]?.value.details?.field].map(anyEntry);
+      if (status === 422 && blamed !== example) faults.push(`${blamed} is blamed, in the document ${example}`);
       const listed = Object.keys(documented.headers).map((name) => name.toLowerCase());
       for (const name of told) if (headers.has(name) && !listed.includes(name)) faults.push(`header ${name} is not in the document`);
       if (method === 'HEAD') return faults;

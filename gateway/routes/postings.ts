@@ -103,6 +103,9 @@ const exampleLines = [
 const standingRefusals = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
 const postingRefusals = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...standingRefusals] as const;
 
+// Of several entries the first that can't be posted.
+const blames = Object.fromEntries(postingRefusals.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
+
 function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
   reply.code(replayed ? 200 : 201).header('content-type', 'application/json; charset=utf-8');
@@ -194,6 +197,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
           refusals: [...postingRefusals, 'unbalanced'],
+          blames,
         },
       },
     },
@@ -230,6 +234,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
           refusals: ['transaction_not_found', 'already_reversed', ...standingRefusals],
+          blames,
         },
       },
     },
