@@ -63,7 +63,7 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
   const numbers = inexactNumbers(text, mostMarks + 1);
   if (numbers.length === 0 && !escapes.test(text)) return body;
   if (numbers.length > 2 * mostMarks) {
-    const message = `body holds more than ${mostMarks} numbers that a double cannot hold exactly`;
+    const message = `body holds more than ${mostMarks} numbers that would come back as others`;
     return invalid([{ field: 'body', tag: 'number', value: '', message }]);
   }
   const careful: object = numbers.length === 0 ? body : (JSON.parse(marked(text, numbers)) as object);

@@ -71,7 +71,7 @@ const patterns: Record<string, string> = {
   url: 'must be an address like https://example.com/hooks',
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
-  number: 'holds a number that a double cannot hold exactly',
+  number: 'holds a number that would come back as another one: send it as text',
   same: 'differs between the body and the Idempotency-Key header, or is in two of those',
   immutable: 'cannot be changed',
   required: 'is required',

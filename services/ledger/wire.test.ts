@@ -50,7 +50,7 @@ describe('metadata of a posting', () => {
     ['[', 'metadata must be a JSON object'],
     [nested(11), 'metadata must be at most 10 deep'],
     ['{"a":"\\u0000"}', 'metadata holds a NUL or half of a surrogate pair'],
-    ['{"a":1e999}', 'metadata holds a number that a double cannot hold exactly'],
+    ['{"a":1e999}', 'metadata holds a number that would come back as another one: send it as text'],
     [`{"a":"${'x'.repeat(16_377)}"}`, 'metadata must have at most 16 KiB as JSON'],
     [`{"a":1${' '.repeat(70_000)}}`, 'metadata must have at most 16 KiB as JSON'],
   ])('%.20s is refused in words', (metadata, message) => {

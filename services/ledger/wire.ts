@@ -84,7 +84,7 @@ const flaws: Record<Flaw, string> = {
   type: 'metadata must be a JSON object',
   max: 'metadata must be at most 10 deep',
   unicode: 'metadata holds a NUL or half of a surrogate pair',
-  number: 'metadata holds a number that a double cannot hold exactly',
+  number: 'metadata holds a number that would come back as another one: send it as text',
 };
 
 /** Checks metadata and answers it as compact JSON text, with its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
