@@ -93,7 +93,8 @@ export const amount = patterned('decimal', '^(?=.*[1-9])[0-9]{1,13}(\\.[0-9]{1,2
 export const metadata = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   'x-metadata': true,
-  description: 'Free-form, at most 16 KiB as JSON, at most 10 deep. A number of which a double would make another one is refused: send it as text.',
+  description:
+    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number of which a double would make another one is refused: send it as text.',
   example: { order: 42 },
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
