@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { currentRun } from '../../test/run.ts';
-import { Children } from './children.ts';
+import { Children, endRecorded } from './children.ts';
 
 function open(trimMs?: number): { children: Children; logs: string } {
   const directory = mkdtempSync(join(currentRun().directory, 'children-'));
@@ -29,4 +29,10 @@ test('the last words of a child whose last line was cut off are those of the lin
   const child = children.start({ name: 'speaker', command: 'printf', args: ['{"level":50,"msg":"no room"}\\n{"level":50,"ms'] });
   await child.ended;
   expect(child.lastWords()).toBe('no room');
+});
+
+test.each(['', '{', '{}', 'null', '[null]', '["text"]'])('a record of processes that is %j names none', async (text) => {
+  const record = join(mkdtempSync(join(currentRun().directory, 'record-')), 'processes.json');
+  writeFileSync(record, text);
+  expect(await endRecorded(record)).toEqual([]);
 });

@@ -190,8 +190,9 @@ export async function endRecorded(record: string): Promise<string[]> {
   } catch {
     return [];
   }
-  if (!Array.isArray(identities)) return [];
-  const left = (identities as Identity[]).filter(isRunning).reverse();
+  const listed = Array.isArray(identities) ? (identities as (Identity | null)[]) : [];
+  const known = listed.filter((each): each is Identity => typeof each?.pid === 'number');
+  const left = known.filter(isRunning).reverse();
   for (const identity of left) await endProcess(identity, identity.name === 'postgres' ? 'SIGINT' : 'SIGTERM', 10);
   return left.map((identity) => identity.name);
 }

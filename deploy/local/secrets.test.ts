@@ -20,7 +20,7 @@ test('secrets are the same at every start, and are not made anew for a server th
   expect(Object.keys((await keepSecrets(directory, ['owner'], false)).rolePasswords)).toEqual(['owner']);
 });
 
-test.each(['', '{', 'null', '"text"'])('secrets that are %j are told of, and left as they are', async (text) => {
+test.each(['', '{', 'null', '[]', '"text"'])('secrets that are %j are told of, and left as they are', async (text) => {
   const file = join(newDirectory(), 'secrets.json');
   writeFileSync(file, text);
   await expect(keepSecrets(dirname(file), [], true)).rejects.toThrow(/^DATA_DIR: [^\n]*secrets\.json can't be read: [^\n]+$/);
@@ -32,7 +32,7 @@ test.each(['', '{', 'null', '"text"'])('secrets that are %j are told of, and lef
   const kept = JSON.stringify({ internalToken: 'kept' });
   writeFileSync(file, kept);
   chownSync(file, 65534, 65534);
-  await expect(keepSecrets(dirname(file), [], true)).rejects.toThrow(/^DATA_DIR: [^\n]+ is another user's \(65534, this one is 0\)$/);
+  await expect(keepSecrets(dirname(file), [], true)).rejects.toThrow(/^DATA_DIR: [^\n]+ is another user's \(65534\): [^\n]+$/);
   expect(readFileSync(file, 'utf8')).toBe(kept);
 });
 

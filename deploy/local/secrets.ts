@@ -22,16 +22,15 @@ export interface Secrets {
 
 /**
  * Reads the secrets of a data directory, generates those that it does not have yet; `embedded`: for the server whose databases lie there. Throws
- * {@link StartFailure} if they can't be read, are another user's, or are missing and that server was made with them.
+ * {@link StartFailure} if they can't be read, are another user's and this one is root, or are missing and that server was made with them.
  */
 export async function keepSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
   const file = join(dataDirectory, 'secrets.json');
   const kept = readSecrets(file);
   // Root may write where another user's house lies, who could read nothing of it any more.
-  const owner = statSync(file, { throwIfNoEntry: false })?.uid;
-  const self = process.getuid?.();
-  if (owner !== undefined && self !== undefined && owner !== self) {
-    throw new StartFailure(`DATA_DIR: ${dataDirectory} is another user's (${owner}, this one is ${self})`);
+  const owner = statSync(file, { throwIfNoEntry: false })?.uid ?? 0;
+  if (process.getuid?.() === 0 && owner !== 0) {
+    throw new StartFailure(`DATA_DIR: ${dataDirectory} is another user's (${owner}): root would take it from him`);
   }
   const server = join(dataDirectory, 'postgres');
   if (embedded && kept.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
@@ -73,7 +72,7 @@ async function portFor(kept: number | undefined): Promise<number> {
 function readSecrets(file: string): Partial<Secrets> {
   try {
     const kept: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    if (typeof kept !== 'object' || kept === null) throw new Error('it holds no secrets');
+    if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) throw new Error('it holds no secrets');
     return kept;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};

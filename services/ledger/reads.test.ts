@@ -174,6 +174,28 @@ test('a text that holds what an entry’s currency looks like in an event makes 
   }
 });
 
+test('where a thousand texts look like an entry’s currency, a page is answered that is not full, and goes on behind them', async () => {
+  const tenantId = await tenantWith('a', 'b');
+  const many = (count: number, currency: string, description: string) =>
+    ledger.client.postTransactions({
+      postings: Array.from({ length: count }, () => {
+        return { tenantId, description, entries: entries(`a debit 1.00 ${currency}`, `b credit 1.00 ${currency}`) };
+      }),
+    });
+  for (const count of [500, 600]) {
+    await many(1, 'USD', '');
+    await many(count, 'NGN', '*\u0003USD');
+  }
+  await many(2, 'USD', '');
+  const page = (cursor: string) => ledger.client.listTransactions({ tenantId, limit: 5, cursor, currency: 'USD' });
+  const first = await page('');
+  const second = await page(first.nextCursor);
+  const places = [first, second].map(({ transactions }) => transactions.map(({ sequence }) => Number(sequence)));
+  // After the chart's two accounts, that is.
+  expect(places).toEqual([[1106, 1105, 504], [3]]);
+  expect(second.nextCursor).toBe('');
+});
+
 test('a time finds its place in the log to the millisecond, start inclusive and end exclusive', async () => {
   const tenantId = await tenantWith('a', 'b');
   for (let turn = 0; turn < 20; turn++) await post(tenantId, ['a debit 1.00 NGN', 'b credit 1.00 NGN']);

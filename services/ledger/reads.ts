@@ -5,7 +5,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { ms, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { cut, fitting, placeOf, type Page } from './page.ts';
+import { cursorAt, cut, fitting, placeOf, type Page } from './page.ts';
 import { Query, rangeOf, type LogRange, type Span } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
@@ -70,27 +70,52 @@ export async function listTransactions(
   filter: TransactionFilter,
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
-  const { currency } = filter;
-  const found: (TransactionRow & { transaction: Transaction })[] = [];
-  let before = placeOf('transactions', cursor, 1)?.[0];
-  // One more than the page tells whether another follows.
+  const before = placeOf('transactions', cursor, 1)?.[0];
+  const { rows, goesOn } =
+    filter.currency === undefined
+      ? { rows: await readRows(pool, tenant, filter, before, limit + 1), goesOn: null }
+      : await readInCurrency(pool, tenant, { ...filter, currency: filter.currency }, limit, before);
+  const { page, nextCursor } = cut(rows, fitting(rows, limit), 'transactions', (row) => [row.sequence]);
+  return {
+    transactions: page.map((row) => recordOf(tenant, row)),
+    nextCursor: nextCursor === '' && goesOn !== null ? cursorAt('transactions', [goesOn]) : nextCursor,
+  };
+}
+
+// Where a page is not filled by what was read for it. Two by two, thousands that only look like what is asked for took longer than anybody waits.
+const mostRead = 51;
+// Beyond so many a page is answered that is not full, if it is not empty.
+const mostJudged = 1_000;
+
+/**
+ * The transactions of a page with entries in a currency, and one more where there is one; `goesOn`: the place before which nothing was looked
+ * for, null where there is nothing or one more tells. The statement may take other bytes of an event, a description's for one, for an entry's
+ * currency.
+ */
+async function readInCurrency(
+  pool: Connections,
+  tenant: string,
+  filter: TransactionFilter & { currency: string },
+  limit: number,
+  from: bigint | undefined,
+): Promise<{ rows: TransactionRow[]; goesOn: bigint | null }> {
+  const found: TransactionRow[] = [];
+  let before = from;
+  let judged = 0;
   for (let wanted = limit + 1; ; wanted = mostRead) {
     const rows = await readRows(pool, tenant, filter, before, wanted);
     for (const row of rows) {
-      const transaction = recordOf(tenant, row);
-      // The statement may have taken other bytes of an event for an entry's currency, a description's for one.
-      const isAsked = currency === undefined || transaction.entries.some((entry) => entry.currency === currency);
-      if (isAsked) found.push({ ...row, transaction });
+      if (!postedEvent(row.payload).entries.some((entry) => entry.currency === filter.currency)) continue;
+      found.push(row);
+      // More is not answered: what is large takes long to decode.
+      if (found.length > fitting(found, limit)) return { rows: found, goesOn: null };
     }
-    if (rows.length < wanted || found.length > limit) break;
+    if (rows.length < wanted) return { rows: found, goesOn: null };
     before = rows.at(-1)?.sequence;
+    judged += rows.length;
+    if (found.length > 0 && judged > mostJudged) return { rows: found, goesOn: before ?? null };
   }
-  const { page, nextCursor } = cut(found, fitting(found, limit), 'transactions', (row) => [row.sequence]);
-  return { transactions: page.map(({ transaction }) => transaction), nextCursor };
 }
-
-// Where a page was not filled by what it read; one by one, thousands that only look like what is asked for took longer than anybody waits.
-const mostRead = 101;
 
 async function readRows(
   pool: Connections,

@@ -217,7 +217,7 @@ async function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Pr
   }
 }
 
-// They end with their headers, whatever those say (RFC 9112, section 6.3); undici waits for a length that is said, and in vain.
+// They end with their headers, whatever those say (RFC 9112, section 6.3). For undici one that says a length then lacks so many bytes.
 const bodiless = new Set([204, 304]);
 
 function withoutBody(body: Readable): string {

@@ -20,16 +20,12 @@ export interface Asked {
   leave: () => void;
 }
 
-/** Headers of every call of gRPC. */
-export const ofEachCall = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers' };
-
-// How the other side is to share the connection among its answers (RFC 9218). Where nothing is said, each is sent to its end before a later one
-// begins: a balance, and the question whether it lives, then came behind the 100 MB of pages that somebody had asked for before.
-
-/** Of a call alone: a piece of each answer in turn. */
-export const inTurn = { priority: 'u=3, i' };
-/** Of the stream on which small calls travel: before all others. */
-export const first = { priority: 'u=1' };
+/**
+ * Headers of every call of gRPC. With this priority a piece of each answer is sent in turn (RFC 9218). Where none is said each is sent to its
+ * end before a later one begins: a balance, and the question whether the other side lives, then came behind the 100 MB of pages that somebody
+ * had asked for before.
+ */
+export const ofEachCall = { ':method': 'POST', 'content-type': 'application/grpc', te: 'trailers', priority: 'u=3, i' };
 
 /** Headers as they are answered. */
 export type AnswerHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader;

@@ -5,7 +5,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { CallService, CarryRequestSchema, CarryResponseSchema } from '../../proto/gen/platform/v1/calls_pb.js';
-import { failureIn, first, isAnswer, mayHaveBegun, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
+import { failureIn, isAnswer, mayHaveBegun, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
 import { enveloped } from './envelope.ts';
 import { Messages } from './messages.ts';
 import { tooLarge } from './unfinished.ts';
@@ -39,7 +39,7 @@ export class Carrier {
     this.session = session;
     this.most = most;
     const path = `/${CallService.typeName}/${CallService.method.carry.name}`;
-    this.stream = session.request({ ...headers, ...ofEachCall, ...first, ':path': path });
+    this.stream = session.request({ ...headers, ...ofEachCall, ':path': path });
     const messages = new Messages(most + besidesBytes, (message) => this.take(message));
     this.stream
       .on('response', (given) => {

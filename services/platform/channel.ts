@@ -10,7 +10,7 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { failureIn, inTurn, isAnswer, mayHaveBegun, noteEnd, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
+import { failureIn, isAnswer, mayHaveBegun, noteEnd, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
 import { Carrier } from './carrier.ts';
 import { enveloped, envelopeBytes } from './envelope.ts';
 import { windowBytes } from './sessions.ts';
@@ -137,7 +137,7 @@ export class Channel {
     const { path, headers, message, isCarried } = question;
     const carrier = isCarried === true ? this.carrierOn(session, headers) : undefined;
     if (carrier) return carrier.ask(path, message, leftMs);
-    const stream = session.request({ ...headers, ...ofEachCall, ...inTurn, ':path': path, 'grpc-timeout': timeout(leftMs) });
+    const stream = session.request({ ...headers, ...ofEachCall, ':path': path, 'grpc-timeout': timeout(leftMs) });
     stream.end(enveloped(message));
     this.endWithoutNumber(session, stream);
     return {

@@ -46,10 +46,10 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
 function checkAddresses(ownerUrl: string, serviceUrl: string): void {
   const [owner, service] = [ownerUrl, serviceUrl].map((url) => {
     const { username, pathname } = new URL(url);
-    const role = decodeURIComponent(username);
-    return { role, database: decodeURIComponent(pathname.slice(1)) || role };
+    return { role: decodeURIComponent(username), database: decodeURIComponent(pathname.slice(1)) };
   }) as [Address, Address];
-  if (owner.database !== service.database) {
+  // An address without one means whatever PGDATABASE says.
+  if (owner.database !== '' && service.database !== '' && owner.database !== service.database) {
     throw new StartFailure(
       `DATABASE_URL names the database ${service.database}, MIGRATION_DATABASE_URL ${owner.database}: both must name one`,
     );
