@@ -63,7 +63,10 @@ export interface TransactionFilter extends Span {
   idempotencyKey?: string | undefined;
 }
 
-/** A page of transactions, newest first; shorter than its limit where they are large. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions. */
+/**
+ * A page of transactions, newest first; shorter than its limit where they are large, or where many hold texts that look like the currency that
+ * is asked for; empty only where there are none left. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions.
+ */
 export async function listTransactions(
   pool: Connections,
   tenant: string,
