@@ -120,7 +120,7 @@ export function paging(example: string): { limit: typeof pageLimit; cursor: Retu
 }
 
 /** What a list says whose pages are bounded in bytes, too. */
-export const shortPages = 'Where the items are large, a page holds fewer than `limit`: go by `has_more`.';
+export const shortPages = 'A page may hold fewer than `limit`, as where the items are large: go by `has_more`.';
 
 /** `start_date` and `end_date` of a list. */
 export const period = {
