@@ -2,9 +2,8 @@
 // both come here.
 import { toBinary } from '@bufbuild/protobuf';
 import { Counter, type Registry } from 'prom-client';
-import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId, toUuid } from '../platform/ids.ts';
+import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
@@ -268,13 +267,16 @@ interface NewDelivery {
 }
 
 function deliveriesOf(events: Known[], webhooks: Map<string, EnabledWebhook>, refuse: (event: Event, error: Error) => void): NewDelivery[] {
+  const nowMs = Date.now();
   return events.flatMap(({ event, tenant, eventId }): NewDelivery[] => {
     const webhook = webhooks.get(tenant);
     // What happened before the webhook was made is not news to it.
     if (!webhook?.events.includes(event.type) || event.createdMs < webhook.since_ms) return [];
     try {
       const traceparent = traceparentOf(event.traceparent);
-      return [{ tenant, id: uuidv7(), eventId, eventType: event.type, body: eventBody(event), traceparent, sinceMs: webhook.since_ms }];
+      return [
+        { tenant, id: uuidAt(nowMs), eventId, eventType: event.type, body: eventBody(event), traceparent, sinceMs: webhook.since_ms },
+      ];
     } catch (error) {
       refuse(event, error as Error);
       return [];

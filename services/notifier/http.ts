@@ -95,14 +95,21 @@ export class Sender {
   async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
     const deadline = new AbortController();
-    const expire = () => deadline.abort(new Error('deadline'));
+    // undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
+    const { promise: ended, reject } = Promise.withResolvers<never>();
+    ended.catch(() => undefined);
+    const end = (reason: string) => {
+      deadline.abort(new Error(reason));
+      reject(deadline.signal.reason as Error);
+    };
+    const expire = () => end('deadline');
     const due = performance.now() + this.options.timeoutMs;
     let timer = setTimeout(() => {
       // A process that stood still runs its timers before it reads what came meanwhile. Once: it may stand still again and again.
       if (performance.now() - due > lateMs) timer = setTimeout(expire, lateMs);
       else setImmediate(expire);
     }, this.options.timeoutMs);
-    const stop = () => deadline.abort(new Error('stopped'));
+    const stop = () => end('stopped');
     signal?.addEventListener('abort', stop, { once: true });
     const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });
     let statusCode: number | null = null;
@@ -117,7 +124,7 @@ export class Sender {
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
       const ask = (dispatcher: Agent) =>
-        orAborted(request(target, { dispatcher, method: 'POST', headers, body, onInfo, signal: deadline.signal }), deadline.signal);
+        Promise.race([request(target, { dispatcher, method: 'POST', headers, body, onInfo, signal: deadline.signal }), ended]);
       const answer = await ask(this.agent).catch((error: unknown) => {
         if (!this.closed.has(error as Error)) throw error;
         return ask(this.single);
@@ -202,18 +209,6 @@ class Heads {
         this.isLineEmpty = false;
       }
     }
-  }
-}
-
-// undici hears of an abort while it connects only when that has come to its end, be it a handshake that nobody answers.
-async function orAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const stop = () => reject(signal.reason as Error);
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
   }
 }
 

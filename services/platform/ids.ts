@@ -16,15 +16,19 @@ let drawn = randomness.length;
 
 const bits = Buffer.alloc(16);
 
-// Into bytes that are there, and only then made a text: the library's own text took four times as long.
-function drawBits(): void {
+function draw(): Buffer {
   if (drawn === randomness.length) {
     randomFillSync(randomness);
     drawn = 0;
   }
   drawn += 16;
+  return randomness.subarray(drawn - 16, drawn);
+}
+
+// Into bytes that are there, and only then made a text: the library's own text took four times as long.
+function drawBits(): void {
   // Stryker disable next-line ObjectLiteral: the library's own bytes are as random, only slower
-  v7({ random: randomness.subarray(drawn - 16, drawn) }, bits);
+  v7({ random: draw() }, bits);
 }
 
 /** A new UUIDv7: ordered by time, by the millisecond. */
@@ -41,7 +45,8 @@ let last = { ms: NaN, ordinal: 0 };
  */
 export function uuidAt(ms: number): string {
   last = { ms, ordinal: last.ms === ms ? last.ordinal + 1 : randomInt(2 ** 30) };
-  return v7({ msecs: ms, seq: last.ordinal });
+  v7({ msecs: ms, seq: last.ordinal, random: draw() }, bits);
+  return uuidText(bits);
 }
 
 /** A new identifier, ordered by time. */
