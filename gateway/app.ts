@@ -79,6 +79,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       maxHeaderSize: maxHeaderBytes,
       headersTimeout: 15_000,
       connectionsCheckingInterval: 5_000,
+      // Node's own answer has no body; see isOfOneReading.
       requireHostHeader: false,
       // Node would take the first of two credentials or media types, where whoever stands in front may have looked at the other; joined, they are none.
       joinDuplicateHeaders: true,
@@ -138,7 +139,13 @@ export async function buildApp(options: AppOptions): Promise<App> {
   }
   app.addHook('onRequest', (request, reply, done) => {
     begin(request, reply);
-    done(isOfOneReading(request.raw) ? undefined : new Problem('malformed_request'));
+    if (isOfOneReading(request.raw)) {
+      done();
+      return;
+    }
+    // Where its end is may be read in two ways as well.
+    reply.header('connection', 'close');
+    done(new Problem('malformed_request'));
   });
 
   // Before the first route: each keeps the handler that there is when it is made.
@@ -263,9 +270,12 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
 }
 
-// Of two hosts whoever stands in front may have looked at the other (RFC 9112, section 3.2); and bytes of this version can't be of another.
-function isOfOneReading({ httpVersionMajor, headers: { host } }: IncomingMessage): boolean {
-  return httpVersionMajor === 1 && host?.includes(',') !== true;
+// Of two hosts whoever stands in front may have looked at the other, and HTTP/1.1 has one (RFC 9112, section 3.2); of two codings of a body only one
+// is undone here, and the other would be read as what was sent (section 6.1); and bytes of this version can't be of another.
+function isOfOneReading({ httpVersion, httpVersionMajor, headers }: IncomingMessage): boolean {
+  const { host, 'transfer-encoding': coding = 'chunked' } = headers;
+  const isHost = host === undefined ? httpVersion !== '1.1' : !host.includes(',');
+  return httpVersionMajor === 1 && isHost && coding.toLowerCase() === 'chunked';
 }
 
 function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {

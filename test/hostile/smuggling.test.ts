@@ -131,6 +131,8 @@ test.each<[string, string, number, string | undefined]>([
   ['a target with a host', `GET http://example.com/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, 200, undefined],
   ['two hosts', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
   ['one host twice', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
+  ['no host', `GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
+  ['another encoding before chunked', asChunks('{}').replace('chunked', 'gzip, chunked'), 400, 'malformed_request'],
   ['a version of other bytes', `GET /healthz HTTP/2.0\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
   ['a target that is a star', `OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, 404, 'route_not_found'],
   [
