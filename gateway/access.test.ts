@@ -64,12 +64,14 @@ describe('who may call', () => {
     for (const operation of guarded()) {
       for (const each of bad)
         expect(await ask(operation, pathOf(operation), { key: each })).toEqual([operation.id, 401, 'unauthenticated']);
-      const { status, headers } = await house.rest(operation.method, pathOf(operation), { headers: { authorization: `Basic ${key}` } });
-      expect([operation.id, status, headers.get('www-authenticate')]).toEqual([
-        operation.id,
-        401,
-        'Bearer realm="ledger", error="invalid_token"',
-      ]);
+      for (const [authorization, said] of [
+        ['Bearer x', 'Bearer realm="ledger", error="invalid_token"'],
+        // What is no bearer token is not called a wrong one (RFC 6750, section 3.1).
+        [`Basic ${key}`, 'Bearer realm="ledger"'],
+      ] as const) {
+        const { status, headers } = await house.rest(operation.method, pathOf(operation), { headers: { authorization } });
+        expect([operation.id, status, headers.get('www-authenticate')]).toEqual([operation.id, 401, said]);
+      }
     }
   });
 

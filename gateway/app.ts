@@ -13,7 +13,7 @@ import { traceparentOf } from '../services/platform/trace.ts';
 import { admit, checkAgain, nobody, type Authorities } from './auth.ts';
 import { bodyLimit, closeGently, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
-import { answerBrokenHttp, answerConnect } from './http.ts';
+import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
 import { RequestMetrics, countConnections, type RouteCount } from './metrics.ts';
@@ -87,8 +87,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     clientErrorHandler: (error, socket) => answerBrokenHttp(error, socket, countMalformed),
     // A path that can't be decoded: it has no route, and no hook has run.
     frameworkErrors: (error, request, reply) => {
-      begin(request, reply);
-      answerProblem(translate(error, request), request, reply);
+      answerProblem(begin(request, reply) ?? translate(error, request), request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
   app.server.maxConnections = options.maxConnections;
@@ -99,6 +98,9 @@ export async function buildApp(options: AppOptions): Promise<App> {
   // An Expect that is not understood is ignored, rather than answered with a bare 417.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => app.server.emit('request', request, response));
 
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, behind: Buffer) =>
+    ignoreUpgrade(app.server, request, socket, behind),
+  );
   app.server.on('connect', (_request: IncomingMessage, socket: Duplex) => answerConnect(socket, countMalformed));
   countConnections(options.metrics, app.server, () => {
     if (isTimeToTell()) logger.warn({ connections: options.maxConnections }, 'refusing connections');
@@ -113,7 +115,8 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('arriving', null);
   app.decorateRequest('held', null);
 
-  function begin(request: FastifyRequest, reply: FastifyReply): void {
+  /** What speaks against a request before its route is known. */
+  function begin(request: FastifyRequest, reply: FastifyReply): Problem | undefined {
     const started = performance.now();
     // An empty body is no body, whatever type it is said to have.
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
@@ -136,17 +139,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
         logger.debug({ ...labels, status: reply.raw.statusCode, answered, ms, actor, tenant: tenantId, request_id: request.id }, 'request');
       }
     });
-  }
-  app.addHook('onRequest', (request, reply, done) => {
-    begin(request, reply);
-    if (isOfOneReading(request.raw)) {
-      done();
-      return;
-    }
+    if (isOfOneReading(request.raw)) return undefined;
     // Where its end is may be read in two ways as well.
     reply.header('connection', 'close');
-    done(new Problem('malformed_request'));
-  });
+    return new Problem('malformed_request');
+  }
+  app.addHook('onRequest', (request, reply, done) => done(begin(request, reply)));
 
   // Before the first route: each keeps the handler that there is when it is made.
   app.setErrorHandler((error, request, reply) => answerProblem(translate(error, request), request, reply));
@@ -270,12 +268,17 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
 }
 
-// Of two hosts whoever stands in front may have looked at the other, and HTTP/1.1 has one (RFC 9112, section 3.2); of two codings of a body only one
-// is undone here, and the other would be read as what was sent (section 6.1); and bytes of this version can't be of another.
+// A host by its name or address, and a port (RFC 3986, section 3.2). Of two, which Node joins with a comma and a space, whoever stands in front may
+// have looked at the other.
+const hostPattern = /^(\[[\w:.%~-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
+
+// What another server may read otherwise: HTTP/1.1 has one host (RFC 9112, section 3.2), and chunks, which HTTP/1.0 has not (section 6.1). Of two
+// codings of a body only one is undone here, and the other would be read as what was sent. And bytes of this version can't be of another.
 function isOfOneReading({ httpVersion, httpVersionMajor, headers }: IncomingMessage): boolean {
-  const { host, 'transfer-encoding': coding = 'chunked' } = headers;
-  const isHost = host === undefined ? httpVersion !== '1.1' : !host.includes(',');
-  return httpVersionMajor === 1 && isHost && coding.toLowerCase() === 'chunked';
+  const { host, 'transfer-encoding': coding } = headers;
+  const isNew = httpVersion === '1.1';
+  const isHost = host === undefined ? !isNew : hostPattern.test(host);
+  return httpVersionMajor === 1 && isHost && (coding === undefined || (isNew && coding.toLowerCase() === 'chunked'));
 }
 
 function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {

@@ -117,7 +117,7 @@ function bearer(request: FastifyRequest): string | null {
 }
 
 function unauthenticated(request: FastifyRequest): Problem {
-  if (request.headers.authorization === undefined) return new Problem('unauthenticated');
-  // The reason is named only to those who sent a credential.
+  // The reason is named only to those who sent a credential of this kind (RFC 6750, section 3.1).
+  if (!/^bearer( |$)/i.test(request.headers.authorization ?? '')) return new Problem('unauthenticated');
   return new Problem('unauthenticated', { headers: { 'www-authenticate': `${challenge}, error="invalid_token"` } });
 }

@@ -21,12 +21,20 @@ export function keepWaiting(request: IncomingMessage, response: ServerResponse):
 const mostForgotten = 64 << 20;
 const forgettingMs = 30_000;
 
+const answered = new WeakSet<IncomingMessage>();
+
+/** Whether a request has been answered before its body had come: nothing more is said to it. */
+export function isAnswered(request: IncomingMessage): boolean {
+  return answered.has(request);
+}
+
 /**
  * Has the connection of a request whose body has not come end so that its client can read the answer: what he still sends is read and forgotten.
  * Closed while some of it is unread, a connection is reset, and who sends all before he reads gets that in the place of the answer.
  */
 export function closeGently(request: IncomingMessage): void {
   const { socket } = request;
+  answered.add(request);
   // What Node calls behind the last answer of a connection.
   socket.destroySoon = () => {
     Reflect.deleteProperty(socket, 'destroySoon');

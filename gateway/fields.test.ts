@@ -54,7 +54,12 @@ const cases: [string, string, string, unknown[]][] = [
   ['apiKey', 'scopes[0]', 'oneof', [['everything']]],
   ['apiKey', 'scopes[1]', 'required', [['accounts:read', null]]],
   ['apiKey', 'scopes[1]', 'type', [['accounts:read', 5]]],
-  ['apiKey', 'expires_at', 'datetime', ['x', '2099-01-01', '2099-02-30T00:00:00Z', '2099-01-01T25:00:00Z', '2099-01-01T00:00:00']],
+  [
+    'apiKey',
+    'expires_at',
+    'datetime',
+    ['x', '2099-01-01', '2099-02-30T00:00:00Z', '2099-01-01T24:00:00Z', '2099-01-01T25:00:00Z', '2099-01-01T00:00:00'],
+  ],
   ['apiKey', 'expires_at', 'required', ['']],
   ['apiKey', 'expires_at', 'gt', ['2020-01-01T00:00:00Z']],
   ['apiKey', 'expires_at', 'ok', ['2099-01-01T00:00:00Z', '2099-01-01T00:00:00.123+02:00', null]],

@@ -17,7 +17,7 @@ export const sides = ['debit', 'credit'] as const;
 const atom = '[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\".]+';
 const label = '[A-Za-z0-9\\u00a1-\\u{10ffff}](?:[A-Za-z0-9\\u00a1-\\u{10ffff}-]{0,61}[A-Za-z0-9\\u00a1-\\u{10ffff}])?';
 const emailPattern = new RegExp(`^${atom}(?:\\.${atom})*@(?:${label}\\.)+${label}$`, 'u');
-const timePattern = /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$/;
+const timePattern = /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$/;
 
 function isDate(text: string): boolean {
   const ms = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;

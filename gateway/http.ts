@@ -1,8 +1,10 @@
-// Answers to what never reaches a route, the parser's errors and requests for a tunnel, in the envelope like all others.
+// What Node's parser has no request for, or not the whole: its errors and requests for a tunnel, which are answered in the envelope like all others,
+// and wishes for another protocol.
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES, type ServerResponse } from 'node:http';
+import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { isAnswered } from './body.ts';
 import { Problem, type ProblemCode } from './problem.ts';
 
 const codes: Record<string, ProblemCode> = {
@@ -13,6 +15,13 @@ const codes: Record<string, ProblemCode> = {
 /** Answers a broken request and closes the connection. `count` is told the status where it belongs to no request that is counted anyway. */
 export function answerBrokenHttp(error: Error & { code?: string }, socket: Socket, count: (status: number) => void): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  // Bytes behind a request that was said to be the last: nobody's, and that one's answer ends the connection.
+  if (error.code === 'HPE_CLOSED_CONNECTION') return;
+  const { parser } = socket as Socket & { parser?: { incoming: IncomingMessage | null } | null };
+  if (parser?.incoming && isAnswered(parser.incoming)) {
+    socket.destroySoon();
+    return;
+  }
   // Half an answer can't be mended. (Node's own handler looks there, too.) And where a posting has come whole, what is broken came after it: this
   // is not its answer, and it may be posted.
   const answer = underWay(socket);
@@ -39,6 +48,35 @@ export function answerConnect(socket: Duplex, count: (status: number) => void): 
   const problem = new Problem('route_not_found');
   count(problem.status);
   socket.end(textOf(problem), () => socket.destroy());
+}
+
+/**
+ * Has a request that wishes for another protocol read once more without the wish, as no other is spoken here (RFC 9110, section 7.8). Node's parser
+ * ends with such a request, and drops what it has read behind it: the next answer was taken for that of a request which was lost, and the rest of a
+ * body for a request. `behind` is all that was read behind its headers.
+ */
+export function ignoreUpgrade(server: Server, request: IncomingMessage, socket: Duplex, behind: Buffer): void {
+  const fail = () => socket.destroy();
+  socket.once('error', fail);
+  const readAgain = () => {
+    const before = underWay(socket);
+    // Node has an order of answers for each parser.
+    if (before) {
+      before.once('close', readAgain);
+      return;
+    }
+    socket.removeListener('error', fail);
+    if (socket.destroyed || socket.writableEnded) return;
+    const { method = '', url = '', httpVersion, rawHeaders } = request;
+    let head = `${method} ${url} HTTP/${httpVersion}\r\n`;
+    for (let place = 0; place < rawHeaders.length; place += 2) {
+      const name = rawHeaders[place] as string;
+      if (name.toLowerCase() !== 'upgrade') head += `${name}: ${rawHeaders[place + 1] ?? ''}\r\n`;
+    }
+    socket.unshift(Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), behind]));
+    server.emit('connection', socket);
+  };
+  readAgain();
 }
 
 function underWay(socket: Duplex): ServerResponse | null | undefined {

@@ -131,6 +131,22 @@ test.each<[string, string, number, string | undefined]>([
   ['a target with a host', `GET http://example.com/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`, 200, undefined],
   ['two hosts', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
   ['one host twice', `GET /healthz HTTP/1.1\r\nHost: x\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
+  ...['a b', 'a/b', 'a@b', 'http://x', '[::1', 'x:abc', '\x80', 'a\tb'].map((host): [string, string, number, string] => [
+    `a host ${JSON.stringify(host)}`,
+    `GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+    400,
+    'malformed_request',
+  ]),
+  ...['', 'x', 'X.example:8080', '127.0.0.1', '[::1]:80', 'a_b'].map((host): [string, string, number, undefined] => [
+    `a host ${JSON.stringify(host)}, which there may be`,
+    `GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`,
+    200,
+    undefined,
+  ]),
+  ['no host and no path', `GET /%zz HTTP/1.1\r\n\r\n${hidden}`, 400, 'malformed_request'],
+  ['chunks in HTTP/1.0', `${asChunks('{}').replace('1.1', '1.0').replace('close', 'keep-alive')}${hidden}`, 400, 'malformed_request'],
+  ['a byte behind the last request', `GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\nx`, 200, undefined],
+  ['a request behind the last one', `${asBody('{}')}${hidden}`, 400, 'validation_failed'],
   ['no host', `GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
   ['another encoding before chunked', asChunks('{}').replace('chunked', 'gzip, chunked'), 400, 'malformed_request'],
   ['a version of other bytes', `GET /healthz HTTP/2.0\r\nHost: x\r\nConnection: close\r\n\r\n`, 400, 'malformed_request'],
@@ -181,4 +197,53 @@ test('a body that its route does not read is not taken for the next request', as
       expect(text).not.toContain('hidden');
     }
   }
+});
+
+test('a wish for another protocol is passed over, and what comes with it and behind it is read as it stands', async () => {
+  const wish = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n';
+  // The answers of the first two take a call each: what comes behind them waits for its turn.
+  const token = 'Authorization: Bearer eyJhbGciOiJFZERTQSJ9.e30.c2ln\r\n';
+  const asked = [
+    `GET /v1/user HTTP/1.1\r\nHost: x\r\n${token}X-Request-Id: a\r\n\r\n`,
+    `GET /v1/user HTTP/1.1\r\nHost: x\r\n${token}X-Request-Id: b\r\n${wish}\r\n`,
+    `${head}${wish}X-Request-Id: c\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`,
+    `${head}${wish}X-Request-Id: d\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(hidden)}`,
+    `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: e\r\n\r\n`,
+  ];
+  const whole = await send(asked.join(''), asked.length);
+  expect([whole.answers, [...whole.text.matchAll(/x-request-id: (\S+)/gi)].map(([, id]) => id)]).toEqual([
+    [503, 503, 400, 400, 200],
+    ['a', 'b', 'c', 'd', 'e'],
+  ]);
+});
+
+/** Sends bytes, and others when something has come back; everything that is answered in the second after so many answers, or before the end. */
+function sendInTwo(first: string, second: string, answers: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    let silence: NodeJS.Timeout | undefined;
+    const socket = connect(alone.port, '127.0.0.1', () => socket.write(first));
+    socket.on('data', (chunk) => {
+      if (text === '') socket.write(second);
+      text += chunk.toString('latin1');
+      if (answersIn(text).length >= answers) silence ??= setTimeout(() => socket.destroy(), 1_000);
+    });
+    socket.on('error', reject);
+    socket.on('close', () => {
+      clearTimeout(silence);
+      resolve(text);
+    });
+  });
+}
+
+test('a body that comes later than a wish for another protocol is not taken for a request', async () => {
+  const wish = 'GET /v1/nothing HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n';
+  const received = await sendInTwo(`${wish}${head}Content-Length: ${hidden.length}\r\n\r\n`, hidden, 2);
+  expect(answersIn(received)).toEqual([404, 400]);
+  expect(received).not.toContain('hidden');
+});
+
+test('a request that was answered before its body came has no second answer, whatever its body is', async () => {
+  const early = 'POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
+  expect(answersIn(await sendInTwo(early, 'zz\r\n', 2))).toEqual([401]);
 });
