@@ -64,6 +64,7 @@ describe('a connection that is kept, and ends just when the next request is sent
 
   test.each([
     ['the new one ends, too', 2, (socket: Socket) => socket.destroy()],
+    ['it took a while to end', 1, (socket: Socket) => setTimeout(() => socket.destroy(), 2_500)],
     ['an answer has begun', 1, (socket: Socket) => socket.end('HTTP/1.1 200 OK\r\n')],
   ])('costs one where %s', async (_, asked, end) => {
     let over = false;

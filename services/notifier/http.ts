@@ -148,20 +148,28 @@ export class Sender {
   }
 }
 
+/**
+ * What closes a connection within so long of a request, milliseconds, has mostly not seen it: it was idle for longer than its server waits. Whoever
+ * closes it later may have worked on the request.
+ */
+const unseenMs = 2_000;
+
 // What is read counts from one request to the next: undici has one at a time on a connection. `closed` gets the end of one that has answered
-// before and says nothing more: mostly it was idle for longer than its server waits, and that has not seen the request.
+// before and says nothing to what was just sent.
 function watch(socket: Socket, closed: WeakSet<Error>): void {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
   const heads = new Heads();
   let bytes = 0;
   let kept = false;
+  let sentAt = 0;
   socket.on('error', (error) => {
-    if (kept && bytes === 0) closed.add(error);
+    if (kept && bytes === 0 && performance.now() - sentAt < unseenMs) closed.add(error);
   });
   socket.write = (...given: unknown[]) => {
     kept ||= bytes > 0;
     bytes = 0;
+    sentAt = performance.now();
     heads.begin();
     return write(...given);
   };
