@@ -90,6 +90,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     const name = client.escapeIdentifier(role);
     await client.query(`grant usage on schema public to ${name}`);
     await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
+    // What the database has is for its owner to say.
+    if (schema.names.length > 0) await client.query(`revoke insert, update, delete on mikro_orm_migrations from ${name}`);
     for (const table of schema.appendOnly) {
       await client.query(`revoke update, delete, truncate on ${client.escapeIdentifier(table)} from ${name}`);
     }

@@ -1,6 +1,7 @@
 import { connect, type ClientHttp2Session } from 'node:http2';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
+import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import {
   LedgerService,
@@ -8,7 +9,6 @@ import {
   PostTransactionResponseSchema as Posted,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { serve, type Served } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 /** As many postings and entries as are legal. */
 function largest(): Uint8Array {
@@ -23,6 +23,9 @@ const records = { 'empty postings': [0x0a, 0], 'unknown numbers': [0x78, 0], 'un
 let server: Served;
 let session: ClientHttp2Session;
 let answered = 0;
+const metrics = new Registry();
+/** Of calls, as they are logged. */
+const codes: string[] = [];
 
 beforeAll(async () => {
   server = await serve({
@@ -39,8 +42,8 @@ beforeAll(async () => {
     tokens: ['right'],
     maxMessageBytes: 32 << 20,
     encoders: new Map([[Posted, () => Buffer.from('its own')]]),
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
+    logger: pino({ level: 'info' }, { write: (line) => codes.push((JSON.parse(line) as { code: string }).code) }),
+    metrics,
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   session = connect(`http://127.0.0.1:${server.port}`);
@@ -57,13 +60,18 @@ async function call(message: Uint8Array, contentType = 'application/grpc'): Prom
   return (await calling(message, contentType, '/ledger.v1.LedgerService/PostTransactions')).said;
 }
 
-async function calling(message: Uint8Array, contentType: string, path: string): Promise<{ said: Record<string, unknown>; body: string }> {
+async function calling(
+  message: Uint8Array,
+  contentType: string,
+  path: string,
+  token = 'right',
+): Promise<{ said: Record<string, unknown>; body: string }> {
   const stream = session.request({
     ':method': 'POST',
     ':path': path,
     'content-type': contentType,
     te: 'trailers',
-    authorization: 'Bearer right',
+    authorization: `Bearer ${token}`,
   });
   const said: Record<string, unknown> = {};
   stream.on('response', (given) => Object.assign(said, given));
@@ -164,4 +172,18 @@ test('an answer of a type with an encoder of its own has the bytes that it makes
   const answer = (method: string) => calling(new Uint8Array(), 'application/grpc', `/ledger.v1.LedgerService/${method}`);
   expect((await answer('PostTransaction')).body).toBe('\0\0\0\0\x07its own');
   expect((await answer('ReverseTransaction')).body).toBe('\0\0\0\0\x02\x10\x01');
+});
+
+test('whoever asks again and again without the token is counted each time, and logged once a second', async () => {
+  const started = performance.now();
+  for (let asked = 0; asked < 100; asked++) {
+    const { said } = await calling(Buffer.alloc(0), 'application/grpc', '/ledger.v1.LedgerService/PostTransaction', 'wrong');
+    expect(said['grpc-status']).toBe(String(Code.Unauthenticated));
+  }
+  const told = codes.filter((code) => code === 'unauthenticated').length;
+  expect(told).toBeGreaterThan(0);
+  expect(told).toBeLessThanOrEqual(2 + (performance.now() - started) / 1_000);
+  expect(await metrics.metrics()).toMatch(
+    /grpc_server_seconds_count\{method="ledger.v1.LedgerService\/PostTransaction",code="unauthenticated"\} 100\n/,
+  );
 });
