@@ -1,6 +1,7 @@
 // Sends what is due: claims it, commits, signs, sends, records. A process may die or stall between any two of these: its lease runs out
 // and another worker sends the same event again.
 import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
@@ -58,6 +59,12 @@ const width = { least: 16, most: 100, perTenant: 8 };
  * key. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
  */
 const unattemptedMs = 300_000;
+
+/**
+ * Attempts begun in one turn of the event loop. All of a claim in one, some 250, had sent everything before an answer was read: what each holds
+ * outlived a collection or two, which was a fifth of this process's time.
+ */
+const begunAtOnce = 8;
 
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
@@ -272,7 +279,8 @@ export class Courier {
         }
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
-        for (const each of claimed) {
+        for (const [place, each] of claimed.entries()) {
+          if (place % begunAtOnce === begunAtOnce - 1) await nextTurn();
           this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
         }
         // What is due and was not claimed is locked by somebody for a moment.
