@@ -280,7 +280,7 @@ export class Courier {
         if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
         tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
         for (const [place, each] of claimed.entries()) {
-          if (place % begunAtOnce === begunAtOnce - 1) await nextTurn();
+          if (place > 0 && place % begunAtOnce === 0) await nextTurn();
           this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
         }
         // What is due and was not claimed is locked by somebody for a moment.
