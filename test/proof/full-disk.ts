@@ -19,6 +19,8 @@ async function fillTables(stage: Stage, chance: Chance): Promise<Suffering> {
   const { house, server, customers } = stage;
   const lasting = lastingMs(stage, chance);
   const wrong: string[] = [];
+  // The log begins a new file, so that it has room for what is refused: it is the tables that are to have none.
+  await withClient(server.adminUrl, (client) => client.query(`select pg_switch_wal(), pg_logical_emit_message(true, 'nemesis', 'x')`));
   server.disk?.fill();
   try {
     // The pages there are take a few postings more.
