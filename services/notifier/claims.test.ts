@@ -77,7 +77,7 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
     const given = {
       lower: `('{${tenant}}')`,
       move_on: `('{${tenant}}', '{1000}')`,
-      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}')`,
+      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}', 1000)`,
     };
     const read = await inTransaction(alone.work, [tenant], async (client) => {
       const found: Record<string, number> = {};
@@ -95,6 +95,26 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
     await owner.end();
     await alone.end();
   }
+});
+
+test('a claim reads no more of a tenant than is asked for, however much waits', async () => {
+  const { tenant } = newTenant();
+  const read = await inTransaction(notifier.work, [tenant], async (client) => {
+    await client.query(
+      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
+        select $1, gen_random_uuid(), gen_random_uuid(), 'transaction.posted', false, 'pending', 1, false, now(), now()
+        from generate_series(1, 200)`,
+      [tenant],
+    );
+    await client.query(
+      `insert into webhooks (tenant_id, url, events, enabled, secret, created_at, updated_at)
+        values ($1, 'http://127.0.0.1:1/', '{transaction.posted}', true, 'sealed', now() - interval '1 hour', now())`,
+      [tenant],
+    );
+    const plan = await planOf(client, 'claim', `('{${tenant}}', '{100}', 5, '${tenant}', 1, '{false}', 10)`, 'analyze, ');
+    return scansOf(plan).filter((scan) => scan['Index Name'] === 'deliveries_due');
+  });
+  expect(read.map((scan) => scan['Actual Rows'])).toEqual([10]);
 });
 
 // Leases of one round end in the same microsecond: where it passes between two readings of the clock, all are in flight and none is left.
