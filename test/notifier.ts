@@ -1,5 +1,5 @@
 // Notifiers inside the test's process, on a database of their own, and receivers for them, for the tests of their rules.
-import { createSecretKey, randomBytes } from 'node:crypto';
+import { createSecretKey } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -185,7 +185,7 @@ export function postingEvent(tenantId: string, sequence: bigint, change: Message
     type: 'transaction.posted',
     createdMs: BigInt(Date.now() + 1_000),
     actor: 'test',
-    requestId: randomBytes(8).toString('hex'),
+    requestId: `request-${sequence}`,
     data: {
       case: 'transactionPosted',
       value: {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { jest } from '@jest/globals';
-import { ConfigResourceTypes } from 'kafkajs';
+import { ConfigResourceTypes, Partitioners, type PartitionMetadata } from 'kafkajs';
 import pg from 'pg';
 import { Registry } from 'prom-client';
 import { consoleConsumer } from '../../deploy/local/broker.ts';
@@ -79,6 +79,20 @@ describeWithKafka('the relay over Kafka', () => {
       const headers = `event-id:${id},event-type:${type},content-type:application/x-protobuf,traceparent:${traceparent}`;
       expect(line).toMatch(new RegExp(`Partition:[0-9]+\\tOffset:${index}\\t${headers}\\t${toId('tenant', tenant)}\\t`));
     });
+  });
+
+  test('the events of a tenant are on the partition that every other producer would choose for its id', async () => {
+    const { exit, brokers, topic } = await openExit({ partitions: 7 });
+    const { writer } = books.openReplica(exit);
+    const tenants = await Promise.all(Array.from({ length: 5 }, () => books.newTenant()));
+    await Promise.all(tenants.map((tenant) => post(writer, tenant)));
+    await books.published();
+    const messages = await messagesOf(brokers, topic);
+    const partitionOf = Partitioners.DefaultPartitioner();
+    const partitionMetadata = Array.from({ length: 7 }, (_, partitionId) => ({ partitionId, leader: 0 }) as PartitionMetadata);
+    const chosen = messages.map(({ key }) => partitionOf({ topic, partitionMetadata, message: { key, value: null } }));
+    expect(new Set(messages.map(({ key }) => key))).toEqual(new Set(tenants.map((tenant) => toId('tenant', tenant))));
+    expect(messages.map(({ partition }) => partition)).toEqual(chosen);
   });
 
   test('two replicas publish what both write, without loss and in the order of each tenant', async () => {
