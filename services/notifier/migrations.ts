@@ -4,6 +4,7 @@ import { TraceContext } from './migrations/0002-trace-context.ts';
 import { Claims } from './migrations/0003-claims.ts';
 import { UrlOfAnyCase } from './migrations/0004-url-of-any-case.ts';
 import { MarkTimes } from './migrations/0005-mark-times.ts';
+import { Statistics } from './migrations/0006-statistics.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -12,4 +13,5 @@ export const migrations = [
   { name: '0003-claims', class: Claims },
   { name: '0004-url-of-any-case', class: UrlOfAnyCase },
   { name: '0005-mark-times', class: MarkTimes },
+  { name: '0006-statistics', class: Statistics },
 ];
