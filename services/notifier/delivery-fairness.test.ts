@@ -58,6 +58,29 @@ test('many that hang do not use up what all share', async () => {
   expect(await hanging.count(24)).toHaveLength(24);
 });
 
+test('no more requests are under way than may be, though more is claimed while they are begun', async () => {
+  const notifier = await start({ config: { concurrency: 8 } });
+  let [open, most, longest] = [0, 0, 0];
+  const busy = await receiver((_, response) => {
+    most = Math.max(most, ++open);
+    const came = performance.now();
+    setTimeout(() => {
+      open--;
+      longest = Math.max(longest, performance.now() - came);
+      response.end('ok');
+    }, 20);
+  });
+  const tenants = await Promise.all(Array.from({ length: 6 }, () => subscribe(notifier, busy.url)));
+  for (let sent = 50; ; sent += 50) {
+    [most, longest] = [0, 0];
+    for (const tenant of tenants) await ingest(notifier, tenant, 50);
+    for (const { tenantId } of tenants) await settled(notifier.client, tenantId, sent);
+    // What takes a second on a machine so busy makes room for more, rightly.
+    if (longest < 500) break;
+  }
+  expect(most).toBe(8);
+});
+
 test('receivers that say much are asked no more than can be recorded', async () => {
   const lines: { msg?: string }[] = [];
   const logger = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line)) });

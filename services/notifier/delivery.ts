@@ -1,13 +1,13 @@
 // Sends what is due: claims it, commits, signs, sends, records. A process may die or stall between any two of these: its lease runs out
 // and another worker sends the same event again.
 import { performance } from 'node:perf_hooks';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { claimDue, type Claimed } from './claims.ts';
+import { claimDue, type Claimed, type ClaimRound } from './claims.ts';
 import { Endpoints, type Endpoint } from './endpoints.ts';
 import type { Answer, Sender } from './http.ts';
 import { putOff } from './outcomes.ts';
@@ -65,6 +65,19 @@ const unattemptedMs = 300_000;
  * outlived a collection or two, which was a fifth of this process's time.
  */
 const begunAtOnce = 8;
+
+/**
+ * Of the requests that may be under way as many again are claimed while those of the claim before are begun: without, none is under way any more
+ * when a claim comes back, and the cores wait. (Of 200 tenants 4 % more deliveries, of one 3 %; as many again as may be under way: 2 % and 5 %.)
+ */
+const aheadOf = 0.75;
+
+interface Round extends ClaimRound {
+  /** When it was asked for, by `performance.now()`. */
+  asked: number;
+  /** Deliveries that it might claim. */
+  free: number;
+}
 
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
@@ -139,11 +152,11 @@ export class Courier {
   async stop(graceMs: number): Promise<void> {
     this.running = false;
     this.wake();
-    await this.loop;
     const timer = setTimeout(() => {
       this.handBack.abort();
       this.recorder.giveUp();
     }, graceMs);
+    await this.loop;
     while (this.flights.size > 0) await new Promise((done) => setTimeout(done, 20));
     clearTimeout(timer);
   }
@@ -256,46 +269,73 @@ export class Courier {
   }
 
   private async run(): Promise<void> {
-    const { pool, logger, concurrency, timeoutMs, marginMs, pollMs } = this.options;
+    const { logger, concurrency, pollMs } = this.options;
     let tenants = width.most;
-    while (this.running) {
+    let ahead: Promise<Round> | null = null;
+    while (this.running || ahead) {
       this.awake = false;
       const free = this.free();
       // One at a time would cost each delivery a claim of its own.
-      if (free < Math.max(1, concurrency / 8)) {
+      if (!ahead && free < Math.max(1, concurrency / 8)) {
         await this.sleep(pollMs);
         continue;
       }
       try {
-        const asked = performance.now();
-        const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
-        const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
-        const round = await claimDue(pool, { free, tenants, ofTenant, sweeps, leaseMs: timeoutMs + marginMs });
-        const { claimed, failed, more, nextMs } = round;
-        this.endpoints.claimed(claimed, failed);
-        if (failed.length > 0) {
-          this.unsent.inc(failed.length);
-          logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
+        const claiming: Promise<Round> = ahead ?? this.claim(free, tenants);
+        ahead = null;
+        const round = await claiming;
+        const { claimed, failed, more, nextMs, asked } = round;
+        this.report(round);
+        tenants =
+          claimed.length < round.free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(round.free / width.perTenant));
+        if (this.running && claimed.length > concurrency / 4) {
+          ahead = this.claim(Math.ceil(concurrency * aheadOf), tenants);
+          // Told where it is awaited.
+          ahead.catch(() => undefined);
         }
-        if (round.problem !== undefined) logger.warn({ err: round.problem }, 'tenants without work could not be put off');
-        tenants = claimed.length < free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(free / width.perTenant));
-        for (const [place, each] of claimed.entries()) {
-          if (place > 0 && place % begunAtOnce === 0) await nextTurn();
-          this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
-        }
+        await this.begin(round);
+        if (ahead) continue;
         // What is due and was not claimed is locked by somebody for a moment.
         if (claimed.length + failed.length === 0) {
           await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
           // Who has nothing in flight has nothing to gather either.
           if (this.flights.size === 0) continue;
         }
-        const pace = more || claimed.length > concurrency / 8 ? 5 : gatherMs(claimed.length);
-        const early = asked + pace - performance.now();
-        if (early > 0) await new Promise((done) => setTimeout(done, early));
+        const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs(claimed.length)) - performance.now();
+        if (early > 0) await pause(early);
       } catch (error) {
         logger.warn({ err: error }, 'claim failed');
         await this.sleep(pollMs);
       }
+    }
+  }
+
+  private async claim(free: number, tenants: number): Promise<Round> {
+    const { pool, timeoutMs, marginMs } = this.options;
+    const asked = performance.now();
+    const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
+    const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
+    return { ...(await claimDue(pool, { free, tenants, ofTenant, sweeps, leaseMs: timeoutMs + marginMs })), asked, free };
+  }
+
+  private report({ claimed, failed, problem }: Round): void {
+    const { logger } = this.options;
+    this.endpoints.claimed(claimed, failed);
+    if (failed.length > 0) {
+      this.unsent.inc(failed.length);
+      logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
+    }
+    if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
+  }
+
+  // As far as there is room: what was claimed ahead may find none.
+  private async begin({ claimed, asked }: Round): Promise<void> {
+    for (const [place, each] of claimed.entries()) {
+      if (place % begunAtOnce === 0) {
+        if (place > 0) await nextTurn();
+        while (this.free() < Math.min(begunAtOnce, claimed.length - place)) await pause(5);
+      }
+      this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
     }
   }
 
