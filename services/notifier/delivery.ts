@@ -238,13 +238,14 @@ export class Courier {
   /** Null: not sent, or not to its end. */
   private async request(claimed: Claimed, claimedAt: number, flight: Flight, endpoint: Endpoint): Promise<Answer | null> {
     const { sender, vault, marginMs } = this.options;
-    const { tenant, id, attempt, eventType, body, traceparent } = claimed;
+    const { tenant, id, attempt, eventType, traceparent } = claimed;
     const destination = await this.endpoints.destination(claimed, claimedAt, endpoint);
     // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
     if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
     // Handed back, it fails with the next claim, like all that is pending there.
     if (!destination) return null;
     const secrets = vault.openAll(tenant, destination.secrets);
+    const body = Buffer.from(claimed.body);
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
     return this.watched(flight, endpoint, () => sender.send({ url: destination.url, headers, body }, this.handBack.signal));

@@ -85,8 +85,8 @@ export class Endpoints {
     for (const [tenant, { claimed }] of this.endpoints) if (claimed === 0) this.endpoints.delete(tenant);
   }
 
-  /** Resolves with true when a request may begin, which ends with `leave`; with false where what waits had better go. */
-  async turnAt(endpoint: Endpoint): Promise<boolean> {
+  /** Resolves with true when a request may begin, which ends with `leave`; with false where what waits had better go. At once where it need not wait. */
+  turnAt(endpoint: Endpoint): true | Promise<boolean> {
     if (endpoint.open < this.perTenant) {
       endpoint.open++;
       return true;
@@ -109,11 +109,14 @@ export class Endpoints {
 
   /**
    * Where a delivery goes that was claimed at `claimedAt` (of `performance.now()`); null where its webhook is gone, another or disabled since, or
-   * could not be read.
+   * could not be read. At once where that need not be read again.
    */
-  async destination({ tenant, destination, id }: Claimed, claimedAt: number, endpoint: Endpoint): Promise<Destination | null> {
+  destination(claimed: Claimed, claimedAt: number, endpoint: Endpoint): Destination | Promise<Destination | null> {
     const now = performance.now();
-    if (now - claimedAt <= freshMs) return destination;
+    return now - claimedAt <= freshMs ? claimed.destination : this.readAgain(claimed, now, endpoint);
+  }
+
+  private async readAgain({ tenant, destination, id }: Claimed, now: number, endpoint: Endpoint): Promise<Destination | null> {
     if (!endpoint.known || now - endpoint.known.at > freshMs) {
       endpoint.known = { at: now, destination: this.destinations.current(tenant) };
     }

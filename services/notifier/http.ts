@@ -22,7 +22,7 @@ export interface Answer {
 export interface Outgoing {
   url: string;
   headers: Record<string, string>;
-  body: string;
+  body: string | Buffer;
 }
 
 /** How requests are made. */

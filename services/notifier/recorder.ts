@@ -48,9 +48,11 @@ export class Recorder {
     });
   }
 
-  /** Resolves when there is room for what a receiver may say. To be called before it is asked. */
-  async room(): Promise<void> {
-    while (this.said > mostSaid && !this.givenUp) await new Promise<void>((done) => this.roomless.push(done));
+  /** Resolves when there is room for what a receiver may say, at once where there is. To be called before it is asked. */
+  room(): Promise<void> | undefined {
+    return this.said > mostSaid && !this.givenUp
+      ? new Promise<void>((done) => this.roomless.push(done)).then(() => this.room())
+      : undefined;
   }
 
   /** Leaves to its lease what can't be recorded at once, from now on. */

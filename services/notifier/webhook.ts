@@ -20,13 +20,35 @@ export interface Signed {
   id: string;
   /** When the attempt began, Unix seconds. */
   timestamp: number;
-  /** The exact text that is sent, as UTF-8. */
-  body: string;
+  /** The exact bytes that are sent, or their text, as UTF-8. */
+  body: string | Buffer;
+}
+
+/** The keys that a secret signs with. */
+interface Keys {
+  body: KeyObject;
+  standard: KeyObject;
+}
+
+const remembered = 1_000;
+
+// Made anew for each delivery they were 1.4 of the 7.5 µs that its headers took; the body as text, read by each signature and by who sends it, 1.7.
+const known = new Map<string, Keys>();
+
+function keysOf(secret: string): Keys {
+  const before = known.get(secret);
+  if (before) return before;
+  const keys = { body: createSecretKey(Buffer.from(secret)), standard: createSecretKey(standardBytes(secret)) };
+  // Stryker disable next-line all: what is remembered changes no answer
+  if (known.size >= remembered) known.clear();
+  // Stryker disable next-line all: what is remembered changes no answer
+  known.set(secret, keys);
+  return keys;
 }
 
 /** `X-Webhook-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret. */
-export function bodySignature(secret: string, body: string): string {
-  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+export function bodySignature(secret: string, body: string | Buffer): string {
+  return `sha256=${createHmac('sha256', keysOf(secret).body).update(body).digest('hex')}`;
 }
 
 /**
@@ -35,18 +57,17 @@ export function bodySignature(secret: string, body: string): string {
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function standardSignature(secret: string, { id, timestamp, body }: Signed): string {
-  return `v1,${createHmac('sha256', standardKey(secret)).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+  return `v1,${createHmac('sha256', keysOf(secret).standard).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
 }
 
-// A key object: of bytes createHmac finds out by two exceptions what they are not (17 µs).
-function standardKey(secret: string): KeyObject {
+function standardBytes(secret: string): Buffer {
   if (secret.startsWith('whsec_')) {
     const encoded = secret.slice(6);
     // Node decodes whatever it is given; a text that is not exactly base64 is a secret of the other kind.
     const bytes = Buffer.from(encoded, 'base64');
-    if (bytes.length > 0 && bytes.toString('base64') === encoded) return createSecretKey(bytes);
+    if (bytes.length > 0 && bytes.toString('base64') === encoded) return bytes;
   }
-  return createSecretKey(Buffer.from(secret));
+  return Buffer.from(secret);
 }
 
 /** The headers of one attempt, ready to send. `secrets`: the newest first; in an overlap the one before follows. */
