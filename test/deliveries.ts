@@ -64,7 +64,7 @@ export async function only({ client }: RunningNotifier, { tenantId }: TestTenant
 }
 
 /** Room for whatever the tests have, for longer than one may take. */
-export const bounds: ClaimBounds = { free: 100, tenants: 100, ofTenant: () => 100, sweeps: () => false, leaseMs: 300_000 };
+export const bounds: ClaimBounds = { free: 100, tenants: 100, lookedAt: 100, ofTenant: () => 100, sweeps: () => false, leaseMs: 300_000 };
 
 /** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */
 export function outcome({ tenant, id, claim }: Claimed, status: Outcome['status'], delay: number | null = null): Outcome {

@@ -32,6 +32,11 @@ export interface ClaimBounds {
   free: number;
   /** Tenants to look at: each costs some look-ups, here and where it is recorded. */
   tenants: number;
+  /**
+   * Deliveries to read for each that may be claimed, in equal shares of the tenants. One is enough where all have their share. (All that each may
+   * have in flight: a claim of 170 read 1,510 after some minutes with 200 tenants, and claims took half of PostgreSQL's time.)
+   */
+  lookedAt: number;
   /** Of one tenant (UUID), claimed and not recorded, over all workers. */
   ofTenant: (tenant: string) => number;
   /** Whether a tenant's are looked through for many that are to fail, as `failed` of the round before tells that there may be. */
@@ -55,10 +60,6 @@ export interface ClaimRound {
 // Deliveries of tenants whose webhook is gone that fail at once, in equal shares: 50,000 took 2.4 s, on a slow disk more than a statement may, and
 // nobody's are claimed meanwhile.
 const unsentAtOnce = 2_000;
-
-// Deliveries that a claim reads of its tenants, in equal shares, for each that it may take: more than one, as some tenants have less than their
-// share. (All that each may have in flight: a claim of 170 read 1,510 after some minutes with 200 tenants, and took half of PostgreSQL's time.)
-const lookedAt = 2;
 
 // A claim of a tenant excludes others of it by a lock of its own, so that what is in flight is counted right, and neither events nor records
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
@@ -196,7 +197,7 @@ interface ClaimRow {
 const notDurable = { name: 'not_durable', text: `select set_config('synchronous_commit', 'off', true)` };
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
-export async function claimDue(pool: Pool, { free, tenants: most, ofTenant, sweeps, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+export async function claimDue(pool: Pool, { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , , found] = await all([

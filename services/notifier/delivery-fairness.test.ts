@@ -194,6 +194,16 @@ test('so it is where others find it full in the very moment in which an attempt 
   await Promise.all([look(), look(), look()]);
 });
 
+test('what some tenants leave of their shares goes to others where more is read than may be claimed', async () => {
+  const notifier = await start({ claims: false });
+  const [much, little] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
+  await ingest(notifier, much, 12);
+  await ingest(notifier, little, 1);
+  const claimedAt = async (lookedAt: number) => (await claimDue(notifier.work, { ...bounds, free: 4, lookedAt })).claimed.length;
+  expect(await claimedAt(1)).toBe(3);
+  expect(await claimedAt(2)).toBe(4);
+});
+
 test('deliveries are claimed in the tenant’s order', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');

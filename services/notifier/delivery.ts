@@ -55,6 +55,12 @@ const slowFactor = 16;
 const width = { least: 16, most: 100, perTenant: 8 };
 
 /**
+ * Deliveries that a claim reads for each that it may take, at least and at most: half as many after a claim that was filled, and twice as many
+ * after one that was not, as one tenant may have what a hundred others leave of their shares.
+ */
+const depth = { least: 2, most: 64 };
+
+/**
  * What can't be attempted, because the key of its secret is missing, is no attempt that failed: it waits until an operator has restored the
  * key. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
  */
@@ -237,13 +243,12 @@ export class Courier {
 
   /** Null: not sent, or not to its end. */
   private async request(claimed: Claimed, claimedAt: number, flight: Flight, endpoint: Endpoint): Promise<Answer | null> {
-    const { sender, vault, marginMs } = this.options;
+    const { sender, vault } = this.options;
     const { tenant, id, attempt, eventType, traceparent } = claimed;
+    if (!this.isInTime(claimedAt)) return null;
     const destination = await this.endpoints.destination(claimed, claimedAt, endpoint);
-    // It has waited too long, or this process has stalled: before the attempt's end the lease might be another worker's.
-    if (performance.now() - claimedAt > marginMs / 2 || this.handBack.signal.aborted) return null;
-    // Handed back, it fails with the next claim, like all that is pending there.
-    if (!destination) return null;
+    // Without one it fails with the next claim, handed back, like all that is pending there.
+    if (!destination || !this.isInTime(claimedAt)) return null;
     const secrets = vault.openAll(tenant, destination.secrets);
     const body = Buffer.from(claimed.body);
     const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
@@ -272,6 +277,7 @@ export class Courier {
   private async run(): Promise<void> {
     const { logger, concurrency, pollMs } = this.options;
     let tenants = width.most;
+    let lookedAt = depth.most;
     let ahead: Promise<Round> | null = null;
     while (this.running || ahead) {
       this.awake = false;
@@ -282,20 +288,24 @@ export class Courier {
         continue;
       }
       try {
-        const claiming: Promise<Round> = ahead ?? this.claim(free, tenants);
+        const isAhead = ahead !== null;
+        const claiming: Promise<Round> = ahead ?? this.claim(free, tenants, lookedAt);
         ahead = null;
         const round = await claiming;
         const { claimed, failed, more, nextMs, asked } = round;
         this.report(round);
-        tenants =
-          claimed.length < round.free ? Math.min(width.most, tenants * 2) : Math.max(width.least, Math.ceil(round.free / width.perTenant));
-        if (this.running && claimed.length > concurrency / 4) {
-          ahead = this.claim(Math.ceil(concurrency * aheadOf), tenants);
+        const isFull = claimed.length >= round.free;
+        tenants = isFull ? Math.max(width.least, Math.ceil(round.free / width.perTenant)) : Math.min(width.most, tenants * 2);
+        lookedAt = isFull ? Math.max(depth.least, lookedAt / 2) : Math.min(depth.most, lookedAt * 2);
+        // Where there is no room, others may have it.
+        if (this.running && Math.min(claimed.length, this.free()) > concurrency / 4) {
+          ahead = this.claim(Math.ceil(concurrency * aheadOf), tenants, lookedAt);
           // Told where it is awaited.
           ahead.catch(() => undefined);
         }
         await this.begin(round);
-        if (ahead) continue;
+        // Nothing found says nothing of now, where it was asked for before others were begun.
+        if (ahead || isAhead) continue;
         // What is due and was not claimed is locked by somebody for a moment.
         if (claimed.length + failed.length === 0) {
           await this.sleep(Math.min(pollMs, Math.max(20, Math.ceil(nextMs ?? pollMs))));
@@ -311,12 +321,12 @@ export class Courier {
     }
   }
 
-  private async claim(free: number, tenants: number): Promise<Round> {
+  private async claim(free: number, tenants: number, lookedAt: number): Promise<Round> {
     const { pool, timeoutMs, marginMs } = this.options;
     const asked = performance.now();
     const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
-    return { ...(await claimDue(pool, { free, tenants, ofTenant, sweeps, leaseMs: timeoutMs + marginMs })), asked, free };
+    return { ...(await claimDue(pool, { free, tenants, lookedAt, ofTenant, sweeps, leaseMs: timeoutMs + marginMs })), asked, free };
   }
 
   private report({ claimed, failed, problem }: Round): void {
@@ -329,15 +339,26 @@ export class Courier {
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
   }
 
-  // As far as there is room: what was claimed ahead may find none.
+  // As far as there is room: what was claimed ahead may find none. What has no time left for that is handed back, and so is all when this stops.
   private async begin({ claimed, asked }: Round): Promise<void> {
-    for (const [place, each] of claimed.entries()) {
-      if (place % begunAtOnce === 0) {
-        if (place > 0) await nextTurn();
-        while (this.free() < Math.min(begunAtOnce, claimed.length - place)) await pause(5);
+    for (let place = 0; place < claimed.length;) {
+      const isWanted = this.running && this.isInTime(asked);
+      const room = isWanted ? Math.min(begunAtOnce, this.free()) : begunAtOnce;
+      if (room <= 0) {
+        await pause(5);
+        continue;
       }
-      this.attempt(each, { claimedAt: asked }).catch((error: unknown) => this.putOff(each, error));
+      for (const each of claimed.slice(place, place + room)) {
+        this.attempt(each, { claimedAt: isWanted ? asked : -Infinity }).catch((error: unknown) => this.putOff(each, error));
+      }
+      place += room;
+      if (place < claimed.length) await nextTurn();
     }
+  }
+
+  // Before the attempt's end the lease of what has waited longer, or of a process that has stalled, might be another worker's.
+  private isInTime(claimedAt: number): boolean {
+    return performance.now() - claimedAt <= this.options.marginMs / 2 && !this.handBack.signal.aborted;
   }
 
   private async putOff(claimed: Claimed, error: unknown): Promise<void> {
