@@ -60,6 +60,9 @@ const width = { least: 16, most: 100, perTenant: 8 };
  */
 const depth = { least: 2, most: 64 };
 
+/** A claim is filled by this part of what it may take. */
+const filled = 0.9;
+
 /**
  * What can't be attempted, because the key of its secret is missing, is no attempt that failed: it waits until an operator has restored the
  * key. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
@@ -294,7 +297,7 @@ export class Courier {
         const round = await claiming;
         const { claimed, failed, more, nextMs, asked } = round;
         this.report(round);
-        const isFull = claimed.length >= round.free;
+        const isFull = claimed.length >= round.free * filled;
         tenants = isFull ? Math.max(width.least, Math.ceil(round.free / width.perTenant)) : Math.min(width.most, tenants * 2);
         lookedAt = isFull ? Math.max(depth.least, lookedAt / 2) : Math.min(depth.most, lookedAt * 2);
         // Where there is no room, others may have it.
