@@ -144,6 +144,23 @@ test('a stop waits for answers within its grace', async () => {
   expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', tries: [{ number: 1 }] });
 });
 
+test('a stop hands back unsent what was claimed ahead', async () => {
+  const held: ServerResponse[] = [];
+  const full = await receiver((_, response) => held.push(response));
+  const idle = await start({ claims: false });
+  const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(idle, full.url)));
+  for (const tenant of tenants) await ingest(idle, tenant, 20);
+  const notifier = await start({ database: idle.database, config: { concurrency: 8 } });
+  const all = tenants.map(({ tenant }) => tenant);
+  const claims = async () => (await inTransaction(notifier.work, all, (client) => client.query('select from claims'))).rowCount ?? 0;
+  await until(async () => held.length === 8 && (await claims()) > 8);
+  const stopped = notifier.courier.stop(30_000);
+  for (const response of held) response.end();
+  await stopped;
+  expect(held).toHaveLength(8);
+  expect(await claims()).toBe(0);
+});
+
 test('a test that a stop cuts has failed, and is sent by nobody else', async () => {
   const hanging = await receiver(() => undefined);
   const notifier = await start();

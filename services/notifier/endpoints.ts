@@ -85,7 +85,7 @@ export class Endpoints {
     for (const [tenant, { claimed }] of this.endpoints) if (claimed === 0) this.endpoints.delete(tenant);
   }
 
-  /** Resolves with true when a request may begin, which ends with `leave`; with false where what waits had better go. At once where it need not wait. */
+  /** Whether a request may begin, which ends with `leave`, or had better go: at once where it may, else when that is known. */
   turnAt(endpoint: Endpoint): true | Promise<boolean> {
     if (endpoint.open < this.perTenant) {
       endpoint.open++;
