@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Service } from '../../deploy/local/plan.ts';
+import type { HousePlan, Service } from '../../deploy/local/plan.ts';
 import { openCaller, type Caller } from '../../services/platform/caller.ts';
 import type { House } from './house.ts';
 import { currency, wallet } from './posting.ts';
@@ -37,8 +37,13 @@ export interface AllBooks {
 
 const scopes = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'];
 
+/** What a caller of a house's services needs of it. */
+export interface Reached {
+  known: Pick<HousePlan, 'addresses' | 'internalToken'>;
+}
+
 /** Opens a connection of its own to a service of the house. */
-export function callerOf(house: House, service: Service): Caller {
+export function callerOf(house: Reached, service: Service): Caller {
   const { addresses, internalToken } = house.known;
   return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20, retried: [] });
 }

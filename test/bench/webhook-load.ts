@@ -17,8 +17,8 @@ import { newTenant, postingEvent } from '../notifier.ts';
 import { callerOf } from './books.ts';
 import { percentile } from './figures.ts';
 import type { House } from './house.ts';
-import { postingOf, wallet } from './posting.ts';
-import { atRate } from './pace.ts';
+import { Poster, type Postings } from './poster.ts';
+import { wallet } from './posting.ts';
 import { Door, now, secret } from './receiver.ts';
 
 const accounts = 10;
@@ -26,26 +26,20 @@ const accounts = 10;
 /** Who feed the notifier, each with tenants of its own, whose events are in order. One alone kept six hundred before it: it waited for each answer. */
 const publishers = 3;
 
-/** Postings that were answered; milliseconds. */
-export interface Postings {
-  /** Of their answers, by transaction. */
-  answered: Map<string, number>;
-  p50: number;
-  p99: number;
-}
-
 /** What is sent to a house, and the door where its deliveries arrive. */
 export class WebhookLoad {
   readonly door: Door;
   readonly notifier: Client<typeof NotifierService>;
   private readonly ledger: Client<typeof LedgerService>;
   private readonly callers: Caller[];
+  private readonly poster: Poster;
   private readonly publish: (events: Event[]) => Promise<unknown>;
   private readonly closeExit: () => Promise<unknown>;
   private series = 0;
 
   private constructor(house: House, brokers: string | null, door: Door) {
     this.door = door;
+    this.poster = new Poster(house);
     this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
     this.ledger = createClient(LedgerService, this.callers[0]!);
     this.notifier = createClient(NotifierService, this.callers[1]!);
@@ -61,6 +55,7 @@ export class WebhookLoad {
 
   async close(): Promise<void> {
     await this.closeExit();
+    await this.poster.close();
     for (const caller of this.callers) caller.close();
     await this.door.close();
   }
@@ -85,20 +80,9 @@ export class WebhookLoad {
   }
 
   /** Posts at a steady rate, whatever the answers do. */
-  async post(tenants: string[], rate: number, seconds: number): Promise<Postings> {
+  post(tenants: string[], perSecond: number, seconds: number): Promise<Postings> {
     const series = `h${String(++this.series).padStart(5, '0')}`;
-    const answered = new Map<string, number>();
-    const latencies: number[] = [];
-    const one = async (number: number) => {
-      const begun = now();
-      const posting = postingOf(tenants[number % tenants.length]!, series, number, accounts);
-      const { transaction } = await this.ledger.postTransaction({ posting });
-      const ended = now();
-      answered.set(transaction!.transactionId, ended);
-      latencies.push(ended - begun);
-    };
-    await atRate(rate, seconds, one);
-    return { answered, p50: percentile(latencies, 50), p99: percentile(latencies, 99) };
+    return this.poster.post({ tenants, accounts, perSecond, seconds, series });
   }
 
   /** Waits until every posting has been delivered. Milliseconds from the answers; a delivery may be faster than the answer. */

@@ -10,9 +10,10 @@ import { pinnedPlans } from '../../services/platform/plans.ts';
 import { inTransaction, openPool } from '../../services/platform/postgres.ts';
 import { median } from './figures.ts';
 import type { House } from './house.ts';
+import type { Postings } from './poster.ts';
 import { now } from './receiver.ts';
 import { Usage, between } from './usage.ts';
-import { WebhookLoad, type Postings } from './webhook-load.ts';
+import { WebhookLoad } from './webhook-load.ts';
 
 const listed = 1_000_000;
 
