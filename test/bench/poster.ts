@@ -39,6 +39,8 @@ interface Ended {
 export class Poster {
   private readonly worker: Worker;
   private readonly open = new Map<string, PromiseWithResolvers<Postings>>();
+  /** What the thread has died of. */
+  private failure: Error | undefined;
 
   /** `house`: where its ledger is. */
   constructor({ known: { addresses, internalToken } }: Reached) {
@@ -49,13 +51,15 @@ export class Poster {
       if (postings) done?.resolve(postings);
       else done?.reject(problem);
     });
-    this.worker.on('error', (error) => {
+    this.worker.on('error', (error: Error) => {
+      this.failure = error;
       for (const done of this.open.values()) done.reject(error);
     });
   }
 
-  /** Posts, and waits for every answer. Throws what a posting throws. Windows may overlap. */
+  /** Posts, and waits for every answer. Throws what a posting throws, or what the thread has died of. Windows may overlap. */
   post(window: Window): Promise<Postings> {
+    if (this.failure) return Promise.reject(this.failure);
     const done = Promise.withResolvers<Postings>();
     this.open.set(window.series, done);
     this.worker.postMessage(window);
