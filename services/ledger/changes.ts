@@ -7,7 +7,7 @@ import { Refusal, nothing, opposite, post, type Balance, type Books, type Side }
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, type LogRow } from './log.ts';
-import { encodedEvent } from './encoding.ts';
+import { encodedPosted } from './encoding.ts';
 import type { Original } from './store.ts';
 import { suspenseCode } from './templates.ts';
 import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
@@ -51,7 +51,7 @@ export class Changes {
     }
     const said = eventOf(order, result);
     const { actor, requestId, traceparent } = order;
-    const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedEvent(said) }, nowMs);
+    const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(said) }, nowMs);
     for (const { account, currency, before, after } of result.changes) {
       const open = accounts.get(account.code) as OpenAccount;
       open.balances.set(currency, after);

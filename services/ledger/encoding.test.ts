@@ -1,9 +1,11 @@
 import { create, toBinary, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { EventSchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostTransactionsResponseSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { encodedEvent, encodedResponse, encoders } from './encoding.ts';
+import { IngestRequestSchema } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { encodedEvent, encodedIngest, encodedPosted, encodedResponse, encoders } from './encoding.ts';
 
-type EventInit = MessageInitShape<typeof TransactionPostedSchema>;
+type PostedInit = MessageInitShape<typeof TransactionPostedSchema>;
+type EventInit = MessageInitShape<typeof EventSchema>;
 type ResponseInit = MessageInitShape<typeof PostTransactionsResponseSchema>;
 
 /** Lengths around where a length or a text is written in another way, and texts that take more bytes than they have characters. */
@@ -31,16 +33,17 @@ function full(type: DescMessage, text: string, number: bigint): Record<string, u
       .map((field): [string, unknown] => {
         if (field.fieldKind === 'list') return [field.localName, field.message ? [inside(field.message), inside(field.message)] : [text]];
         if (field.fieldKind === 'message') return [field.localName, inside(field.message)];
-        const value = { bigint: number, boolean: number > 0n, string: text, bytes: Buffer.from(text) };
-        const kinds = { 3: 'bigint', 8: 'boolean', 9: 'string', 12: 'bytes' } as const;
+        // Of 32 bits there are fewer.
+        const value = { bigint: number, number: Number(number % 2n ** 31n), boolean: number > 0n, string: text, bytes: Buffer.from(text) };
+        const kinds = { 3: 'bigint', 5: 'number', 8: 'boolean', 9: 'string', 12: 'bytes' } as const;
         return [field.localName, value[kinds[field.scalar as keyof typeof kinds]]];
       }),
   );
 }
 
-function sameEvent(init: EventInit): void {
+function samePosted(init: PostedInit): void {
   const event = create(TransactionPostedSchema, init);
-  expect(encodedEvent(event).toString('hex')).toBe(Buffer.from(toBinary(TransactionPostedSchema, event)).toString('hex'));
+  expect(encodedPosted(event).toString('hex')).toBe(Buffer.from(toBinary(TransactionPostedSchema, event)).toString('hex'));
 }
 
 function sameResponse(init: ResponseInit): void {
@@ -53,10 +56,61 @@ const [transaction, refusal] = ['transaction', 'refusal'].map(
   (name) => results.fields.find(({ localName }) => localName === name)!.message!,
 );
 
-test('an event has the bytes that the library makes of it, whatever its texts and numbers are, with all of its fields and with none', () => {
-  for (const text of texts) sameEvent(full(TransactionPostedSchema, text, 7n));
-  for (const number of numbers) sameEvent(full(TransactionPostedSchema, 'a', number));
-  sameEvent({});
+/** Events of each kind, with all of their fields. */
+function everyEvent(text: string, number: bigint): EventInit[] {
+  const kinds = EventSchema.oneofs[0]!.fields.map((field) => ({ case: field.localName, value: full(field.message!, text, number) }));
+  return [...kinds, { case: undefined }].map((data) => ({ ...full(EventSchema, text, number), data }) as EventInit);
+}
+
+function sameEvent(init: EventInit): void {
+  const event = create(EventSchema, init);
+  expect(encodedEvent(event).toString('hex')).toBe(Buffer.from(toBinary(EventSchema, event)).toString('hex'));
+}
+
+test('an event of each kind has the bytes that the library makes of it, alone and among others', () => {
+  const all = [...texts.map((text) => [text, 7n] as const), ...numbers.map((number) => ['a', number] as const)].flatMap(([text, number]) =>
+    everyEvent(text, number),
+  );
+  expect(all.length).toBe(5 * (texts.length + numbers.length));
+  for (const init of all) sameEvent(init);
+  for (const init of [{}, { data: { case: 'balanceUpdated', value: {} } }, { data: { case: 'accountCreated', value: {} } }] as EventInit[])
+    sameEvent(init);
+  const request = create(IngestRequestSchema, { events: [...all, {}] });
+  expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
+  expect(encodedIngest(create(IngestRequestSchema))).toEqual(Buffer.alloc(0));
+});
+
+test('what a newer version has put into an event stays in it, wherever it stands', () => {
+  const added = [{ no: 99, wireType: 2, data: Buffer.from('03616263', 'hex') }];
+  const event = (kind: 'transactionPosted' | 'balanceUpdated') =>
+    create(
+      EventSchema,
+      everyEvent('a', 7n).find(({ data }) => (data as { case: string }).case === kind),
+    );
+  interface Place {
+    $unknown?: unknown;
+  }
+  const places: [ReturnType<typeof event>, (of: ReturnType<typeof event>) => Place][] = [
+    [event('transactionPosted'), (of) => of],
+    [event('transactionPosted'), (of) => of.data.value as Place],
+    [event('transactionPosted'), (of) => (of.data.value as { entries: Place[] }).entries[1]!],
+    [event('transactionPosted'), (of) => (of.data.value as { balances: Place[] }).balances[1]!],
+    [event('balanceUpdated'), (of) => of.data.value as Place],
+    [event('balanceUpdated'), (of) => (of.data.value as { balance: Place }).balance],
+    [event('accountCreated' as 'balanceUpdated'), (of) => (of.data.value as { account: Place }).account],
+  ];
+  for (const [made, place] of places) {
+    const without = encodedEvent(made);
+    place(made).$unknown = added;
+    expect(encodedEvent(made).toString('hex')).toBe(Buffer.from(toBinary(EventSchema, made)).toString('hex'));
+    expect(encodedEvent(made).length).toBeGreaterThan(without.length);
+  }
+});
+
+test('what the log keeps of a posting has the bytes that the library makes of it, whatever its texts and numbers are, with all of its fields and with none', () => {
+  for (const text of texts) samePosted(full(TransactionPostedSchema, text, 7n));
+  for (const number of numbers) samePosted(full(TransactionPostedSchema, 'a', number));
+  samePosted({});
 });
 
 test('an answer has the bytes that the library makes of it, in the order of what it answers', () => {
@@ -76,20 +130,22 @@ test('what is larger than all before is encoded whole, and does not show in what
   const small = { description: 'small' };
   const entries = Array.from({ length: 2_000 }, (_, place) => ({ accountId: 'acc_'.repeat(place % 90), amount: `${place}.00` }));
   for (const init of [small, { description: 'ä'.repeat(300_000) }, small, { metadata: 'm'.repeat(2_000_000), entries }, small])
-    sameEvent(init);
+    samePosted(init);
   const event = create(TransactionPostedSchema, small);
-  const first = encodedEvent(event);
-  encodedEvent(create(TransactionPostedSchema, { description: 'other' }));
-  expect(first).toEqual(encodedEvent(event));
+  const first = encodedPosted(event);
+  encodedPosted(create(TransactionPostedSchema, { description: 'other' }));
+  expect(first).toEqual(encodedPosted(event));
 });
 
-test('answers to many postings are those that are not left to the library', () => {
-  expect([...encoders.keys()]).toEqual([PostTransactionsResponseSchema]);
-  const message = create(PostTransactionsResponseSchema, { results: [{ replayed: true }] });
-  expect([...encoders.values()].map((encode) => encode(message))).toEqual([Buffer.from('0a021801', 'hex')]);
+test('answers to many postings and events for the notifier are what is not left to the library', () => {
+  expect([...encoders.keys()]).toEqual([PostTransactionsResponseSchema, IngestRequestSchema]);
+  const response = create(PostTransactionsResponseSchema, { results: [{ replayed: true }] });
+  expect(encoders.get(PostTransactionsResponseSchema)!(response)).toEqual(Buffer.from('0a021801', 'hex'));
+  const request = create(IngestRequestSchema, { events: [{ id: 'a' }] });
+  expect(encoders.get(IngestRequestSchema)!(request)).toEqual(Buffer.from('0a030a0161', 'hex'));
 });
 
 test.each([-1n, 2n ** 53n])('%s is no count, and nothing is written for it', (version) => {
   const event = create(TransactionPostedSchema, { balances: [{ version }] });
-  expect(() => encodedEvent(event)).toThrow(`${version} is no count`);
+  expect(() => encodedPosted(event)).toThrow(`${version} is no count`);
 });

@@ -4,6 +4,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { tenantId, toUuid } from '../platform/ids.ts';
 import { openCaller } from '../platform/caller.ts';
+import { encoders } from './encoding.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
 /** A call to the notifier may take so long, milliseconds. */
@@ -11,7 +12,7 @@ const timeoutMs = 15_000;
 
 /** Opens the way to the notifier; `addresses` are `host:port`. */
 export function ingestExit(addresses: string[], token: string, maxMessageBytes: number): Exit {
-  const caller = openCaller({ addresses, token, maxMessageBytes, retried: [] });
+  const caller = openCaller({ addresses, token, maxMessageBytes, retried: [], encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
   return {

@@ -1,10 +1,10 @@
 // Events out to Kafka: an idempotent producer, one send at a time.
-import { toBinary } from '@bufbuild/protobuf';
 import { Partitioners, type ICustomPartitioner, type Kafka, type Message, type Producer } from 'kafkajs';
-import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, metadataMaxAgeMs, openKafka } from '../platform/kafka.ts';
 import type { KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { encodedEvent } from './encoding.ts';
 import { EventRefused, type Exit } from './exit.ts';
 
 /** Bytes of one send; a broker counts those of one partition against the topic's largest batch. */
@@ -113,7 +113,7 @@ function* pieces(events: Event[], most: number): Iterable<Message[]> {
   let messages: Message[] = [];
   let bytes = 0;
   for (const event of events) {
-    const value = Buffer.from(toBinary(EventSchema, event));
+    const value = encodedEvent(event);
     if (messages.length > 0 && bytes + value.length + overhead > most) {
       yield messages;
       messages = [];

@@ -6,6 +6,7 @@ import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/
 import { Channel, wasBegun } from './channel.ts';
 import type { RefusalInfo } from './refusal.ts';
 import { Replicas, type Replica, type Resolve } from './replicas.ts';
+import type { Encoder } from './unary.ts';
 
 /** What a channel needs. */
 export interface CallerOptions {
@@ -22,6 +23,8 @@ export interface CallerOptions {
   retried: { service: string; methods: string[] }[];
   /** Methods, named as in `retried`, whose calls travel together on one stream: small ones, that are asked often. */
   carried?: { service: string; methods: string[] }[];
+  /** Of requests that are encoded otherwise than by `toBinary`, by their types. */
+  encoders?: ReadonlyMap<DescMessage, Encoder>;
   /** How names are looked up; by default as the system does. */
   resolve?: Resolve;
 }
@@ -55,7 +58,8 @@ export function openCaller(options: CallerOptions): Caller {
       const first = choose() ?? (await inTime(replicas.lookedUp, until, signal).then(() => choose()));
       if (!first) throw new ConnectError(`no address is known of ${options.addresses.join(', ')}`, Code.Unavailable);
       const headers = header ? { ...own, ...Object.fromEntries(new Headers(header as ConstructorParameters<typeof Headers>[0])) } : own;
-      const message = toBinary(method.input as DescMessage, isMessage(input, method.input) ? input : create(method.input, input));
+      const request = isMessage(input, method.input) ? input : create(method.input, input);
+      const message = options.encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
       const path = `/${method.parent.typeName}/${method.name}`;
       const asked = { path, headers, message, isCarried: !header && carried.has(path), signal };
       for (let [attempt, replica] = [1, first]; ; attempt++) {

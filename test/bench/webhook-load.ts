@@ -4,9 +4,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { createClient, type Client } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { Agent, request } from 'undici';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import type { Exit } from '../../services/ledger/exit.ts';
+import { ingestExit } from '../../services/ledger/ingest.ts';
 import { kafkaExit } from '../../services/ledger/kafka.ts';
 import { eventBody } from '../../services/notifier/envelope.ts';
 import { deliveryHeaders } from '../../services/notifier/webhook.ts';
@@ -33,8 +34,7 @@ export class WebhookLoad {
   private readonly ledger: Client<typeof LedgerService>;
   private readonly callers: Caller[];
   private readonly poster: Poster;
-  private readonly publish: (events: Event[]) => Promise<unknown>;
-  private readonly closeExit: () => Promise<unknown>;
+  private readonly exit: Exit;
   private series = 0;
 
   private constructor(house: House, brokers: string | null, door: Door) {
@@ -43,9 +43,11 @@ export class WebhookLoad {
     this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
     this.ledger = createClient(LedgerService, this.callers[0]!);
     this.notifier = createClient(NotifierService, this.callers[1]!);
-    const exit = brokers === null ? null : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
-    this.publish = exit ? (events) => exit.publish(events) : (events) => this.notifier.ingest({ events });
-    this.closeExit = async () => exit?.close();
+    const { addresses, internalToken } = house.known;
+    this.exit =
+      brokers === null
+        ? ingestExit(addresses.notifier, internalToken, 32 << 20)
+        : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
   }
 
   /** `brokers`: those of the house's Kafka; null: events go over gRPC. */
@@ -54,7 +56,7 @@ export class WebhookLoad {
   }
 
   async close(): Promise<void> {
-    await this.closeExit();
+    await this.exit.close();
     await this.poster.close();
     for (const caller of this.callers) caller.close();
     await this.door.close();
@@ -109,7 +111,7 @@ export class WebhookLoad {
         if (fed - (this.door.verified - before) > 4000) await pause(5);
         else {
           fed += 400;
-          await this.publish(Array.from({ length: 400 }, () => mine[next++ % mine.length]!.posting()));
+          await this.exit.publish(Array.from({ length: 400 }, () => mine[next++ % mine.length]!.posting()));
         }
       }
     };
