@@ -194,16 +194,17 @@ interface ClaimRow {
 }
 
 // What a crash of PostgreSQL takes back of these transactions is done again: they need not wait for its disk.
-const notDurable = { name: 'not_durable', text: `select set_config('synchronous_commit', 'off', true)` };
+const setNotDurable = `set_config('synchronous_commit', 'off', true)`;
+const notDurable = { name: 'not_durable', text: `select ${setNotDurable}` };
+const toFindWork = { name: 'to_find_work', text: `select ${setNotDurable}, set_config('app.job', 'find work', true)` };
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
 export async function claimDue(pool: Pool, { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs }: ClaimBounds): Promise<ClaimRound> {
   const id = uuidv7();
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
-    const [, , , found] = await all([
+    const [, , found] = await all([
       client.query('begin'),
-      client.query(notDurable),
-      client.query({ name: 'job_find_work', text: `select set_config('app.job', 'find work', true)` }),
+      client.query(toFindWork),
       client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most] }),
     ]);
     const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));

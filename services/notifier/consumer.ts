@@ -55,13 +55,10 @@ const insertDeliveries = {
     ), made as (
       insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
       select tenant_id, id, event_id, event_type, false, 'pending', 1, false, greatest(at, to_timestamp(since_ms / 1000.0)), at from fresh
+    ), noted as (
+      -- Sorted, so that no two wait for each other; locked also where nothing changes, so that whoever moves it on meanwhile is corrected.
+      insert into due (tenant_id, next_at) select t, now() from unnest($8::uuid[]) as t order by t ${unlessSooner}
     ) select count(*)::int as made from fresh`,
-};
-
-const noteWork = {
-  name: 'note_work',
-  // Sorted, so that no two wait for each other; locked also where nothing changes, so that whoever moves it on meanwhile is corrected.
-  text: `insert into due (tenant_id, next_at) select t, now() from unnest($1::uuid[]) as t order by t ${unlessSooner}`,
 };
 
 const selectWebhooks = {
@@ -294,13 +291,10 @@ async function insert(client: Client, found: NewDelivery[]): Promise<number> {
     textArray(found.map(({ body }) => body)),
     textArray(found.map(({ traceparent }) => traceparent)),
     bigintArray(found.map(({ sinceMs }) => sinceMs)),
+    uuidArray([...new Set(found.map(({ tenant }) => tenant))]),
   ];
-  const tenants = [...new Set(found.map(({ tenant }) => tenant))];
-  const [answer] = await all([
-    client.query<{ made: number }>({ ...insertDeliveries, values }),
-    client.query({ ...noteWork, values: [uuidArray(tenants)] }),
-  ]);
-  return answer.rows[0]?.made ?? 0;
+  const { rows } = await client.query<{ made: number }>({ ...insertDeliveries, values });
+  return rows[0]?.made ?? 0;
 }
 
 function letterOf(event: Event, reason: string): Letter {

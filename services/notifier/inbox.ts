@@ -157,6 +157,10 @@ interface GapRow {
   before_part: number;
 }
 
+interface LateRow extends Place {
+  tenant_id: string;
+}
+
 /** An event's place in the log of its tenant (UUID). */
 export interface PlaceOfTenant extends Place {
   tenant: string;
@@ -164,35 +168,42 @@ export interface PlaceOfTenant extends Place {
 
 /**
  * Locks the marks of tenants (UUIDs), making those that are missing, and reads what lies below them as far as it concerns the places that are
- * about to be taken; its first statements are sent at once.
+ * about to be taken; its first statement is sent at once.
  */
 export async function readInbox(client: Client, tenants: string[], places: PlaceOfTenant[]): Promise<Map<string, Mark>> {
   const values = [uuidArray(tenants)];
-  const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
-  const parts = plainArray(places.map(({ part }) => part));
-  const read = () =>
-    all([
-      client.query<MarkRow>({ ...lock, values }),
-      // In statements after the lock, which another replica may have held.
-      client.query<GapRow>({ ...gapsBelow, values: sequences }),
-      client.query<{ tenant_id: string; sequence: bigint; part: number }>({ ...lateBelow, values: [...sequences, parts] }),
-    ]);
-  let [{ rows }, gaps, late] = await read();
+  const read = () => client.query<MarkRow>({ ...lock, values });
+  let { rows } = await read();
   if (rows.length < tenants.length) {
     await client.query({ ...make, values });
-    [{ rows }, gaps, late] = await read();
+    ({ rows } = await read());
   }
+  const marks = new Map(rows.map((row) => [row.tenant_id, row]));
+  const below = places.filter((place) => compare(place, marks.get(place.tenant) ?? place) <= 0);
+  // Mostly all is new.
+  const [gaps, late] = below.length === 0 ? [[], []] : await readBelow(client, below);
   return new Map(
     rows.map((row) => {
       const own = (each: { tenant_id: string }) => each.tenant_id === row.tenant_id;
-      const gapsOfTenant = gaps.rows.filter(own).map((gap) => ({
+      const gapsOfTenant = gaps.filter(own).map((gap) => ({
         after: { sequence: gap.after_sequence, part: gap.after_part },
         before: { sequence: gap.before_sequence, part: gap.before_part },
       }));
       const { tenant_id: tenant, sequence, part, parts, created_ms: createdMs } = row;
-      return [tenant, new Mark(tenant, { place: { sequence, part }, parts, createdMs }, gapsOfTenant, late.rows.filter(own))];
+      return [tenant, new Mark(tenant, { place: { sequence, part }, parts, createdMs }, gapsOfTenant, late.filter(own))];
     }),
   );
+}
+
+// In statements after the lock, which another replica may have held.
+async function readBelow(client: Client, places: PlaceOfTenant[]): Promise<[GapRow[], LateRow[]]> {
+  const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
+  const parts = plainArray(places.map(({ part }) => part));
+  const [gaps, late] = await all([
+    client.query<GapRow>({ ...gapsBelow, values: sequences }),
+    client.query<LateRow>({ ...lateBelow, values: [...sequences, parts] }),
+  ]);
+  return [gaps.rows, late.rows];
 }
 
 /** Writes the marks and what was found and arrived below them, in statements that are sent at once. */
