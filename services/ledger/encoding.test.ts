@@ -145,6 +145,21 @@ test('answers to many postings and events for the notifier are what is not left 
   expect(encoders.get(IngestRequestSchema)!(request)).toEqual(Buffer.from('0a030a0161', 'hex'));
 });
 
+test.each([-1n, 2n ** 53n])(
+  'an event of the log with a number that is no count, %s, is told as the library tells it, and so are those beside it',
+  (number) => {
+    const [posted] = everyEvent('a', 7n);
+    const balances = [{ version: 1n }, { version: number }];
+    const odd = [
+      { ...posted, createdMs: number },
+      { ...posted, data: { case: 'transactionPosted', value: { balances } } },
+    ] as EventInit[];
+    for (const init of odd) sameEvent(init);
+    const request = create(IngestRequestSchema, { events: [posted!, ...odd, posted!] });
+    expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
+  },
+);
+
 test.each([-1n, 2n ** 53n])('%s is no count, and nothing is written for it', (version) => {
   const event = create(TransactionPostedSchema, { balances: [{ version }] });
   expect(() => encodedPosted(event)).toThrow(`${version} is no count`);

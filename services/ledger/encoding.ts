@@ -35,14 +35,14 @@ export function encodedPosted(event: TransactionPosted): Buffer {
   return taken();
 }
 
-/** An event as it is published, as `toBinary` has it. Throws a RangeError where a number is no count. */
+/** An event as it is published, as `toBinary` has it. */
 export function encodedEvent(event: Event): Buffer {
   written = 0;
   published(event);
   return taken();
 }
 
-/** Events for the notifier, as `toBinary` has them. Throws a RangeError where a number is no count. */
+/** Events for the notifier, as `toBinary` has them. */
 export function encodedIngest({ events }: IngestRequest): Buffer {
   written = 0;
   for (let place = events.length - 1; place >= 0; place--) {
@@ -66,12 +66,23 @@ export const encoders: ReadonlyMap<DescMessage, Encoder> = new Map<DescMessage, 
   [IngestRequestSchema, (message) => encodedIngest(message as IngestRequest)],
 ]);
 
+// What a newer version has put into the log travels with it; and a damaged row, be it with a number that is no count, is told as it stands: thrown
+// from here, it would keep back the events of all tenants.
 function published(event: Event): void {
-  // What a newer version has put into the log travels with it.
-  if (!isKnownWhole(event)) {
-    raw(toBinary(EventSchema, event));
-    return;
+  const before = written;
+  if (isKnownWhole(event)) {
+    try {
+      publishedByHand(event);
+      return;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      written = before;
+    }
   }
+  raw(toBinary(EventSchema, event));
+}
+
+function publishedByHand(event: Event): void {
   text(15, event.traceparent);
   data(event.data);
   number(10, event.part);
