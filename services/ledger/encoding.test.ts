@@ -1,5 +1,5 @@
 import { create, toBinary, type DescMessage, type MessageInitShape } from '@bufbuild/protobuf';
-import { EventSchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { EventSchema, TransactionPostedSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { PostTransactionsResponseSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { IngestRequestSchema } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { encodedEvent, encodedIngest, encodedPosted, encodedResponse, encoders } from './encoding.ts';
@@ -82,7 +82,7 @@ test('an event of each kind has the bytes that the library makes of it, alone an
 
 test('what a newer version has put into an event stays in it, wherever it stands', () => {
   const added = [{ no: 99, wireType: 2, data: Buffer.from('03616263', 'hex') }];
-  const event = (kind: 'transactionPosted' | 'balanceUpdated') =>
+  const event = (kind: NonNullable<Event['data']['case']>) =>
     create(
       EventSchema,
       everyEvent('a', 7n).find(({ data }) => (data as { case: string }).case === kind),
@@ -90,14 +90,14 @@ test('what a newer version has put into an event stays in it, wherever it stands
   interface Place {
     $unknown?: unknown;
   }
-  const places: [ReturnType<typeof event>, (of: ReturnType<typeof event>) => Place][] = [
+  const places: [Event, (of: Event) => Place][] = [
     [event('transactionPosted'), (of) => of],
     [event('transactionPosted'), (of) => of.data.value as Place],
     [event('transactionPosted'), (of) => (of.data.value as { entries: Place[] }).entries[1]!],
     [event('transactionPosted'), (of) => (of.data.value as { balances: Place[] }).balances[1]!],
     [event('balanceUpdated'), (of) => of.data.value as Place],
     [event('balanceUpdated'), (of) => (of.data.value as { balance: Place }).balance],
-    [event('accountCreated' as 'balanceUpdated'), (of) => (of.data.value as { account: Place }).account],
+    [event('accountCreated'), (of) => (of.data.value as { account: Place }).account],
   ];
   for (const [made, place] of places) {
     const without = encodedEvent(made);
