@@ -95,7 +95,7 @@ test('an answer that comes after the lease is not recorded, and its successor’
   const tenant = await subscribe(first, slow.url);
   await ingest(first, tenant);
   const [claimed] = (await claimDue(first.work, { ...bounds, leaseMs: 0 })).claimed;
-  const stalled = first.courier.attempt(claimed!);
+  const stalled = first.courier.attempts.make(claimed!);
   await slow.count(1);
   second.courier.start();
   await settled(first.client, tenant.tenantId, 1);
@@ -111,7 +111,7 @@ test('a process that has stalled after its claim sends nothing', async () => {
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant);
   const [claimed] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-  expect(await notifier.courier.attempt(claimed!, { claimedAt: performance.now() - 600_000 })).toBeNull();
+  expect(await notifier.courier.attempts.make(claimed!, { claimedAt: performance.now() - 600_000 })).toBeNull();
   expect(received).toEqual([]);
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
 });

@@ -56,7 +56,7 @@ export async function sendTest(
     );
     return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, startedMs, destination, body, traceparent };
   });
-  const sent = await courier.attempt(claimed, { awaited: true });
+  const sent = await courier.attempts.make(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};
   if (!sent || errorClass !== null) {
     const metadata = {

@@ -1,0 +1,228 @@
+// A delivery that is claimed is attempted: signed, sent when it is its endpoint's turn, recorded. A process may die or stall between any two of
+// these: its lease runs out and another worker sends the same event again.
+import { performance } from 'node:perf_hooks';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { toId } from '../platform/ids.ts';
+import type { Pool } from '../platform/postgres.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import type { Claimed } from './claims.ts';
+import type { Endpoint, Endpoints } from './endpoints.ts';
+import type { Answer, Sender } from './http.ts';
+import { Recorder } from './recorder.ts';
+import { Unopened, type Vault } from './vault.ts';
+import { deliveryHeaders, verdict } from './webhook.ts';
+
+/** How attempts are made. */
+export interface AttemptsOptions {
+  pool: Pool;
+  sender: Sender;
+  vault: Vault;
+  logger: Logger;
+  metrics: Registry;
+  /** Seconds from the beginning of an attempt to that of the next one. */
+  retryDelays: readonly number[];
+  /** Attempts in flight that are not known to be slow. */
+  concurrency: number;
+  /** How long a claim holds beyond the deadline of its attempt. */
+  marginMs: number;
+}
+
+/** A delivery's end, for whoever waits for it. */
+export interface Delivered {
+  answer: Answer;
+  /** False where the lease had run out. */
+  recorded: boolean;
+}
+
+// An attempt that takes longer does not count against the concurrency: a few hanging receivers would use it up. They cost a socket each,
+// and of those there may be so many times the concurrency.
+const slowMs = 1_000;
+const slowFactor = 16;
+
+interface Flight {
+  /** Its request is under way, rather than waiting for its turn or recorded. */
+  open: boolean;
+  slow: boolean;
+}
+
+/** Attempts of this process. */
+export class Attempts {
+  private readonly options: AttemptsOptions;
+  private readonly endpoints: Endpoints;
+  /** Told when there may be more room, or more to claim. */
+  private readonly changed: () => void;
+  private readonly flights = new Set<Flight>();
+  private readonly handBack = new AbortController();
+  private readonly recorder: Recorder;
+  private readonly seconds: Histogram<'result'>;
+  private readonly delivered: Counter<'status'>;
+
+  constructor(options: AttemptsOptions, endpoints: Endpoints, changed: () => void) {
+    this.options = options;
+    this.endpoints = endpoints;
+    this.changed = changed;
+    this.recorder = new Recorder(options.pool, options.logger, changed);
+    const registers = [options.metrics];
+    this.seconds = new Histogram({
+      name: 'notifier_attempt_seconds',
+      help: 'Duration of attempts',
+      labelNames: ['result'],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+      registers,
+    });
+    this.delivered = new Counter({
+      name: 'notifier_attempts_total',
+      help: 'Attempts, by what became of the delivery',
+      labelNames: ['status'],
+      registers,
+    });
+    const { flights } = this;
+    new Gauge({
+      name: 'notifier_in_flight',
+      help: 'Deliveries that are claimed: waiting for their turn, being sent or recorded',
+      registers,
+      collect() {
+        this.set(flights.size);
+      },
+    });
+  }
+
+  /** Deliveries that are claimed: waiting for their turn, being sent or recorded. */
+  get inFlight(): number {
+    return this.flights.size;
+  }
+
+  /** How many more may begin; less than none where tests were sent beyond it. */
+  free(): number {
+    const { concurrency } = this.options;
+    let quick = 0;
+    for (const { open, slow } of this.flights) if (open && !slow) quick++;
+    return Math.min(concurrency - quick, concurrency * slowFactor - this.flights.size);
+  }
+
+  /**
+   * Whether what was claimed at `claimedAt` (of `performance.now()`) may still be sent: before the attempt's end the lease of what has waited
+   * longer, or of a process that has stalled, might be another worker's.
+   */
+  isInTime(claimedAt: number): boolean {
+    return performance.now() - claimedAt <= this.options.marginMs / 2 && !this.handBack.signal.aborted;
+  }
+
+  /** Sends nothing more, and hands back what is in flight. What can't be recorded at once, because the database is away, is left to its lease. */
+  end(): void {
+    this.handBack.abort();
+    this.recorder.giveUp();
+  }
+
+  /**
+   * Sends a delivery that is claimed, and records what came of it; null where it was not sent, or not to its end. That one is handed back,
+   * unless somebody waits for it (`awaited`): then it takes no turns, and has failed. So has one whose secret can't be opened, which throws
+   * {@link Unopened} where nobody waits.
+   */
+  async make(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
+    const flight: Flight = { open: false, slow: false };
+    const { endpoints } = this;
+    const endpoint = endpoints.of(claimed.tenant);
+    endpoint.claimed++;
+    this.flights.add(flight);
+    try {
+      let answer: Answer | null = null;
+      const request = () => this.request(claimed, claimedAt, flight, endpoint);
+      if (awaited) answer = await this.opened(flight, request).catch(unsigned);
+      else if (await endpoints.turnAt(endpoint)) {
+        answer = await this.opened(flight, request).finally(() => endpoints.leave(endpoint));
+      }
+      if (answer) endpoint.quick = answer.durationMs < slowMs;
+      return await this.record(claimed, answer, awaited);
+    } finally {
+      this.flights.delete(flight);
+      endpoint.claimed--;
+      endpoints.forgetIdle();
+      this.changed();
+    }
+  }
+
+  // Its request is under way from its turn on, and from when there is room.
+  private async opened(flight: Flight, request: () => Promise<Answer | null>): Promise<Answer | null> {
+    flight.open = true;
+    await this.recorder.room();
+    try {
+      return await request();
+    } finally {
+      flight.open = false;
+    }
+  }
+
+  // From when it is sent: that a delivery has waited, for its turn or for the database, says nothing of its receiver.
+  private async watched(flight: Flight, endpoint: Endpoint, send: () => Promise<Answer | null>): Promise<Answer | null> {
+    const slow = setTimeout(() => {
+      flight.slow = true;
+      this.endpoints.slowDown(endpoint);
+      this.changed();
+    }, slowMs);
+    try {
+      return await send();
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  private async record(claimed: Claimed, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
+    const { retryDelays } = this.options;
+    const { tenant, id, claim, attempt, byHand } = claimed;
+    const place = { tenant, id, claim };
+    if (answer === null) {
+      const unmade = { statusCode: null, responseBody: null, durationMs: 0, delay: null };
+      const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : ({ status: 'pending', errorClass: null } as const);
+      const recorded = await this.recorder.record({ ...place, ...end, ...unmade });
+      this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
+      return null;
+    }
+    const { statusCode, errorClass, body: responseBody, durationMs } = answer;
+    const end = verdict(errorClass, attempt, byHand, retryDelays);
+    const delay = end.status === 'pending' ? end.delay : null;
+    const recorded = await this.recorder.record({ ...place, status: end.status, statusCode, errorClass, responseBody, durationMs, delay });
+    this.seconds.observe({ result: errorClass ?? 'ok' }, durationMs / 1000);
+    this.delivered.inc({ status: recorded ? end.status : 'fenced' });
+    this.log(claimed, answer, end.status, recorded);
+    return { answer, recorded };
+  }
+
+  /** Null: not sent, or not to its end. */
+  private async request(claimed: Claimed, claimedAt: number, flight: Flight, endpoint: Endpoint): Promise<Answer | null> {
+    const { sender, vault } = this.options;
+    const { tenant, id, attempt, eventType, traceparent } = claimed;
+    if (!this.isInTime(claimedAt)) return null;
+    const destination = await this.endpoints.destination(claimed, claimedAt, endpoint);
+    // Without one it fails with the next claim, handed back, like all that is pending there.
+    if (!destination || !this.isInTime(claimedAt)) return null;
+    const secrets = vault.openAll(tenant, destination.secrets);
+    const body = Buffer.from(claimed.body);
+    const signed = { id: toId('evt', claimed.eventId), timestamp: Math.floor(claimed.startedMs / 1000), body };
+    const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
+    return this.watched(flight, endpoint, () => sender.send({ url: destination.url, headers, body }, this.handBack.signal));
+  }
+
+  private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
+    const { logger } = this.options;
+    const level = status === 'delivered' && recorded ? 'debug' : 'info';
+    if (!logger.isLevelEnabled(level)) return;
+    const line = {
+      tenant: toId('tenant', tenant),
+      delivery_id: toId('wh_delivery', id),
+      event_id: toId('evt', eventId),
+      event_type: eventType,
+      attempt,
+      status,
+      ...(answer && { status_code: answer.statusCode, error_class: answer.errorClass, ms: answer.durationMs }),
+      ...(answer?.detail !== undefined && { detail: answer.detail }),
+      ...(!recorded && { fenced: true }),
+    };
+    logger[level](line, 'delivery');
+  }
+}
+
+function unsigned(error: unknown): Answer {
+  if (!(error instanceof Unopened)) throw error;
+  return { statusCode: null, errorClass: 'secret_unreadable', body: null, durationMs: 0, detail: error.message };
+}
