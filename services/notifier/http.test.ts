@@ -1,4 +1,4 @@
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
@@ -9,18 +9,33 @@ import { answerLimit, Sender } from './http.ts';
 
 const receivers: Receiver[] = [];
 const servers: Server[] = [];
+const accepted = new Set<Socket>();
 const senders: Sender[] = [];
 
 afterAll(async () => {
   for (const sender of senders) await sender.close();
   for (const receiver of receivers) await receiver.close();
   for (const server of servers) server.close();
+  // What nobody closes keeps jest waiting, for as long as the longest deadline here.
+  for (const socket of accepted) socket.destroy();
 });
 
 async function receiver(answer?: Answering, tls?: { key: string; cert: string }): Promise<Receiver> {
   const started = await startReceiver(answer, tls);
   receivers.push(started);
   return started;
+}
+
+/** A server that says whatever it likes; where it is, as host and port. */
+async function speaker(speak: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => {
+    accepted.add(socket);
+    socket.on('error', () => undefined);
+    speak(socket);
+  });
+  servers.push(server);
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 function sender({
@@ -85,8 +100,7 @@ test('of an endless answer 64 KiB are read, and the connection is closed', async
 
 test('interim answers come before the answer, but not without end', async () => {
   const interim = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n';
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
+  const place = await speaker((socket) => {
     socket.on('data', (bytes) => {
       if (bytes.includes('POST /few')) {
         socket.write(`${interim.repeat(3)}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok`);
@@ -99,9 +113,7 @@ test('interim answers come before the answer, but not without end', async () => 
       more();
     });
   });
-  servers.push(server);
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://${place}`;
   expect(await post(sender(), `${url}/few`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'ok' });
   const answer = await post(sender(), `${url}/endless`);
   expect(answer).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
@@ -112,8 +124,7 @@ const go = 'HTTP/1.1 100 Continue';
 test.each([go, 'HTTP/1.1 100', `${go}\r\nserver: old`, `${go}\r\n\r\n${go}`, `HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n${go}`])(
   '%j before the answer is passed over, though nobody asked for it',
   async (interim) => {
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
+    const place = await speaker((socket) => {
       const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 13\r\n\r\nHTTP/1.1 100 ';
       // In one piece with the answer, by itself, and byte by byte.
       const write = async (pieces: Iterable<string>) => {
@@ -128,9 +139,7 @@ test.each([go, 'HTTP/1.1 100', `${go}\r\nserver: old`, `${go}\r\n\r\n${go}`, `HT
         else void write(`${interim}\r\n\r\n${answer}`);
       });
     });
-    servers.push(server);
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const url = `http://${place}`;
     const by = sender();
     for (const path of ['together', 'apart', 'together', 'bytes', 'apart']) {
       expect(await post(by, `${url}/${path}`)).toMatchObject({ statusCode: 200, errorClass: null, body: 'HTTP/1.1 100 ' });
@@ -144,15 +153,12 @@ test.each([
   [204, null, 'content-length: 5\r\nconnection: close\r\n\r\n'],
   [304, 'redirect', 'content-length: 5\r\n\r\n'],
 ])('an answer of %s has ended with its headers, whatever length they say', async (statusCode, errorClass, rest) => {
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
+  const place = await speaker((socket) => {
     socket.on('data', () => socket.write(`HTTP/1.1 ${statusCode} Whatever\r\n${rest}`));
   });
-  servers.push(server);
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const by = sender();
   for (let turn = 0; turn < 3; turn++) {
-    const answer = await post(by, `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+    const answer = await post(by, `http://${place}/`);
     expect(answer).toMatchObject({ statusCode, errorClass, body: '' });
   }
 });
@@ -164,13 +170,10 @@ test.each([
     `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${`1;${'x'.repeat(1000)}\r\na\r\n`.repeat(4_000)}0\r\n\r\n`,
   ],
 ])('%s are part of an answer, which is read up to a limit', async (_, text) => {
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
+  const place = await speaker((socket) => {
     socket.once('data', () => socket.write(text));
   });
-  servers.push(server);
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const answer = await post(sender(), `http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  const answer = await post(sender(), `http://${place}/`);
   expect(answer).toMatchObject({ errorClass: 'connection_failed', body: null });
   expect(answer!.detail).toContain('more than 524288 bytes');
 });
@@ -226,10 +229,8 @@ describe('one deadline covers', () => {
   });
 
   test('a handshake that does not end', async () => {
-    const server = createServer(() => undefined);
-    servers.push(server);
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const place = await speaker(() => undefined);
+    const url = `https://${place}/`;
     expect(await post(sender({ timeoutMs: 100 }), url)).toMatchObject({ statusCode: null, errorClass: 'timeout' });
   });
 });
@@ -285,13 +286,10 @@ describe('a connection has failed', () => {
   });
 
   test('that speaks another protocol', async () => {
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
+    const place = await speaker((socket) => {
       socket.end('220 mail.example ESMTP\r\n');
     });
-    servers.push(server);
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    const url = `http://${place}/`;
     expect(await post(sender(), url)).toMatchObject({ errorClass: 'connection_failed' });
   });
 
@@ -364,9 +362,7 @@ test('a request that is stopped has no answer', async () => {
 test('one that still connects has none either, and holds nobody up until its deadline', async () => {
   const stop = new AbortController();
   // Whoever connects is never answered, so that the handshake does not end.
-  const server = createServer(() => stop.abort());
-  servers.push(server);
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const place = await speaker(() => stop.abort());
+  const url = `https://${place}/`;
   expect(await post(sender({ timeoutMs: 300_000 }), url, stop.signal)).toBeNull();
 });
