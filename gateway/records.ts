@@ -142,7 +142,12 @@ export const schemas: Record<string, Schema> = {
       balances: { ...list(ref('BalanceTotal')), description: 'Of the node and all below it, where they were asked for.' },
     },
   },
-  BalanceTotal: record({ currency: word(currencies), debits: money, credits: money, balance: money }),
+  BalanceTotal: record({
+    currency: word(currencies),
+    debits: money,
+    credits: money,
+    balance: { ...money, description: 'Signed, in the node’s normal direction.' },
+  }),
   Transaction: record({
     transaction_id: id('txn'),
     kind: word(['single', 'double', 'reversal']),
@@ -177,10 +182,10 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the account’s normal direction.' },
     debits: money,
     credits: money,
-    pending_debits: money,
-    pending_credits: money,
-    available: money,
-    version: { ...integer, description: 'Number of postings.' },
+    pending_debits: { ...money, description: 'Always 0.00: nothing can be held yet.' },
+    pending_credits: { ...money, description: 'Always 0.00.' },
+    available: { ...money, description: 'The balance, as nothing is held.' },
+    version: { ...integer, description: 'Number of transactions that have changed this balance.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({

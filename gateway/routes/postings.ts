@@ -86,11 +86,15 @@ function answers(example: object): Record<number, Answer> {
   };
 }
 
-// What a second call does, of all three.
-const repeated = [
-  'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
-  'Without a key a second call posts a second time. A refused request does not use up its key. After a 503, or no answer at all, send the same again.',
-].join(' ');
+// What a second call does; `keyless`: without a key.
+function repeated(keyless: string): string {
+  return [
+    'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
+    'A refused request does not use up its key. After a 503, or no answer at all, send the same again under the same key.',
+    `Without a key ${keyless}`,
+  ].join(' ');
+}
+const postedTwice = repeated('a second call posts a second time: after a lost answer look first whether it was posted.');
 
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
 const exampleSingle = { ...exampleBody, idempotency_key: 'credit-43', description: 'Credit of unknown origin', reference: 'INV-1002' };
@@ -159,7 +163,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postSingle',
           tag: 'Transactions',
           summary: 'Post a single entry',
-          description: `A counter-line on the suspense account of the currency balances it. ${repeated}`,
+          description: `A counter-line on the suspense account of the currency balances it. ${postedTwice}`,
           idempotent: true,
           bodies: { credit: { ...exampleSingle, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
           answers: answers({
@@ -192,7 +196,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postDouble',
           tag: 'Transactions',
           summary: 'Post a balanced transaction',
-          description: repeated,
+          description: postedTwice,
           idempotent: true,
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
@@ -218,7 +222,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). ${repeated}`,
+          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). ${repeated('a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,

@@ -117,6 +117,30 @@ async function cutBefore(part: string): ReturnType<typeof verify> {
   }
 }
 
+test('a command says where its address leads, if that is no ledger', async () => {
+  const other = await freshDatabase('identity', { migrated: true });
+  try {
+    for (const url of [other.ownerUrl, other.adminUrl]) {
+      expect(await verify(url)).toEqual({
+        status: 1,
+        errors: 'MIGRATION_DATABASE_URL names a database without a ledger: name another, or run migrate first\n',
+      });
+    }
+  } finally {
+    await other.drop();
+  }
+  const encrypted = new URL(database.ownerUrl);
+  encrypted.searchParams.set('sslmode', 'verify-full');
+  expect(await verify(encrypted.href)).toEqual({
+    status: 1,
+    errors: 'MIGRATION_DATABASE_URL names a database that does not let us in: The server does not support SSL connections\n',
+  });
+});
+
+test('what the commands are is said to whoever asks', async () => {
+  expect(await run('--help', database.ownerUrl)).toEqual({ status: 0, errors: '' });
+});
+
 test('a command that loses its connection says so in one line', async () => {
   expect(await cutBefore('pg_index')).toEqual({ status: 1, errors: 'Connection terminated unexpectedly\n' });
 });
@@ -136,6 +160,6 @@ test('a command says why it can’t reach a server whose name has several addres
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(twoAddresses)}`];
   expect(await verify('postgres://owner:secret@postgresql:1/ledger', { flags })).toEqual({
     status: 1,
-    errors: 'connect ECONNREFUSED 127.0.0.1:1\n',
+    errors: 'MIGRATION_DATABASE_URL names a database that does not let us in: connect ECONNREFUSED 127.0.0.1:1\n',
   });
 });

@@ -67,12 +67,17 @@ function verdict(findings: number): string {
 function readArguments(): { command: Command; tenant: string | undefined; check: boolean } {
   let parsed;
   try {
-    parsed = parseArgs({ allowPositionals: true, options: { tenant: { type: 'string' }, check: { type: 'boolean', default: false } } });
+    const yes = { type: 'boolean', default: false } as const;
+    parsed = parseArgs({ allowPositionals: true, options: { tenant: { type: 'string' }, check: yes, help: { ...yes, short: 'h' } } });
   } catch (error) {
     throw new Stop(`${(error as Error).message}\n${usage}`);
   }
   const [command, ...more] = parsed.positionals;
-  const { tenant: id, check } = parsed.values;
+  const { tenant: id, check, help } = parsed.values;
+  if (help) {
+    process.stdout.write(`${usage}\n`);
+    process.exit();
+  }
   if (!isCommand(command) || more.length > 0 || (command !== 'rebuild' && check)) throw new Stop(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new Stop(`--tenant ${String(id)} is not a tenant's id`);

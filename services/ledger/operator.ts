@@ -1,5 +1,6 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
+import { reasonOf } from '../platform/lifetime.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';
@@ -7,16 +8,22 @@ import { NoSuchTime, type Row } from './derive.ts';
 /** Events read at a time; each holds at most some 100 KiB. */
 const piece = 500;
 
+/** Which names the database. */
+const variable = 'MIGRATION_DATABASE_URL';
+
 /**
- * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the role would not see the rows of every
- * tenant, and so find nothing wrong with those that it does not see.
+ * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
+ * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
   client.on('error', () => undefined);
-  await client.connect();
+  await client.connect().catch((error: unknown) => {
+    throw new BadSetting(variable, `names a database that does not let us in: ${reasonOf(error)}`);
+  });
   try {
+    await mustBeALedger(client);
     await mustSeeAllTenants(client);
   } catch (error) {
     await client.end();
@@ -26,6 +33,11 @@ export async function openOperator(url: string): Promise<pg.Client> {
   await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off;
     set client_connection_check_interval = '1s'`);
   return client;
+}
+
+async function mustBeALedger(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ is_ledger: boolean }>(`select to_regclass('public.relay_marks') is not null as is_ledger`);
+  if (rows[0]?.is_ledger !== true) throw new BadSetting(variable, 'names a database without a ledger: name another, or run migrate first');
 }
 
 // Row-level security is forced on the owner, too: he sees all by the policies `operator`, which the migrations make for the role they run as,
@@ -42,7 +54,7 @@ async function mustSeeAllTenants(client: pg.Client): Promise<void> {
   if (!rows[0]) return;
   const { role, tables, wanted } = rows[0];
   const advice = wanted === null ? 'the policy operator, which lets a role, is missing' : `give ${wanted}, the role of the policy operator`;
-  throw new BadSetting('MIGRATION_DATABASE_URL', `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
+  throw new BadSetting(variable, `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
 
 /** A table that is derived from the log. */

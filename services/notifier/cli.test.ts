@@ -48,6 +48,21 @@ test('letters are discarded whether anybody reads the lines or not, and the comm
   expect(await listLetters(notifier.work)).toEqual([]);
 });
 
+test('a letter is named as its id is written, in lower case or not, and by nothing else', async () => {
+  const [kept, named] = await keep(2);
+  const { status, said } = await run(['discard', named!.toUpperCase()]);
+  expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
+  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a letter's id\n" });
+  expect(await listLetters(notifier.work)).toEqual([kept]);
+  await run(['discard', kept!]);
+});
+
+test('what the commands are is said to whoever asks, and to whoever names none of them', async () => {
+  const help = expect.stringMatching(/^usage: redrive .*\n +discard ID/);
+  expect(await run(['--help'])).toEqual({ status: 0, said: help, errors: '' });
+  expect(await run(['list'])).toEqual({ status: 1, said: '', errors: help });
+});
+
 test('letters are not tried one after the other where the database is away', async () => {
   const ids = await keep(3);
   const url = new URL(notifier.database.serviceUrl);

@@ -9,6 +9,9 @@ import { Consumer } from './consumer.ts';
 import { discardLetters } from './letters.ts';
 import { migrationNames } from './schema.ts';
 
+const usage = `usage: redrive          try what lies among the dead letters again, and print what is left and why
+       discard ID...    throw these letters away`;
+
 const say = (line: string) => process.stdout.write(`${line}\n`);
 const complain = (line: string) => process.stderr.write(`${line}\n`);
 
@@ -27,7 +30,7 @@ async function discard(pool: Pool, ids: string[]): Promise<boolean> {
   const gone = await discardLetters(pool, ids);
   for (const { id, source } of gone) say(`${id}: ${source}`);
   const there = new Set(gone.map(({ id }) => id));
-  const missing = ids.filter((id) => !there.has(id.toLowerCase()));
+  const missing = ids.filter((id) => !there.has(id));
   for (const id of missing) complain(`${id}: there is no such letter`);
   say(`${gone.length} discarded`);
   return missing.length === 0;
@@ -41,9 +44,17 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 });
 
 await run(async (lifetime) => {
-  const [, , command, ...ids] = process.argv;
-  const known = command === 'redrive' ? ids.length === 0 : command === 'discard' && ids.length > 0 && ids.every((id) => isUuid(id));
-  if (!known) throw new StartFailure('usage: redrive | discard ID...');
+  const [, , command, ...args] = process.argv;
+  if (command === '--help' || command === '-h') {
+    say(usage);
+    process.exit();
+  }
+  const known = command === 'redrive' ? args.length === 0 : command === 'discard' && args.length > 0;
+  if (!known) throw new StartFailure(usage);
+  const odd = args.find((id) => !isUuid(id));
+  if (odd !== undefined) throw new StartFailure(`${odd} is not a letter's id`);
+  // As PostgreSQL writes them, and as parameters of statements must be.
+  const ids = args.map((id) => id.toLowerCase());
   lifetime.hasUnfinishedWork = true;
   const settings = new Settings(process.env);
   const logger = openLog('notifier', 'silent');

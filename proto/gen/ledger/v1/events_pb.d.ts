@@ -340,7 +340,7 @@ export declare type ChangedBalance = Message<"ledger.v1.ChangedBalance"> & {
   available: string;
 
   /**
-   * Number of postings on this balance so far.
+   * Number of transactions that have changed this balance so far.
    *
    * @generated from field: int64 version = 11;
    */

@@ -239,11 +239,15 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   sequence: bigint;
 
   /**
+   * The transaction whose mirror this one is, absent where it is none.
+   *
    * @generated from field: optional string reverses = 14;
    */
   reverses?: string | undefined;
 
   /**
+   * The transaction that mirrors this one, absent until there is one.
+   *
    * @generated from field: optional string reversed_by = 15;
    */
   reversedBy?: string | undefined;
@@ -936,6 +940,8 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
   allowNegative?: boolean | undefined;
 
   /**
+   * `active` or `closed`; absent: as it is.
+   *
    * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
@@ -1125,6 +1131,8 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   credits: string;
 
   /**
+   * Always `0.00`, both: nothing can be held yet.
+   *
    * @generated from field: string pending_debits = 7;
    */
   pendingDebits: string;
@@ -1135,12 +1143,14 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   pendingCredits: string;
 
   /**
+   * The balance.
+   *
    * @generated from field: string available = 9;
    */
   available: string;
 
   /**
-   * Number of postings on this balance.
+   * Number of transactions that have changed this balance.
    *
    * @generated from field: int64 version = 10;
    */
@@ -1236,6 +1246,8 @@ export declare type BalanceChange = Message<"ledger.v1.BalanceChange"> & {
   balanceAfter: string;
 
   /**
+   * Milliseconds since the Unix epoch.
+   *
    * @generated from field: int64 created_ms = 6;
    */
   createdMs: bigint;
@@ -1267,11 +1279,15 @@ export declare type ListBalanceHistoryRequest = Message<"ledger.v1.ListBalanceHi
   currency: string;
 
   /**
+   * Milliseconds since the Unix epoch, inclusive.
+   *
    * @generated from field: optional int64 start_ms = 4;
    */
   startMs?: bigint | undefined;
 
   /**
+   * The same, exclusive.
+   *
    * @generated from field: optional int64 end_ms = 5;
    */
   endMs?: bigint | undefined;
