@@ -38,8 +38,8 @@ test('many who ask for health within a second are answered from one question, an
   while ((await health.check({})).status === Serving.SERVING) await pause(20);
 });
 
-function watch({ signal }: AbortController, headers: Record<string, string> = {}): Promise<string> {
-  const first = health.watch({}, { headers, signal })[Symbol.asyncIterator]().next();
+function watch({ signal }: AbortController, headers: Record<string, string> = {}, service = ''): Promise<string> {
+  const first = health.watch({ service }, { headers, signal })[Symbol.asyncIterator]().next();
   return first.then(
     ({ value }) => Serving[(value as { status: Serving } | undefined)?.status ?? -1] ?? 'nothing',
     (error: unknown) => Code[ConnectError.from(error).code],
@@ -65,4 +65,17 @@ test('who watches with a deadline that has passed takes no one’s room', async 
   expect(all).not.toContain('SERVING');
   expect(await watch(staying)).toBe('SERVING');
   staying.abort();
+});
+
+test('who watches the health of his token is told whether it is accepted, as who asks once', async () => {
+  const leaving = new AbortController();
+  for (const [authorization, told] of [
+    ['Bearer right', 'SERVING'],
+    ['Bearer wrong', 'NOT_SERVING'],
+  ] as const) {
+    expect(await watch(leaving, { authorization }, 'internal-token')).toBe(told);
+    const { status } = await health.check({ service: 'internal-token' }, { headers: { authorization } });
+    expect(Serving[status]).toBe(told);
+  }
+  leaving.abort();
 });

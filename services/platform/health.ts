@@ -108,6 +108,10 @@ export async function soon<Answer>(asked: Promise<Answer>): Promise<Answer> {
   }
 }
 
+function authorizationOf(context: HandlerContext): string {
+  return context.requestHeader.get('authorization') ?? '';
+}
+
 /** Who asks for the health of this is told whether his internal token is accepted: health itself is answered without one. */
 export const tokenName = 'internal-token';
 
@@ -123,7 +127,8 @@ export function serveHealth(
 ): void {
   const strangers = new Set<HandlerContext>();
   const names = new Set(['', ...services.map((service) => service.typeName)]);
-  const status = async (name: string) => {
+  const status = async (name: string, authorization: string) => {
+    if (name === tokenName) return isKnown(authorization) ? Serving.SERVING : Serving.NOT_SERVING;
     const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
     const known = new Map<string, boolean>(Object.entries(dependencies).map(([each, says]) => [each, says === 'ok']));
     const well = names.has(name) ? ready : known.get(name);
@@ -131,10 +136,7 @@ export function serveHealth(
   };
   const implementation: Partial<ServiceImpl<typeof Health>> = {
     async check(request, context) {
-      if (request.service === tokenName) {
-        return { status: isKnown(context.requestHeader.get('authorization') ?? '') ? Serving.SERVING : Serving.NOT_SERVING };
-      }
-      const found = await status(request.service);
+      const found = await status(request.service, authorizationOf(context));
       if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
       return { status: found };
     },
@@ -142,7 +144,7 @@ export function serveHealth(
       // With a deadline of nothing, of which no event tells any more.
       const isOver = () => context.signal.aborted;
       if (isOver()) return;
-      if (!isKnown(context.requestHeader.get('authorization') ?? '')) {
+      if (!isKnown(authorizationOf(context))) {
         if (strangers.size >= mostWatchers) {
           const message = 'too many watch the health of this process';
           throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
@@ -154,7 +156,7 @@ export function serveHealth(
       try {
         let last: Serving | undefined;
         while (!isOver()) {
-          const now = await status(request.service);
+          const now = await status(request.service, authorizationOf(context));
           if (now !== last) yield { status: now };
           last = now;
           await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
@@ -166,7 +168,7 @@ export function serveHealth(
     ...('list' in Health.method
       ? {
           async list() {
-            const now = await status('');
+            const now = await status('', '');
             return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
           },
         }

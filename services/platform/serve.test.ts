@@ -1,4 +1,5 @@
 import { connect, type ClientHttp2Session } from 'node:http2';
+import { gzipSync } from 'node:zlib';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { pino } from 'pino';
@@ -65,6 +66,7 @@ async function calling(
   contentType: string,
   path: string,
   token = 'right',
+  headers: Record<string, string | number> = {},
 ): Promise<{ said: Record<string, unknown>; body: string }> {
   const stream = session.request({
     ':method': 'POST',
@@ -72,6 +74,7 @@ async function calling(
     'content-type': contentType,
     te: 'trailers',
     authorization: `Bearer ${token}`,
+    ...headers,
   });
   const said: Record<string, unknown> = {};
   stream.on('response', (given) => Object.assign(said, given));
@@ -154,6 +157,30 @@ test.each([['application/grpc-web+proto'], ['application/proto'], ['application/
     expect(answered).toBe(3);
   },
 );
+
+test.each([
+  ['application/proto', 0],
+  ['application/json', 0],
+  ['application/grpc', 5],
+  ['application/grpc-web+proto', 5],
+])('%s may say how long its message is, with the token and without it', async (contentType, around) => {
+  const postings = Array.from({ length: 3 }, () => ({ description: 'one' }));
+  const message = contentType.endsWith('json') ? Buffer.from(JSON.stringify({ postings })) : toBinary(Batch, create(Batch, { postings }));
+  const path = '/ledger.v1.LedgerService/PostTransactions';
+  const length = { 'content-length': message.length + around };
+  expect((await calling(message, contentType, path, 'right', length)).said[':status']).toBe(200);
+  expect(answered).toBe(3);
+  const { said, body } = await calling(message, contentType, path, 'wrong', length);
+  expect(`${String(said['grpc-status'])} ${body}`).toMatch(/^16 |grpc-status: 16\b|"code":"unauthenticated"/);
+  expect(answered).toBe(3);
+});
+
+test('that a message may not be compressed is told to whoever has the token', async () => {
+  const zipped = [gzipSync(toBinary(Batch, create(Batch))), 'application/proto', '/ledger.v1.LedgerService/PostTransactions'] as const;
+  const refused = async (token: string) => (await calling(...zipped, token, { 'content-encoding': 'gzip' })).body;
+  expect(await refused('right')).toContain('"code":"unimplemented"');
+  expect(await refused('wrong')).toContain('"code":"unauthenticated"');
+});
 
 test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is none, ends itself and nothing else', async (authority) => {
   const stream = session.request({

@@ -29,7 +29,7 @@ export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'],
         admission = admit(handler.service.typeName, request.header.get('authorization') ?? '');
       } catch {
         forget(body);
-        return handler({ ...request, body: emptyMessage(contentType) });
+        return handler({ ...request, ...emptied(request.header, contentType) });
       }
       const { most, unfinished } = admission;
       const counted = unfinished.counted(body, most, isTimed, request.signal);
@@ -41,14 +41,14 @@ export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'],
         return handler({ ...request, body: failing(error) });
       }
       const bytes = Buffer.concat(pieces);
-      const message = isBare(contentType) ? bytes : unwrapped(bytes);
+      const message = isBare(contentType) ? uncompressed(bytes, request.header) : unwrapped(bytes);
       // Whatever is wrong with how it is wrapped, or compressed, Connect says.
       if (!message) return handler({ ...request, body: one(bytes) });
       const contextValues = (request.contextValues ?? createContextValues()).set(
         sent,
         decoded(method as DescMethodUnary, message, decoding),
       );
-      return handler({ ...request, body: emptyMessage(contentType), contextValues });
+      return handler({ ...request, ...emptied(request.header, contentType), contextValues });
     };
     router.handlers[place] = Object.assign(answer, handler);
   }
@@ -93,6 +93,11 @@ function isBare(contentType: string): boolean {
   return /^application\/(json|proto)\b/.test(contentType);
 }
 
+/** A message without an envelope that is not compressed; undefined where it is. */
+function uncompressed(bytes: Buffer, header: Headers): Buffer | undefined {
+  return (header.get('content-encoding') ?? 'identity') === 'identity' ? bytes : undefined;
+}
+
 /** The one message in an envelope that is not compressed; undefined where there is something else. */
 function unwrapped(bytes: Buffer): Buffer | undefined {
   const isOne = bytes.length >= envelopeBytes && bytes[0] === 0 && bytes.readUInt32BE(1) === bytes.length - envelopeBytes;
@@ -105,6 +110,13 @@ async function* one(bytes: Uint8Array): AsyncIterable<Uint8Array> {
 
 async function* failing(error: unknown): AsyncIterable<Uint8Array> {
   throw error;
+}
+
+/** An empty message in the place of what came, and headers that do not tell of what came: Connect compares a length that was promised. */
+function emptied(header: Headers, contentType: string): { body: AsyncIterable<Uint8Array>; header: Headers } {
+  const own = new Headers(header);
+  for (const name of ['content-length', 'content-encoding']) own.delete(name);
+  return { body: emptyMessage(contentType), header: own };
 }
 
 /** An empty message on the wire of Connect's unary calls, or, of all others, behind five bytes: no flags, and its length. */
