@@ -7,6 +7,7 @@ import {
   newTenant,
   startNotifier,
   startReceiver,
+  testKey,
   type NotifierOptions,
   type Receiver,
   type RunningNotifier,
@@ -64,7 +65,15 @@ export async function only({ client }: RunningNotifier, { tenantId }: TestTenant
 }
 
 /** Room for whatever the tests have, for longer than one may take. */
-export const bounds: ClaimBounds = { free: 100, tenants: 100, lookedAt: 100, ofTenant: () => 100, sweeps: () => false, leaseMs: 300_000 };
+export const bounds: ClaimBounds = {
+  free: 100,
+  tenants: 100,
+  lookedAt: 100,
+  ofTenant: () => 100,
+  sweeps: () => false,
+  keys: [testKey.id],
+  leaseMs: 300_000,
+};
 
 /** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */
 export function outcome({ tenant, id, claim }: Claimed, status: Outcome['status'], delay: number | null = null): Outcome {

@@ -76,8 +76,8 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
     );
     const given = {
       lower: `('{${tenant}}')`,
-      move_on: `('{${tenant}}', '{1000}')`,
-      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}', 1000)`,
+      move_on: `('{${tenant}}', '{1000}', '{k1}')`,
+      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}', 1000, '{k1}')`,
     };
     const read = await inTransaction(alone.work, [tenant], async (client) => {
       const found: Record<string, number> = {};
@@ -108,10 +108,10 @@ test('a claim reads no more of a tenant than is asked for, however much waits', 
     );
     await client.query(
       `insert into webhooks (tenant_id, url, events, enabled, secret, created_at, updated_at)
-        values ($1, 'http://127.0.0.1:1/', '{transaction.posted}', true, 'sealed', now() - interval '1 hour', now())`,
+        values ($1, 'http://127.0.0.1:1/', '{transaction.posted}', true, 'k1:sealed', now() - interval '1 hour', now())`,
       [tenant],
     );
-    const plan = await planOf(client, 'claim', `('{${tenant}}', '{100}', 5, '${tenant}', 1, '{false}', 10)`, 'analyze, ');
+    const plan = await planOf(client, 'claim', `('{${tenant}}', '{100}', 5, '${tenant}', 1, '{false}', 10, '{k1}')`, 'analyze, ');
     return scansOf(plan).filter((scan) => scan['Index Name'] === 'deliveries_due');
   });
   expect(read.map((scan) => scan['Actual Rows'])).toEqual([10]);
@@ -133,7 +133,7 @@ test('an endpoint that is full while its leases end stays due', async () => {
       await client.query(`select pg_sleep((select extract(epoch from min(until) - clock_timestamp()) from claims) - $1::float8)`, [
         early / 1000,
       ]);
-      await client.query({ text: claims.move_on.text, values: [[tenant], [8]] });
+      await client.query({ text: claims.move_on.text, values: [[tenant], [8], ['k1']] });
       seen.push((await client.query<{ next_at: Date | null }>('select next_at from due')).rows[0]?.next_at);
       if (seen.at(-1) === null) break;
     }

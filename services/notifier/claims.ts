@@ -1,7 +1,7 @@
 // Who sends what: deliveries are claimed for a while, set by set. Each claim has an id, and whoever records names it: a worker whose lease ran
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
-import { plainArray, uuidArray } from '../platform/arrays.ts';
+import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { all, ms, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
@@ -41,6 +41,8 @@ export interface ClaimBounds {
   ofTenant: (tenant: string) => number;
   /** Whether a tenant's are looked through for many that are to fail, as `failed` of the round before tells that there may be. */
   sweeps: (tenant: string) => boolean;
+  /** Ids of the vault's keys: of a webhook whose secret is sealed with another one nothing is claimed. */
+  keys: string[];
   leaseMs: number;
 }
 
@@ -60,6 +62,15 @@ export interface ClaimRound {
 // Deliveries of tenants whose webhook is gone that fail at once, in equal shares: 50,000 took 2.4 s, on a slow disk more than a statement may, and
 // nobody's are claimed meanwhile.
 const unsentAtOnce = 2_000;
+
+/**
+ * Where the key of a webhook's secret is missing nothing can be attempted, and none of it is an attempt that failed: it waits until an operator has
+ * restored the key, or the tenant has made a new secret. So often it is looked at again, seconds, and with each new event.
+ */
+const unreadableSeconds = 30;
+
+// Whether this process can't open the newest secret of a row of `webhooks` named `w`.
+const unreadable = (keys: string): string => `(w.enabled and split_part(w.secret, ':', 1) <> all (${keys}::text[]))`;
 
 // A claim of a tenant excludes others of it by a lock of its own, so that what is in flight is counted right, and neither events nor records
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
@@ -90,7 +101,8 @@ const claim = {
     tenants as materialized (
       select t.tenant_id, t.most, t.sweeps, w.url, w.created_at, coalesce(w.enabled, false) as enabled,
              ${secretsAt('at')} as secrets,
-             greatest(t.most - (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at), 0) as room
+             case when ${unreadable('$8')} then 0
+               else greatest(t.most - (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at), 0) end as room
       from clock, unnest($1::uuid[], $2::int[], $6::boolean[]) as t (tenant_id, most, sweeps) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled and not r.outlived as enabled,
@@ -122,7 +134,13 @@ const claim = {
       delete from claims c using clock, ready r
       where r.held and (r.abandoned or not r.enabled) and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
         and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from ready where held))
-      returning c.delivery_id
+      returning c.delivery_id, c.started_at
+    ), noted as (
+      -- The attempt of a worker that has died, and that is not repeated: whether it was answered nobody knows.
+      insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, error_class)
+      select r.tenant_id, r.id, r.attempt, c.started_at, extract(epoch from at - c.started_at)::float8 * 1000, 'timeout'
+      from clock, dropped c join ready r on r.id = c.delivery_id
+      on conflict do nothing
     ), failed as (
       -- Nobody waits any longer for a test that its caller's process did not finish.
       update deliveries d set status = 'failed', failed_at = at, next_retry_at = null,
@@ -173,7 +191,10 @@ const moveOn = {
     update due q set next_at = case
       when (select count(*) from claims c where c.tenant_id = q.tenant_id and c.until > at) >= t.most
       then (select min(c.until) from claims c where c.tenant_id = q.tenant_id and c.until > at)
-      else least((select min(c.until) from claims c where c.tenant_id = q.tenant_id), (${firstUnclaimed('q.tenant_id')})) end
+      else least((select min(c.until) from claims c where c.tenant_id = q.tenant_id), (
+        select case when run_at < again and exists (select from webhooks w where w.tenant_id = q.tenant_id and ${unreadable('$3')}) then again else run_at end
+        from (${firstUnclaimed('q.tenant_id')}) as first, (select at + interval '${unreadableSeconds} s' as again) as later
+      )) end
     from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
 };
 
@@ -199,8 +220,10 @@ const notDurable = { name: 'not_durable', text: `select ${setNotDurable}` };
 const toFindWork = { name: 'to_find_work', text: `select ${setNotDurable}, set_config('app.job', 'find work', true)` };
 
 /** Claims what is due, fairly over tenants; committed when it resolves. */
-export async function claimDue(pool: Pool, { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs }: ClaimBounds): Promise<ClaimRound> {
+export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRound> {
+  const { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs } = bounds;
   const id = uuidv7();
+  const keys = textArray(bounds.keys);
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , found] = await all([
       client.query('begin'),
@@ -218,7 +241,7 @@ export async function claimDue(pool: Pool, { free, tenants: most, lookedAt, ofTe
       client.query(seeing(tenants)),
       client.query<ClaimRow>({
         ...claim,
-        values: [uuidArray(tenants), plainArray(tenants.map(ofTenant)), free, id, leaseMs, plainArray(tenants.map(sweeps)), looked],
+        values: [uuidArray(tenants), plainArray(tenants.map(ofTenant)), free, id, leaseMs, plainArray(tenants.map(sweeps)), looked, keys],
       }),
       ...(more ? [client.query({ ...rotate, values: [uuidArray(tenants)] })] : []),
       client.query('commit'),
@@ -239,7 +262,7 @@ export async function claimDue(pool: Pool, { free, tenants: most, lookedAt, ofTe
         client.query(seeing(idle)),
         client.query({ ...holdTenantsAlone, values: [concerned] }),
         client.query({ ...lockDue, values: [concerned] }),
-        client.query({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant))] }),
+        client.query({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant)), keys] }),
         client.query('commit'),
       ]),
     );
@@ -268,6 +291,6 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
 /** What is done to the deliveries of many tenants at once, with the types of its parameters, for the test of the plans. */
 export const statements = {
   find_work: { ...findWork, types: ['int'] },
-  claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8', 'boolean[]', 'int'] },
-  move_on: { ...moveOn, types: ['uuid[]', 'int[]'] },
+  claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8', 'boolean[]', 'int', 'text[]'] },
+  move_on: { ...moveOn, types: ['uuid[]', 'int[]', 'text[]'] },
 };

@@ -308,7 +308,7 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   // Whoever means one tenant's must not have all of them tried.
   expect(command('redrive', '--tenant', tenant.tenantId)).toMatchObject({
     stdout: '',
-    stderr: 'usage: redrive | discard ID...\n',
+    stderr: expect.stringMatching(/^usage: redrive /),
     status: 1,
   });
   const { stdout, stderr, status } = run();
@@ -334,5 +334,5 @@ test('letters that an operator has looked at are discarded by their ids, and no 
   expect(status).toBe(0);
   expect((await letters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
   expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such letter\n` });
-  expect(command('discard')).toMatchObject({ status: 1, stderr: 'usage: redrive | discard ID...\n' });
+  expect(command('discard')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^usage: redrive /) });
 });

@@ -92,7 +92,11 @@ test('receivers that say much are asked no more than can be recorded', async () 
   for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 1);
   const owner = new pg.Client({ connectionString: notifier.database.adminUrl });
   await owner.connect();
-  await owner.query('begin; lock table attempts in exclusive mode');
+  // Records wait for this, and claims do not.
+  await owner.query('begin');
+  await owner.query('select pg_advisory_xact_lock(hashtextextended(t::text, 1)) from unnest($1::uuid[]) as t', [
+    tenants.map(({ tenant }) => tenant),
+  ]);
   for (const tenant of tenants) await ingest(notifier, tenant, 60);
   await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'recording failed').length > 2));
   // 16 MiB, and what was under way then.

@@ -174,23 +174,88 @@ test('a test that a stop cuts has failed, and is sent by nobody else', async () 
   expect(hanging.received).toHaveLength(1);
 });
 
-test('what is sealed with a key that is missing stays pending, is not claimed again and again, and is sent when the key is back', async () => {
-  const first = await start({ claims: false });
-  const { url, received } = await receiver();
-  const tenant = await subscribe(first, url);
-  await ingest(first, tenant);
+describe('what is sealed with a key that is missing', () => {
   const other = { id: 'k2', key: createSecretKey(randomBytes(32)) };
-  const keyless = await start({ database: first.database, config: { encryptionKeys: [other], timeoutMs: 5_000 } });
-  // Longer than any lease: 20 s here.
-  const putOff = `select from claims where until > now() + interval '1 minute'`;
-  await until(async () => (await inTransaction(first.work, [tenant.tenant], (client) => client.query(putOff))).rowCount === 1);
-  await keyless.courier.stop(0);
-  expect(await only(first, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
-  expect(received).toEqual([]);
-  await passTime(first, tenant);
-  await start({ database: first.database, config: { encryptionKeys: [other, testKey] } });
-  await settled(first.client, tenant.tenantId, 1);
-  expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+
+  /** A notifier without the key that has seen that it can't send what there is. */
+  async function keyless(count: number) {
+    const first = await start({ claims: false, config: { retryDelays: [0, 0] } });
+    const at = await receiver();
+    const tenant = await subscribe(first, at.url);
+    await ingest(first, tenant, count);
+    const notifier = await start({ database: first.database, config: { encryptionKeys: [other] } });
+    const putOff = `select from due where next_at > now() + interval '10 s'`;
+    const isPutOff = () => inTransaction(first.work, [tenant.tenant], async (client) => (await client.query(putOff)).rowCount === 1);
+    await until(isPutOff);
+    return { first, at, tenant, notifier, isPutOff };
+  }
+
+  test('stays pending, is not looked at again and again, and is sent when the key is back', async () => {
+    const { first, at, tenant, notifier } = await keyless(1);
+    await notifier.courier.stop(0);
+    expect(await only(first, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+    expect((await inTransaction(first.work, [tenant.tenant], (client) => client.query('select from claims'))).rowCount).toBe(0);
+    expect(at.received).toEqual([]);
+    await passTime(first, tenant);
+    await start({ database: first.database, config: { encryptionKeys: [other, testKey] } });
+    await settled(first.client, tenant.tenantId, 1);
+    expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+  });
+
+  test('goes, however much it is, with what comes after a new secret was made', async () => {
+    const { first, tenant, notifier, isPutOff } = await keyless(40);
+    // An event alone changes nothing.
+    await ingest(first, tenant);
+    await until(isPutOff);
+    await notifier.client.rotateSecret({ tenantId: tenant.tenantId });
+    await ingest(first, tenant);
+    const deliveries = await settled(first.client, tenant.tenantId, 42);
+    expect(deliveries.filter(({ status, attempts }) => status === 'delivered' && attempts === 1)).toHaveLength(42);
+  });
+
+  test('counts no retry that it can’t make, and fails when its webhook is gone', async () => {
+    const { first, tenant, notifier } = await keyless(2);
+    await inTransaction(first.work, [tenant.tenant], (client) => client.query('update deliveries set next_retry_at = now()'));
+    await passTime(first, tenant);
+    await until(async () => (await notifier.work.query('select from claims')).rowCount === 0);
+    const { deliveries } = await first.client.listDeliveries({ tenantId: tenant.tenantId, limit: 100 });
+    expect(deliveries).toMatchObject(Array(2).fill({ status: 'pending', attempts: 1 }));
+    await first.client.deleteWebhook({ tenantId: tenant.tenantId });
+    await passTime(first, tenant);
+    expect(await settled(first.client, tenant.tenantId, 2)).toMatchObject(
+      Array(2).fill({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 }),
+    );
+  });
+});
+
+test('what opens with no key though its own is there stays pending, and is not claimed again and again', async () => {
+  const notifier = await start({ claims: false });
+  const { url, received } = await receiver();
+  const tenant = await subscribe(notifier, url);
+  await ingest(notifier, tenant);
+  const changed = (text: string, values: unknown[] = []) =>
+    inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text, values));
+  await changed('update webhooks set secret = $1', [`${testKey.id}:${randomBytes(60).toString('base64')}`]);
+  notifier.courier.start();
+  // Longer than any attempt's deadline beyond now: 300 s here, and its margin of 15.
+  await until(async () => (await changed(`select from claims where until < now() + interval '301 s'`)).rowCount === 1);
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
+  await notifier.client.rotateSecret({ tenantId: tenant.tenantId });
+  await passTime(notifier, tenant);
+  await settled(notifier.client, tenant.tenantId, 1);
+  expect(received).toHaveLength(1);
+});
+
+test('the attempt of a worker that died, and that is not repeated, is a row like any other', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  await claimDue(notifier.work, { ...bounds, leaseMs: 0 });
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+  notifier.courier.start();
+  await settled(notifier.client, tenant.tenantId, 1);
+  const tries = [{ number: 1, errorClass: 'timeout' }];
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries });
 });
 
 test('several replicas send each delivery once', async () => {

@@ -35,8 +35,8 @@ const depth = { least: 2, most: 64 };
 const filled = 0.9;
 
 /**
- * What can't be attempted, because the key of its secret is missing, is no attempt that failed: it waits until an operator has restored the
- * key. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
+ * What can't be attempted, because its secret was changed or copied from elsewhere and opens with no key, is no attempt that failed: it waits for a
+ * new secret. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
  */
 const unattemptedMs = 300_000;
 
@@ -155,11 +155,12 @@ export class Courier {
   }
 
   private async claim(free: number, tenants: number, lookedAt: number): Promise<Round> {
-    const { pool, timeoutMs, marginMs } = this.options;
+    const { pool, vault, timeoutMs, marginMs } = this.options;
     const asked = performance.now();
     const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
-    return { ...(await claimDue(pool, { free, tenants, lookedAt, ofTenant, sweeps, leaseMs: timeoutMs + marginMs })), asked, free };
+    const bounds = { free, tenants, lookedAt, ofTenant, sweeps, keys: vault.keyIds, leaseMs: timeoutMs + marginMs };
+    return { ...(await claimDue(pool, bounds)), asked, free };
   }
 
   private report({ claimed, failed, problem }: Round): void {

@@ -2,7 +2,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
-import { authority, good } from '../../test/certificates.ts';
+import { authority, good, laterAuthority, weak } from '../../test/certificates.ts';
 import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
 import { Targets } from './addresses.ts';
 import { answerLimit, Sender } from './http.ts';
@@ -341,6 +341,13 @@ describe('over TLS', () => {
     const known = sender({ targets: here(), ca: authority });
     expect(await post(known, url.replace('127.0.0.1', 'other.test'))).toMatchObject({ errorClass: 'tls_error' });
     expect(await post(known, url)).toMatchObject({ errorClass: 'tls_error' });
+    expect(received).toEqual([]);
+  });
+
+  test('one is not whose certificate has a weak key', async () => {
+    const { url, received } = await receiver(undefined, weak);
+    const answer = await post(sender({ targets: here(), ca: laterAuthority }), url.replace('127.0.0.1', 'hooks.test'));
+    expect(answer).toMatchObject({ errorClass: 'tls_error', detail: expect.stringContaining('key too weak') });
     expect(received).toEqual([]);
   });
 

@@ -308,8 +308,12 @@ function classOf(error: unknown): ErrorClass {
     if (each instanceof BlockedAddress) return 'blocked_address';
     const { code = '', errors = [] } = each;
     if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
-    // OpenSSL's verdicts on certificates have no common prefix.
-    if (/^(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|PATH_LENGTH)/.test(code)) {
+    // OpenSSL's verdicts on certificates have no common prefix; those that Node has no name for (a weak key, a weak digest) are UNSPECIFIED.
+    if (
+      /^(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|ERROR_IN_C|PATH_LENGTH|UNSPECIFIED)/.test(
+        code,
+      )
+    ) {
       return 'tls_error';
     }
     // Of several addresses, each with a failure of its own.

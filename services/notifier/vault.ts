@@ -23,6 +23,11 @@ export class Vault {
     this.keys = keys;
   }
 
+  /** Of all keys. */
+  get keyIds(): string[] {
+    return this.keys.map(({ id }) => id);
+  }
+
   /** `key id : base64 of nonce, ciphertext and tag`. */
   seal(tenant: string, text: string): string {
     const { id, key } = this.keys[0];
