@@ -102,10 +102,17 @@ describe('a literal is found in every spelling', () => {
   });
 });
 
+test.each(['a', '\u{1f600}'])('a target has 2048 characters at most, of %s too, whatever those take', (character) => {
+  const address = (length: number) => 'https://example.com/' + character.repeat(length - 20);
+  expect(secure.read(address(2048))).toBeInstanceOf(URL);
+  expect(secure.read(address(2049))).toBe('max');
+});
+
 describe('a target is refused that is', () => {
   test.each([
     ['empty', '', 'url'],
     ['no address', 'hello', 'url'],
+    ['with something before', '1https://example.com/', 'url'],
     ['relative', '//example.com/hook', 'url'],
     ['without slashes', 'https:example.com', 'url'],
     ['with backslashes', 'https:\\\\example.com\\hook', 'url'],

@@ -20,15 +20,19 @@ test('a sealed secret opens for its tenant alone, and is sealed differently each
 test('what was sealed with the key before still opens, and what has lost its key says which', () => {
   const sealed = new Vault([old]).seal('t', 'a secret');
   expect(new Vault([current, old]).open('t', sealed)).toBe('a secret');
-  expect(() => new Vault([current]).open('t', sealed)).toThrow('key 2024');
+  expect(() => new Vault([current]).open('t', sealed)).toThrow('key 2024, which WEBHOOK_ENCRYPTION_KEY does not name');
   expect(() => new Vault([current]).open('t', sealed)).toThrow(Unopened);
 });
 
 test('of a webhook’s secrets the newest is enough, and is needed', () => {
   const [before, now] = [new Vault([old]).seal('t', 'before'), new Vault([current]).seal('t', 'now')];
-  expect(new Vault([current, old]).openAll('t', [now, before])).toEqual(['now', 'before']);
-  expect(new Vault([current]).openAll('t', [now, before])).toEqual(['now']);
+  expect(new Vault([current, old]).openAll('t', [now, before])).toStrictEqual(['now', 'before']);
+  expect(new Vault([current]).openAll('t', [now, before])).toStrictEqual(['now']);
   expect(() => new Vault([old]).openAll('t', [now, before])).toThrow(Unopened);
+});
+
+test('a vault names its keys', () => {
+  expect(new Vault([current, old]).keyIds).toEqual(['2025', '2024']);
 });
 
 test('a changed byte is noticed', () => {

@@ -1,6 +1,6 @@
 // `npm run mutants [-- file…]`: changes the pure files, one place at a time, and counts the changes that the tests beside them notice.
 import { execFileSync } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -80,6 +80,11 @@ const row = (name: string, count: Count) => `| ${name} | ${count.noticed} | ${co
 
 async function main(asked: string[]): Promise<boolean> {
   const files = asked.length > 0 ? asked.map((file) => relative(root, file)) : [...pureFiles];
+  const missing = files.find((file) => !existsSync(join(root, file)));
+  if (missing !== undefined) {
+    process.stderr.write(`there is no file ${missing}\n`);
+    return false;
+  }
   const Stryker = await loadStryker();
   const counts: [file: string, count: Count][] = [];
   for (const file of files) {
