@@ -10,7 +10,8 @@ import { root } from './plan.ts';
 // The ledger's are the owner's, who sees all tenants.
 const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
 
-function databaseEnvironment(service: string, settings: Settings): NodeJS.ProcessEnv {
+function databaseEnvironment(service: string, args: string[], settings: Settings): NodeJS.ProcessEnv {
+  if (args.includes('--help') || args.includes('-h')) return {};
   if (settings.optional('DATABASE_URL') !== undefined || settings.optional('MIGRATION_DATABASE_URL') !== undefined) return {};
   const directory = resolve(root, settings.text('DATA_DIR', '.data'));
   const needed = needs[service] ?? 'DATABASE_URL';
@@ -21,7 +22,7 @@ function databaseEnvironment(service: string, settings: Settings): NodeJS.Proces
 
 try {
   const [service = '', ...args] = process.argv.slice(2);
-  const environment = databaseEnvironment(service, new Settings(process.env));
+  const environment = databaseEnvironment(service, args, new Settings(process.env));
   const command = spawn(process.execPath, [`services/${service}/cli.ts`, ...args], {
     cwd: root,
     env: { ...process.env, ...environment },

@@ -50,6 +50,8 @@ export interface ClaimBounds {
 export interface ClaimRound {
   /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
   problem?: unknown;
+  /** Keys that webhook secrets of tenants with work are sealed with, and that this process does not have. */
+  missingKeys: Set<string>;
   claimed: Claimed[];
   /** Of each delivery that failed, because there is nowhere to send it, the tenant. */
   failed: string[];
@@ -106,15 +108,17 @@ const claim = {
       from clock, unnest($1::uuid[], $2::int[], $6::boolean[]) as t (tenant_id, most, sweeps) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled and not r.outlived as enabled,
-        t.secrets, t.room, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.abandoned, r.attempt,
+        t.secrets, t.room, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.begun, r.abandoned, r.attempt,
         row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
         select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived('t')} as outlived, c.until is not null as held,
+          -- What could not be attempted is held, too.
+          coalesce(c.started_at < c.until, false) as begun,
           d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
           d.attempts + case when ${promised} then 1 else 0 end as attempt
         from deliveries d left join lateral (
-          select until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
+          select started_at, until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
         ) as c on true
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
           and (c.until is null or c.until <= (select at from clock))
@@ -134,17 +138,17 @@ const claim = {
       delete from claims c using clock, ready r
       where r.held and (r.abandoned or not r.enabled) and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
         and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from ready where held))
-      returning c.delivery_id, c.started_at
+      returning c.delivery_id, c.started_at, c.until
     ), noted as (
-      -- The attempt of a worker that has died, and that is not repeated: whether it was answered nobody knows.
+      -- The attempt of a worker that has died, and that is not repeated: whether it was answered nobody knows. It lasted no longer than its lease.
       insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, error_class)
-      select r.tenant_id, r.id, r.attempt, c.started_at, extract(epoch from at - c.started_at)::float8 * 1000, 'timeout'
-      from clock, dropped c join ready r on r.id = c.delivery_id
+      select r.tenant_id, r.id, r.attempt, c.started_at, extract(epoch from c.until - c.started_at)::float8 * 1000, 'timeout'
+      from dropped c join ready r on r.id = c.delivery_id where r.begun
       on conflict do nothing
     ), failed as (
       -- Nobody waits any longer for a test that its caller's process did not finish.
       update deliveries d set status = 'failed', failed_at = at, next_retry_at = null,
-        attempts = case when r.held then r.attempt else d.attempts end,
+        attempts = case when r.begun then r.attempt else d.attempts end,
         error_class = case when r.abandoned then 'timeout' else 'webhook_disabled' end
       from clock, ready r where (r.abandoned or not r.enabled) and d.tenant_id = r.tenant_id and d.id = r.id
         and (not r.held or r.id in (select delivery_id from dropped))
@@ -187,15 +191,17 @@ export const firstUnclaimed = (
 const moveOn = {
   name: 'move_on',
   // The clock is read once: leases that ended between two readings would leave nothing to wait for.
-  text: `with clock as materialized (select clock_timestamp() as at)
-    update due q set next_at = case
-      when (select count(*) from claims c where c.tenant_id = q.tenant_id and c.until > at) >= t.most
-      then (select min(c.until) from claims c where c.tenant_id = q.tenant_id and c.until > at)
-      else least((select min(c.until) from claims c where c.tenant_id = q.tenant_id), (
-        select case when run_at < again and exists (select from webhooks w where w.tenant_id = q.tenant_id and ${unreadable('$3')}) then again else run_at end
-        from (${firstUnclaimed('q.tenant_id')}) as first, (select at + interval '${unreadableSeconds} s' as again) as later
-      )) end
-    from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most) where q.tenant_id = t.tenant_id`,
+  text: `with clock as materialized (select clock_timestamp() as at), found as materialized (
+      select t.tenant_id, at + interval '${unreadableSeconds} s' as again,
+        case when (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) >= t.most
+          then (select min(c.until) from claims c where c.tenant_id = t.tenant_id and c.until > at)
+          else least((select min(c.until) from claims c where c.tenant_id = t.tenant_id), (${firstUnclaimed('t.tenant_id')})) end as work,
+        (select split_part(w.secret, ':', 1) from webhooks w where w.tenant_id = t.tenant_id and ${unreadable('$3')}) as missing
+      from clock, unnest($1::uuid[], $2::int[]) as t (tenant_id, most)
+    )
+    -- Nobody takes over a claim of these, so one whose lease has run out would keep them due for ever, in front of all others.
+    update due q set next_at = case when missing is not null and work < again then again else work end
+    from found f where q.tenant_id = f.tenant_id returning case when work is not null then missing end as missing`,
 };
 
 // A delivery that failed has its ids alone.
@@ -234,7 +240,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const more = found.rows.length === most;
     if (tenants.length === 0) {
       const [next] = await all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
-      return { claimed: [], failed: [], more, nextMs: next.rows[0]?.next_ms ?? null, idle: [] };
+      return { claimed: [], failed: [], more, nextMs: next.rows[0]?.next_ms ?? null, missingKeys: new Set(), idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
     const [, answer] = await all([
@@ -250,22 +256,23 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed, more, nextMs: 0, idle };
+    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), idle };
   });
   const { idle } = round;
   if (idle.length > 0) {
     const concerned = uuidArray(idle);
-    const moved = onClient(pool, (client) =>
-      all([
+    const moved = onClient(pool, async (client) => {
+      const [, , , , , answer] = await all([
         client.query('begin'),
         client.query(notDurable),
         client.query(seeing(idle)),
         client.query({ ...holdTenantsAlone, values: [concerned] }),
         client.query({ ...lockDue, values: [concerned] }),
-        client.query({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant)), keys] }),
+        client.query<{ missing: string | null }>({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant)), keys] }),
         client.query('commit'),
-      ]),
-    );
+      ]);
+      for (const { missing } of answer.rows) if (missing !== null) round.missingKeys.add(missing);
+    });
     // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
     await moved.catch((error: unknown) => (round.problem = error));
   }

@@ -45,7 +45,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 
 await run(async (lifetime) => {
   const [, , command, ...args] = process.argv;
-  if (command === '--help' || command === '-h') {
+  if ([command, ...args].some((each) => each === '--help' || each === '-h')) {
     say(usage);
     process.exit();
   }

@@ -1,13 +1,14 @@
 // Who sends a delivery where workers die, stall and stop: what is claimed is one worker's while its lease holds.
 import { createSecretKey, randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
+import { pino } from 'pino';
 import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { freshDatabase } from '../../test/house.ts';
 import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
-import { recordOutcomes } from './outcomes.ts';
+import { putOff, recordOutcomes } from './outcomes.ts';
 
 afterEach(endStarted);
 
@@ -202,6 +203,20 @@ describe('what is sealed with a key that is missing', () => {
     expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
   });
 
+  test('is told of, and waits its time though a worker died with some of it', async () => {
+    const lines: { key_id?: string }[] = [];
+    const logger = pino({ level: 'error' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const first = await start({ claims: false });
+    const tenant = await subscribe(first, 'http://127.0.0.1:1/');
+    await ingest(first, tenant, 3);
+    expect((await claimDue(first.work, { ...bounds, free: 1, leaseMs: 0 })).claimed).toHaveLength(1);
+    await start({ database: first.database, logger, config: { encryptionKeys: [other] } });
+    const putOff = `select from due where next_at > now() + interval '10 s'`;
+    await until(() => inTransaction(first.work, [tenant.tenant], async (client) => (await client.query(putOff)).rowCount === 1));
+    await until(() => Promise.resolve(lines.length > 0));
+    expect(lines).toMatchObject([{ key_id: testKey.id }]);
+  });
+
   test('goes, however much it is, with what comes after a new secret was made', async () => {
     const { first, tenant, notifier, isPutOff } = await keyless(40);
     // An event alone changes nothing.
@@ -237,8 +252,8 @@ test('what opens with no key though its own is there stays pending, and is not c
     inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text, values));
   await changed('update webhooks set secret = $1', [`${testKey.id}:${randomBytes(60).toString('base64')}`]);
   notifier.courier.start();
-  // Longer than any attempt's deadline beyond now: 300 s here, and its margin of 15.
-  await until(async () => (await changed(`select from claims where until < now() + interval '301 s'`)).rowCount === 1);
+  // Shorter than its lease, which is 315 s here.
+  await until(async () => (await changed(`select from claims where until < now() + interval '31 s'`)).rowCount === 1);
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
   await notifier.client.rotateSecret({ tenantId: tenant.tenantId });
   await passTime(notifier, tenant);
@@ -246,15 +261,31 @@ test('what opens with no key though its own is there stays pending, and is not c
   expect(received).toHaveLength(1);
 });
 
+test('what was put off was not attempted, and fails as such', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  await putOff(notifier.work, claimed!, 0);
+  await notifier.client.deleteWebhook({ tenantId: tenant.tenantId });
+  notifier.courier.start();
+  await settled(notifier.client, tenant.tenantId, 1);
+  expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries: [] });
+});
+
 test('the attempt of a worker that died, and that is not repeated, is a row like any other', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  await claimDue(notifier.work, { ...bounds, leaseMs: 0 });
+  await claimDue(notifier.work, { ...bounds, leaseMs: 40 });
+  // Found after a month.
+  await inTransaction(notifier.work, [tenant.tenant], (client) =>
+    client.query(`update claims set started_at = started_at - interval '30 days', until = until - interval '30 days'`),
+  );
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
   notifier.courier.start();
   await settled(notifier.client, tenant.tenantId, 1);
-  const tries = [{ number: 1, errorClass: 'timeout' }];
+  const tries = [{ number: 1, errorClass: 'timeout', durationMs: 40 }];
   expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries });
 });
 

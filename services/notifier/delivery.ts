@@ -35,10 +35,14 @@ const depth = { least: 2, most: 64 };
 const filled = 0.9;
 
 /**
- * What can't be attempted, because its secret was changed or copied from elsewhere and opens with no key, is no attempt that failed: it waits for a
- * new secret. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its endpoint may have in flight.
+ * What can't be attempted, because its secret opens with no key (the one of that id is another one, or the row was changed), is no attempt that
+ * failed: it waits for the right key or a new secret. Its claim is kept meanwhile, milliseconds, so that no more of the tenant is claimed than its
+ * endpoint may have in flight.
  */
-const unattemptedMs = 300_000;
+const unattemptedMs = 30_000;
+
+/** So often a key that is missing is told of, milliseconds. */
+const missingToldMs = 60_000;
 
 /**
  * Attempts begun in one turn of the event loop. All of a claim in one, some 250, had sent everything before an answer was read: what each holds
@@ -66,6 +70,8 @@ export class Courier {
   readonly attempts: Attempts;
   private readonly endpoints: Endpoints;
   private readonly unsent: Counter;
+  /** Of keys that are missing, when that was told last. */
+  private readonly told = new Map<string, number>();
   private running = true;
   private awake = false;
   private wakeUp: () => void = () => undefined;
@@ -163,7 +169,7 @@ export class Courier {
     return { ...(await claimDue(pool, bounds)), asked, free };
   }
 
-  private report({ claimed, failed, problem }: Round): void {
+  private report({ claimed, failed, problem, missingKeys }: Round): void {
     const { logger } = this.options;
     this.endpoints.claimed(claimed, failed);
     if (failed.length > 0) {
@@ -171,6 +177,12 @@ export class Courier {
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
     }
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
+    for (const key of missingKeys) {
+      const now = performance.now();
+      if (now - (this.told.get(key) ?? -Infinity) < missingToldMs) continue;
+      this.told.set(key, now);
+      logger.error({ key_id: key }, 'deliveries wait: webhook secrets are sealed with a key that WEBHOOK_ENCRYPTION_KEY does not name');
+    }
   }
 
   // As far as there is room: what was claimed ahead may find none. What has no time left for that is handed back, and so is all when this stops.

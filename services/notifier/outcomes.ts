@@ -94,7 +94,9 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
 
 const holdClaim = {
   name: 'hold_claim',
-  text: `update claims set until = clock_timestamp() + $4::float8 * interval '1 ms' where tenant_id = $1 and delivery_id = $2 and claim_id = $3`,
+  // From when until when it is held is nothing: it was not begun.
+  text: `with clock as materialized (select clock_timestamp() + $4::float8 * interval '1 ms' as at)
+    update claims set started_at = at, until = at from clock where tenant_id = $1 and delivery_id = $2 and claim_id = $3`,
 };
 
 /** Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. */
