@@ -4,7 +4,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { withUpdates } from '../services/ledger/updates.ts';
+import { withUpdates } from '../services/platform/updates.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse, testPort, type House } from './house.ts';

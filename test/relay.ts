@@ -9,7 +9,7 @@ import { createAccount } from '../services/ledger/accounts.ts';
 import { listEvents } from '../services/ledger/events.ts';
 import type { Exit } from '../services/ledger/exit.ts';
 import { Relay } from '../services/ledger/relay.ts';
-import { withUpdates } from '../services/ledger/updates.ts';
+import { withUpdates } from '../services/platform/updates.ts';
 import { orderOf } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';

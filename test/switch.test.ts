@@ -3,7 +3,7 @@ import { jest } from '@jest/globals';
 import { createClient } from '@connectrpc/connect';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { withUpdates } from '../services/ledger/updates.ts';
+import { withUpdates } from '../services/platform/updates.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startHouse } from './house.ts';

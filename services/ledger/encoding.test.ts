@@ -75,8 +75,10 @@ test('an event of each kind has the bytes that the library makes of it, alone an
   for (const init of all) sameEvent(init);
   for (const init of [{}, { data: { case: 'balanceUpdated', value: {} } }, { data: { case: 'accountCreated', value: {} } }] as EventInit[])
     sameEvent(init);
-  const request = create(IngestRequestSchema, { events: [...all, {}] });
-  expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
+  for (const deriveUpdates of [false, true]) {
+    const request = create(IngestRequestSchema, { events: [...all, {}], deriveUpdates });
+    expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
+  }
   expect(encodedIngest(create(IngestRequestSchema))).toEqual(Buffer.alloc(0));
 });
 

@@ -43,8 +43,9 @@ export function encodedEvent(event: Event): Buffer {
 }
 
 /** Events for the notifier, as `toBinary` has them. */
-export function encodedIngest({ events }: IngestRequest): Buffer {
+export function encodedIngest({ events, deriveUpdates }: IngestRequest): Buffer {
   written = 0;
+  if (deriveUpdates) number(2, 1n);
   for (let place = events.length - 1; place >= 0; place--) {
     const before = written;
     published(events[place] as Event);

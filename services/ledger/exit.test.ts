@@ -12,6 +12,7 @@ import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { serve } from '../platform/serve.ts';
+import { withUpdates } from '../platform/updates.ts';
 import { EventRefused, type Exit } from './exit.ts';
 import { ingestExit } from './ingest.ts';
 import { redrive } from './letters.ts';
@@ -30,9 +31,11 @@ let taken: Event[];
 /** How it fails over a call that holds a fatal event; null: it takes everything. */
 let failing: Code | null;
 let isFatal: (event: Event) => boolean;
+/** Whether it knows that it may derive events. */
+let isOld: boolean;
 
 beforeEach(async () => {
-  [taken, failing, isFatal] = [[], null, isPoisoned];
+  [taken, failing, isFatal, isOld] = [[], null, isPoisoned, false];
   books = await openRelayedBooks();
   const notifier = await serve({
     host: '127.0.0.1',
@@ -40,10 +43,11 @@ beforeEach(async () => {
     services: [NotifierService],
     routes: (router) =>
       router.service(NotifierService, {
-        ingest: ({ events }) => {
+        ingest: ({ events, deriveUpdates }) => {
           if (failing !== null && events.some(isFatal)) throw new ConnectError('over a poisoned event', failing);
-          taken.push(...events);
-          return {};
+          const updatesDerived = deriveUpdates && !isOld;
+          taken.push(...(updatesDerived ? events.flatMap(withUpdates) : events));
+          return { updatesDerived };
         },
         // Everybody listens.
         pass: ({ stretches }) => ({ wantedTenantIds: stretches.map(({ tenantId }) => tenantId) }),
@@ -112,11 +116,22 @@ test('what is published counts when it was taken, and not what waits or was refu
   await Promise.all([post(sick, poisoned), post(well)]);
   await allTaken(well);
   await until(async () => (await mark(well)) === 3n);
-  await until(async () => (await count()) === taken.length);
+  const handedOver = () => taken.filter(({ type }) => type !== 'balance.updated').length;
+  await until(async () => (await count()) === handedOver());
   failing = Code.InvalidArgument;
   await until(async () => (await letters()).length === 1);
-  await until(async () => (await mark(sick)) === 3n && (await count()) === taken.length);
+  await until(async () => (await mark(sick)) === 3n && (await count()) === handedOver());
   expect(taken.some(isPoisoned)).toBe(false);
+});
+
+test('a notifier that is older than this is sent what it does not derive', async () => {
+  isOld = true;
+  const tenant = await books.newTenant();
+  for (let number = 0; number < 3; number++) await post(tenant);
+  const expected = await books.eventsOf(tenant);
+  await until(() => Promise.resolve(first(tenant).length >= expected.length));
+  expect(first(tenant).sort()).toEqual(idsOf(expected).sort());
+  expect(expected.filter(({ type }) => type === 'balance.updated')).toHaveLength(6);
 });
 
 test('dead letters of a tenant that an operator discards are not published, and others stay', async () => {

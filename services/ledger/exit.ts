@@ -1,11 +1,11 @@
 // Where events go: Kafka or the notifier, behind one function type; and how a round's events are handed over where some are refused.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
+import { updatesOf, withUpdates } from '../platform/updates.ts';
 import type { ClaimedRow } from './claims.ts';
 import { eventOf } from './events.ts';
 import type { DeadLetter } from './letters.ts';
 import { genesis } from './log.ts';
-import { withUpdates } from './updates.ts';
 
 /**
  * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
@@ -16,6 +16,8 @@ export type Publish = (events: Event[]) => Promise<void>;
 /** Where events go. */
 export interface Exit {
   name: 'kafka' | 'notifier';
+  /** Whether a posting that is published stands for its `balance.updated` events, too, so that these are not. */
+  derives?: boolean;
   publish: Publish;
   /**
    * Hands over stretches of logs without their events, where nobody listens; answers the tenants (UUIDs) whose events are wanted, of whom
@@ -44,7 +46,7 @@ export interface Stretch {
 
 /** A tenant's mark in hand, and what was read beyond it. */
 export interface Claimed extends Stretch {
-  /** Events of the log; `events` has those that are derived, too. */
+  /** Events of the log; `events` may have those that are derived, too. */
   read: number;
   /** Their payload. */
   bytes: number;
@@ -89,10 +91,13 @@ export async function deliver(exit: Exit, claims: Claimed[], delivery: Delivery)
 
 /** Events among which one is refused: in their order, each alone if need be. Answers those that are. */
 async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLetter[]> {
-  if (events.length === 1) return [letterOf(events[0] as Event, reason)];
+  const [first] = events as [Event];
+  const refused = events.length === 1 ? [letterOf(first, reason)] : [];
   const half = Math.ceil(events.length / 2);
-  const refused: DeadLetter[] = [];
-  for (const part of [events.slice(0, half), events.slice(half)]) {
+  // What a posting that is refused would have stood for comes without it.
+  const parts = events.length > 1 ? [events.slice(0, half), events.slice(half)] : exit.derives ? [updatesOf(first)] : [];
+  for (const part of parts) {
+    if (part.length === 0) continue;
     try {
       await exit.publish(part);
     } catch (error) {
@@ -103,8 +108,8 @@ async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLe
   return refused;
 }
 
-/** What was claimed, with every event that must be published, by tenant. */
-export function claimsOf(rows: ClaimedRow[]): Claimed[] {
+/** What was claimed, with every event that must be published, by tenant. `derives`: as the exit does. */
+export function claimsOf(rows: ClaimedRow[], derives: boolean): Claimed[] {
   return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, [...own]]) => {
     const mark = own[0]?.mark ?? 0n;
     const stored = own.filter((row) => row.sequence !== null);
@@ -114,7 +119,8 @@ export function claimsOf(rows: ClaimedRow[]): Claimed[] {
     const claimed: Claimed = { tenant, mark, through: mark, read: 0, bytes: 0, events: [] };
     for (const [place, row] of beyond.entries()) {
       try {
-        claimed.events.push(...withUpdates(eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis)));
+        const event = eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis);
+        claimed.events.push(...(derives ? [event] : withUpdates(event)));
       } catch (error) {
         // Thrown, it would keep back the events of all tenants, and not only what lies behind it.
         claimed.unreadable = error;

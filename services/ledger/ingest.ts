@@ -4,6 +4,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { tenantId, toUuid } from '../platform/ids.ts';
 import { openCaller } from '../platform/caller.ts';
+import { updatesOf } from '../platform/updates.ts';
 import { encoders } from './encoding.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
@@ -17,9 +18,12 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
   const health = createClient(Health, caller);
   return {
     name: 'notifier',
+    derives: true,
     publish: async (events) => {
       try {
-        await notifier.ingest({ events }, { timeoutMs });
+        const { updatesDerived } = await notifier.ingest({ events, deriveUpdates: true }, { timeoutMs });
+        const left = updatesDerived ? [] : events.flatMap(updatesOf);
+        if (left.length > 0) await notifier.ingest({ events: left }, { timeoutMs });
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;
         if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRefused((error as Error).message);

@@ -8,7 +8,7 @@ import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 import { genesis } from './log.ts';
-import { withUpdates } from './updates.ts';
+import { withUpdates } from '../platform/updates.ts';
 
 /** An event that was refused, for the dead letters. */
 export interface DeadLetter {

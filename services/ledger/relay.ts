@@ -80,7 +80,11 @@ export class Relay {
     this.options = options;
     this.listeners = new Listeners(options.exit?.pass !== undefined);
     const registers = [options.metrics];
-    this.published = new Counter({ name: 'ledger_relay_published_total', help: 'Events published, repetitions included', registers });
+    this.published = new Counter({
+      name: 'ledger_relay_published_total',
+      help: 'Events published, repetitions included, and without those that the other side derives',
+      registers,
+    });
     this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
@@ -185,7 +189,7 @@ export class Relay {
       renew(pool, claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
     }, leaseSeconds * 300);
     try {
-      if (heard.length > 0) claims = claimsOf(await claim(pool, heard, claimId, share.events, share.bytes));
+      if (heard.length > 0) claims = claimsOf(await claim(pool, heard, claimId, share.events, share.bytes), exit.derives === true);
       const full = claims.filter((each) => each.read > 0);
       await deliver(exit, full, delivery);
       if (unheard.length > 0) stretches = await claimEnds(pool, unheard, claimId);

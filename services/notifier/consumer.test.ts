@@ -16,6 +16,7 @@ import {
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
+import { updatesOf, withUpdates } from '../platform/updates.ts';
 
 let notifier: RunningNotifier;
 let receiver: Receiver;
@@ -83,8 +84,8 @@ function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number):
 test('a dead letter that comes again counts once', async () => {
   const before = await counted('dead_letters');
   const letter = { source: `topic/0/${newId('evt')}`, key: null, value: Buffer.from('x'), reason: 'the value is no event' };
-  await notifier.consumer.ingest([], [letter]);
-  await notifier.consumer.ingest([(await subscribed()).posting()], [letter]);
+  await notifier.consumer.ingest([], { unreadable: [letter] });
+  await notifier.consumer.ingest([(await subscribed()).posting()], { unreadable: [letter] });
   expect((await letters()).filter(({ source }) => source === letter.source)).toHaveLength(1);
   expect(await counted('dead_letters')).toBe(before + 1);
 });
@@ -195,6 +196,73 @@ test('parts of one posting are taken each, in their order', async () => {
   await ingest(tenant.posting());
   expect((await made(tenant)).slice(0, 3)).toEqual([posting, ...parts].map(({ id }) => id));
   expect(await gaps()).toBe(before);
+});
+
+/** A posting of two balances, which can be told. */
+function changing(tenant: TestTenant): Event {
+  const posting = tenant.posting();
+  if (posting.data.case !== 'transactionPosted') throw new Error('a posting');
+  const changed = { accountId: newId('acc'), currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
+  posting.data.value.balances = ['CASH', 'SALES'].map((accountCode) => create(ChangedBalanceSchema, { ...changed, accountCode }));
+  return posting;
+}
+
+const derive = async (...events: Event[]) => {
+  expect(await notifier.client.ingest({ events, deriveUpdates: true })).toMatchObject({ updatesDerived: true });
+};
+
+const idsOf = (events: Event[]) => events.map(({ id }) => id);
+
+test('what is derived from postings is delivered behind each as if it had been sent, once, also when it is sent, too', async () => {
+  const [tenant, told] = [await subscribed(), await subscribed()];
+  const postings = [changing(tenant), changing(tenant)];
+  const before = await gaps();
+  for (let time = 0; time < 2; time++) await derive(...postings);
+  await ingest(...postings.flatMap(withUpdates));
+  await derive(tenant.posting());
+  expect((await made(tenant)).slice(0, -1)).toEqual(idsOf(postings.flatMap(withUpdates)));
+  const [first] = postings as [Event, Event];
+  await ingest(...withUpdates({ ...first, tenantId: told.tenantId }));
+  const bodies = (of: TestTenant) =>
+    rows(of, `select body::jsonb - 'tenant_id' as body from payloads where body::jsonb #>> '{data,sequence}' = '1' order by event_id`);
+  expect(await bodies(tenant)).toEqual(await bodies(told));
+  expect(await bodies(told)).toHaveLength(3);
+  expect(await gaps()).toBe(before);
+});
+
+test('what nobody has subscribed to is derived for nobody, then or later, and leaves no gap', async () => {
+  const tenant = await subscribed(['transaction.posted']);
+  const [first, second, third] = [changing(tenant), changing(tenant), changing(tenant)];
+  const before = await gaps();
+  await derive(first, second);
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, events: ['balance.updated'], changeEvents: true });
+  await derive(first, second, third);
+  await ingest(...updatesOf(second));
+  expect(await made(tenant)).toEqual(idsOf([first, second, ...updatesOf(third)]));
+  expect(await gaps()).toBe(before);
+});
+
+test('of a posting of which a part was lost on its way only that is derived', async () => {
+  const tenant = await subscribed();
+  const [posting, next] = [changing(tenant), changing(tenant)];
+  const [one, lost] = updatesOf(posting) as [Event, Event];
+  await ingest(posting, one);
+  for (let time = 0; time < 2; time++) await derive(next);
+  for (let time = 0; time < 2; time++) await derive(posting);
+  expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...updatesOf(next), lost]));
+});
+
+test('what PostgreSQL refuses among a posting and what is derived from it is kept alone', async () => {
+  const tenant = await subscribed();
+  const [posting, next] = [changing(tenant), changing(tenant)];
+  const [refused, update] = [posting, updatesOf(next)[0]!];
+  for (const [name, { id }] of Object.entries({ refused, update })) {
+    await withOwner(`alter table payloads add constraint ${name}_derived check (body not like '{"id":"${id}"%')`);
+  }
+  await derive(posting, next);
+  expect(await made(tenant)).toEqual(idsOf([...updatesOf(posting), next, updatesOf(next)[1]!]));
+  const kept = (await letters()).filter(({ source }) => source.startsWith(tenant.tenantId));
+  expect(kept.map(({ source }) => source)).toEqual([`${tenant.tenantId} 1.0`, `${tenant.tenantId} 2.1`]);
 });
 
 test('only what is subscribed to an enabled webhook is delivered, judged when the event comes', async () => {

@@ -9,6 +9,7 @@ import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
+import { derivedId, updateCount, updatesOf } from '../platform/updates.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
@@ -30,6 +31,14 @@ interface Known {
   /** UUIDs. */
   tenant: string;
   eventId: string;
+}
+
+/** How events are taken. */
+export interface IngestOptions {
+  /** Came between them, and is kept with them. */
+  unreadable?: Letter[];
+  /** Whether a posting stands for its `balance.updated` events, too. */
+  derive?: boolean;
 }
 
 /** A part of a tenant's log: behind `after`, to `through`. */
@@ -88,9 +97,9 @@ export class Consumer {
   /**
    * Takes events, each tenant's in its order; resolves after the commit. What was taken before is skipped, a place that was passed over
    * is noted as a gap. An event that can't be made into a delivery is kept as a dead letter and does not hold up the others. Throws what
-   * PostgreSQL answers where that is not the event's fault: nothing has been taken then. `unreadable` came between them, and is kept with them.
+   * PostgreSQL answers where that is not the event's fault: nothing has been taken then.
    */
-  async ingest(events: Event[], unreadable: Letter[] = []): Promise<void> {
+  async ingest(events: Event[], { unreadable = [], derive = false }: IngestOptions = {}): Promise<void> {
     const letters = [...unreadable];
     const known: Known[] = [];
     for (const event of events) {
@@ -103,11 +112,11 @@ export class Consumer {
       if (letters.length > 0) await this.keep(letters);
       return;
     }
-    const made = await this.take(known, letters).catch(async (error: unknown) => {
+    const made = await this.take(known, letters, { derive }).catch(async (error: unknown) => {
       if (!isDataError(error)) throw error;
       // One of them is to blame: one at a time, so that it stands alone.
       let sum = 0;
-      for (const each of known) sum += await this.takeAlone(each);
+      for (const each of derive ? known.flatMap((one) => [one, ...updatesOfKnown(one)]) : known) sum += await this.takeAlone(each);
       if (letters.length > 0) await this.keep(letters);
       return sum;
     });
@@ -168,13 +177,13 @@ export class Consumer {
       return await this.take([one], []);
     } catch (error) {
       if (!isDataError(error)) throw error;
-      await this.take([one], [letterOf(one.event, (error as Error).message)], false);
+      await this.take([one], [letterOf(one.event, (error as Error).message)], { deliver: false });
       return 0;
     }
   }
 
   // `deliver` false: the places are taken, and no more.
-  private async take(events: Known[], malformed: Letter[], deliver = true): Promise<number> {
+  private async take(events: Known[], malformed: Letter[], { deliver = true, derive = false } = {}): Promise<number> {
     const { pool } = this.parts;
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
@@ -182,10 +191,10 @@ export class Consumer {
       const [, , inbox, webhooks] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
-        readInbox(client, tenants, events.map(placeOf)),
+        readInbox(client, tenants, events.flatMap(derive ? placesOf : placeOf)),
         enabledWebhooks(client, tenants),
       ]);
-      const fresh = events.filter(({ event, tenant }) => (inbox.get(tenant) as Mark).take(event));
+      const { fresh, count } = takePlaces(events, inbox, webhooks, derive);
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
       const [inserted, unread] = await all([
         insert(client, found),
@@ -193,7 +202,7 @@ export class Consumer {
         writeInbox(client, [...inbox.values()]),
         client.query('commit'),
       ]);
-      return { marks: [...inbox.values()], taken: fresh.length, made: inserted, kept: unread };
+      return { marks: [...inbox.values()], taken: count, made: inserted, kept: unread };
     });
     this.reportMarks(marks);
     this.taken.inc({ result: 'taken' }, taken);
@@ -237,6 +246,41 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
 
 function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
   return { tenant, sequence, part };
+}
+
+// Of an event and of those that are derived from it.
+function placesOf(known: Known): PlaceOfTenant[] {
+  return Array.from({ length: 1 + updateCount(known.event) }, (_, part) => (part === 0 ? placeOf(known) : { ...placeOf(known), part }));
+}
+
+function updatesOfKnown({ event, tenant, eventId }: Known): Known[] {
+  return updatesOf(event).map((update) => ({ event: update, tenant, eventId: derivedId(eventId, update.part) }));
+}
+
+// Takes the places of events and, with `derive`, of those that are derived from them, which are made only where somebody hears of them. `count`: of
+// the events that came.
+function takePlaces(
+  events: Known[],
+  marks: Map<string, Mark>,
+  webhooks: Map<string, EnabledWebhook>,
+  derive: boolean,
+): { fresh: Known[]; count: number } {
+  const fresh: Known[] = [];
+  let count = 0;
+  for (const each of events) {
+    const { event, tenant } = each;
+    const mark = marks.get(tenant) as Mark;
+    if (mark.take(event)) {
+      fresh.push(each);
+      count++;
+    }
+    if (!derive) continue;
+    const parts: number[] = [];
+    for (let part = 1; part <= updateCount(event); part++) if (mark.takeUpdate(event, part)) parts.push(part);
+    if (parts.length === 0 || !webhooks.get(tenant)?.events.includes('balance.updated')) continue;
+    fresh.push(...updatesOfKnown(each).filter((update) => parts.includes(update.event.part)));
+  }
+  return { fresh, count };
 }
 
 /** A tenant's webhook as far as it decides which events are delivered. */

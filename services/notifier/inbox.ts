@@ -3,6 +3,7 @@ import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
 import { all, type Client } from '../platform/postgres.ts';
+import { updateCount } from '../platform/updates.ts';
 
 /** A place in a tenant's log: the sequence, and the part among the events of one posting. */
 export interface Place {
@@ -52,13 +53,23 @@ export class Mark {
 
   /** Takes an event's place; false where it was taken before. */
   take(event: Event): boolean {
-    const place = { sequence: event.sequence, part: event.part };
-    if (compare(place, this.place) <= 0) return this.takeLate(place) || this.takeReissued(event);
+    return this.takePlace(event, event.part, event.data.case === 'transactionPosted' ? updateCount(event) : null);
+  }
+
+  /** Takes the place of an event that is derived from a posting; false where it was taken before. */
+  takeUpdate(posting: Event, part: number): boolean {
+    return this.takePlace(posting, part, null);
+  }
+
+  // `parts`: those of a posting beside part 0; null: it is not the posting.
+  private takePlace({ sequence, createdMs }: Event, part: number, parts: number | null): boolean {
+    const place = { sequence, part };
+    if (compare(place, this.place) <= 0) return this.takeLate(place) || this.takeReissued(place, createdMs, parts);
     if (!this.isNext(place)) this.note(place);
-    if (event.data.case === 'transactionPosted') this.parts = event.data.value.balances.length;
-    else if (place.sequence !== this.place.sequence) this.parts = place.part === 0 ? 0 : null;
+    if (parts !== null) this.parts = parts;
+    else if (sequence !== this.place.sequence) this.parts = part === 0 ? 0 : null;
     this.place = place;
-    this.createdMs = event.createdMs;
+    this.createdMs = createdMs;
     return true;
   }
 
@@ -89,12 +100,10 @@ export class Mark {
 
   // The time of a log never goes back: an event that is younger than the mark, but not behind it, is of a ledger that was restored to an earlier
   // state and gives the same places again. Whether it has come before its payload tells, which the insert of deliveries looks for.
-  private takeReissued({ createdMs, sequence, data }: Event): boolean {
+  private takeReissued({ sequence }: Place, createdMs: bigint, parts: number | null): boolean {
     if (this.createdMs === null || createdMs <= this.createdMs) return false;
     // The posting that now has the mark's sequence may have more parts than the one before.
-    if (sequence === this.place.sequence && data.case === 'transactionPosted') {
-      this.parts = Math.max(data.value.balances.length, this.place.part);
-    }
+    if (sequence === this.place.sequence && parts !== null) this.parts = Math.max(parts, this.place.part);
     this.reissued++;
     return true;
   }

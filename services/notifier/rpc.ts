@@ -75,9 +75,9 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
   });
   return (router) =>
     router.service(NotifierService, {
-      ingest: answer(async ({ events }) => {
-        await consumer.ingest(events);
-        return {};
+      ingest: answer(async ({ events, deriveUpdates }) => {
+        await consumer.ingest(events, { derive: deriveUpdates });
+        return { updatesDerived: deriveUpdates };
       }),
       pass: answer(async ({ stretches }) => {
         const asked = stretches.map(({ tenantId, after, through }) => ({ tenant: tenantOf(tenantId), after, through }));

@@ -32,7 +32,7 @@ function handlerOf({ consumer }: Notifier): Handler {
     const letters = unreadable.map(({ topic, partition, offset, key, value, reason }) => {
       return { source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason };
     });
-    return consumer.ingest(events, letters);
+    return consumer.ingest(events, { unreadable: letters });
   };
 }
 

@@ -17,7 +17,7 @@ export const pureFiles = [
   'services/ledger/marks.ts',
   'services/ledger/page.ts',
   'services/ledger/queue.ts',
-  'services/ledger/updates.ts',
+  'services/platform/updates.ts',
   'services/ledger/wire.ts',
   'services/notifier/addresses.ts',
   'services/notifier/envelope.ts',

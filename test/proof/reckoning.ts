@@ -6,7 +6,7 @@ import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openOperator } from '../../services/ledger/operator.ts';
 import { rebuild } from '../../services/ledger/rebuild.ts';
-import { withUpdates } from '../../services/ledger/updates.ts';
+import { withUpdates } from '../../services/platform/updates.ts';
 import { verify } from '../../services/ledger/verify.ts';
 import { openCaller } from '../../services/platform/caller.ts';
 import { toId, toUuid } from '../../services/platform/ids.ts';

@@ -21,6 +21,13 @@ export declare type IngestRequest = Message<"notifier.v1.IngestRequest"> & {
    * @generated from field: repeated ledger.v1.Event events = 1;
    */
   events: Event[];
+
+  /**
+   * Each `transaction.posted` stands for its `balance.updated` events, too, and these are not sent.
+   *
+   * @generated from field: bool derive_updates = 2;
+   */
+  deriveUpdates: boolean;
 };
 
 /**
@@ -33,6 +40,12 @@ export declare const IngestRequestSchema: GenMessage<IngestRequest>;
  * @generated from message notifier.v1.IngestResponse
  */
 export declare type IngestResponse = Message<"notifier.v1.IngestResponse"> & {
+  /**
+   * Whether that was done: one that is older than this does not know of it, and is to be sent what was to be derived.
+   *
+   * @generated from field: bool updates_derived = 1;
+   */
+  updatesDerived: boolean;
 };
 
 /**
@@ -823,7 +836,8 @@ export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 export declare const NotifierService: GenService<{
   /**
    * Ingest takes events of the log, in each tenant's order; what was taken before is skipped, so a call may be repeated. It answers after
-   * the deliveries are durably noted. An event of which no delivery can be made is kept as a dead letter, and is no refusal.
+   * the deliveries are durably noted. An event of which no delivery can be made is kept as a dead letter, and is no refusal. The
+   * `balance.updated` events of a posting are sent behind it, or derived from it here (`derive_updates`), with the same ids and places.
    *
    * @generated from rpc notifier.v1.NotifierService.Ingest
    */

@@ -1,15 +1,20 @@
 // The `balance.updated` events of a posting: derived from its `transaction.posted` whenever they are told, so that they need no rows.
 import { create } from '@bufbuild/protobuf';
 import { BalanceUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { sha256 } from '../platform/digest.ts';
-import { toId, toUuid, uuidText } from '../platform/ids.ts';
+import { sha256 } from './digest.ts';
+import { toId, toUuid, uuidText } from './ids.ts';
 
-/** An event of the log and, behind a posting's, one `balance.updated` for each balance it changed, in order of first appearance. */
-export function withUpdates(event: Event): Event[] {
-  if (event.data.case !== 'transactionPosted') return [event];
+/** How many events are derived from this one: one for each balance that a posting changed. */
+export function updateCount({ data }: Event): number {
+  return data.case === 'transactionPosted' ? data.value.balances.length : 0;
+}
+
+/** Those of an event of the log, in order of first appearance; the one in place `n` has part `n + 1`. */
+export function updatesOf(event: Event): Event[] {
+  if (event.data.case !== 'transactionPosted') return [];
   const { balances, transactionId } = event.data.value;
   const uuid = toUuid('evt', event.id) ?? '';
-  const updates = balances.map((balance, place) =>
+  return balances.map((balance, place) =>
     create(EventSchema, {
       id: toId('evt', derivedId(uuid, place + 1)),
       tenantId: event.tenantId,
@@ -23,7 +28,11 @@ export function withUpdates(event: Event): Event[] {
       data: { case: 'balanceUpdated', value: create(BalanceUpdatedSchema, { balance, transactionId }) },
     }),
   );
-  return [event, ...updates];
+}
+
+/** An event of the log and those that are derived from it. */
+export function withUpdates(event: Event): Event[] {
+  return [event, ...updatesOf(event)];
 }
 
 /**

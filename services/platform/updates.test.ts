@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { newId, newUuid, toUuid } from '../platform/ids.ts';
-import { derivedId, withUpdates } from './updates.ts';
+import { newId, newUuid, toUuid } from './ids.ts';
+import { derivedId, updateCount, updatesOf, withUpdates } from './updates.ts';
 
 const balance = (accountCode: string) => ({ accountId: newId('acc'), accountCode, currency: 'NGN', balance: '1.00', version: 1n });
 
@@ -68,4 +68,17 @@ test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the 
       expect(Number.parseInt(hex[16]!, 16) & 3).toBe(Number.parseInt(sum[16]!, 16) & 3);
     }),
   );
+});
+
+test('as many are derived as are counted, of a posting one for each balance and of any other event none', () => {
+  for (const codes of [[], ['CASH'], ['CASH', 'SALES']]) {
+    expect(updateCount(posting(codes))).toBe(codes.length);
+    expect(updatesOf(posting(codes))).toHaveLength(codes.length);
+  }
+  const [, update] = withUpdates(posting(['CASH'])) as [Event, Event];
+  for (const other of [update, create(EventSchema, { type: 'account.created', data: { case: 'accountCreated', value: {} } })]) {
+    expect(updateCount(other)).toBe(0);
+    expect(updatesOf(other)).toEqual([]);
+    expect(withUpdates(other)).toEqual([other]);
+  }
 });
