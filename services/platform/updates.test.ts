@@ -50,11 +50,6 @@ test('a derived event’s id follows from the posting’s id and the place, and 
   expect(withUpdates(event)).toEqual(withUpdates(event));
 });
 
-test('what is no posting is told alone', () => {
-  const event = create(EventSchema, { id: newId('evt'), type: 'account.created', data: { case: 'accountCreated', value: {} } });
-  expect(withUpdates(event)).toEqual([event]);
-});
-
 test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the time of the other, its other bits from SHA-256 of both', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 400 }), (part) => {
