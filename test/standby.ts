@@ -36,10 +36,13 @@ export async function startStandby(of: string, directory: string, options: Postg
     await client.query('select pg_reload_conf()');
     for (const until = Date.now() + patienceMs; ; await pause(20)) {
       const { rowCount } = await client.query(`select from pg_stat_replication where sync_state = 'sync'`);
-      if (rowCount === 1) return;
+      if (rowCount === 1) break;
       if (Date.now() > until)
         throw new Error(`no commit waits for the standby after ${patienceMs / 1000} s: ${standby.child.output().slice(-2000)}`);
     }
+    // Whether commits wait the checkpointer tells them, once it has read the settings too: until then one that is answered may be lost. It reads them
+    // before it does what it is asked for.
+    await client.query('checkpoint');
   });
   return standby;
 }
