@@ -4,7 +4,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { tenantId, toUuid } from '../platform/ids.ts';
 import { openCaller } from '../platform/caller.ts';
-import { updatesOf } from '../platform/updates.ts';
+import { updatesOf, withUpdates } from '../platform/updates.ts';
 import { encoders } from './encoding.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
@@ -16,13 +16,18 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
   const caller = openCaller({ addresses, token, maxMessageBytes, retried: [], encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
+  // Whether the one that answered last derives updates. An older one is sent them behind their postings, as it takes what comes later for a gap.
+  let derives = false;
   return {
     name: 'notifier',
     derives: true,
     publish: async (events) => {
       try {
-        const { updatesDerived } = await notifier.ingest({ events, deriveUpdates: true }, { timeoutMs });
-        const left = updatesDerived ? [] : events.flatMap(updatesOf);
+        const spared = derives;
+        const told = spared ? events : events.flatMap(withUpdates);
+        const { updatesDerived } = await notifier.ingest({ events: told, deriveUpdates: true }, { timeoutMs });
+        derives = updatesDerived;
+        const left = spared && !updatesDerived ? events.flatMap(updatesOf) : [];
         if (left.length > 0) await notifier.ingest({ events: left }, { timeoutMs });
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;
