@@ -26,7 +26,9 @@ let books: RelayedBooks;
 let writer: Writer;
 let relay: Relay;
 let metrics: Registry;
-/** What the notifier took, in its order. */
+/** What the notifier was sent and took. */
+let sent: Event[];
+/** What it took, and derived from that, in its order. */
 let taken: Event[];
 /** How it fails over a call that holds a fatal event; null: it takes everything. */
 let failing: Code | null;
@@ -35,7 +37,7 @@ let isFatal: (event: Event) => boolean;
 let isOld: boolean;
 
 beforeEach(async () => {
-  [taken, failing, isFatal, isOld] = [[], null, isPoisoned, false];
+  [sent, taken, failing, isFatal, isOld] = [[], [], null, isPoisoned, false];
   books = await openRelayedBooks();
   const notifier = await serve({
     host: '127.0.0.1',
@@ -45,6 +47,7 @@ beforeEach(async () => {
       router.service(NotifierService, {
         ingest: ({ events, deriveUpdates }) => {
           if (failing !== null && events.some(isFatal)) throw new ConnectError('over a poisoned event', failing);
+          sent.push(...events);
           const updatesDerived = deriveUpdates && !isOld;
           const told = updatesDerived ? events.flatMap(withUpdates) : events;
           taken.push(...told.filter(({ id }, place) => told.findIndex((each) => each.id === id) === place));
@@ -128,9 +131,24 @@ test('what is published counts when it was taken, and not what waits or was refu
 test('a notifier that is older than this is sent what it does not derive', async () => {
   isOld = true;
   const tenant = await books.newTenant();
-  for (let number = 0; number < 3; number++) await post(tenant);
+  await post(tenant);
   await allTaken(tenant);
-  expect(taken.filter(({ type }) => type === 'balance.updated')).toHaveLength(6);
+  // Away until several wait, which are told in one call.
+  [failing, isFatal] = [Code.Unavailable, () => true];
+  for (let number = 0; number < 3; number++) await post(tenant);
+  failing = null;
+  await allTaken(tenant);
+  expect(taken.filter(({ type }) => type === 'balance.updated')).toHaveLength(8);
+});
+
+test('what a notifier has said that it derives is not sent to it', async () => {
+  const tenant = await books.newTenant();
+  await post(tenant);
+  await allTaken(tenant);
+  sent = [];
+  await post(tenant);
+  await allTaken(tenant);
+  expect(sent.map(({ type }) => type)).toEqual(['transaction.posted']);
 });
 
 test('where an older notifier answers after one that derives, nothing is lost', async () => {

@@ -62,11 +62,12 @@ async function withOwner(text: string): Promise<void> {
   await withClient(notifier.database.ownerUrl, (client) => client.query(text));
 }
 
-async function counted(name: string): Promise<number> {
-  return Number(new RegExp(`^notifier_${name}_total (\\d+)`, 'm').exec(await notifier.metrics.metrics())?.[1]);
+async function counted(name: string, labels = ''): Promise<number> {
+  return Number(new RegExp(`^notifier_${name}_total${labels} (\\d+)`, 'm').exec(await notifier.metrics.metrics())?.[1]);
 }
 
 const gaps = () => counted('inbox_gaps');
+const known = () => counted('events', '{result="known"}');
 
 function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number): Event {
   const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
@@ -248,7 +249,11 @@ test('of a posting of which a part was lost on its way only that is derived', as
   const [one, lost] = updatesOf(posting) as [Event, Event];
   await ingest(posting, one);
   for (let time = 0; time < 2; time++) await derive(next);
-  for (let time = 0; time < 2; time++) await derive(posting);
+  await derive(posting);
+  const before = await known();
+  await derive(posting);
+  // In one go: what was derived late is known for that, and not because PostgreSQL refuses it a second time.
+  expect(await known()).toBe(before + 1);
   expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...updatesOf(next), lost]));
 });
 
