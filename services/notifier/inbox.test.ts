@@ -23,8 +23,8 @@ async function subscribed(): Promise<TestTenant> {
   return tenant;
 }
 
-async function takeAll(events: Event[]): Promise<void> {
-  for (let at = 0; at < events.length; at += 7) await notifier.client.ingest({ events: events.slice(at, at + 7) });
+async function takeAll(events: Event[], atOnce = 7): Promise<void> {
+  for (let at = 0; at < events.length; at += atOnce) await notifier.client.ingest({ events: events.slice(at, at + atOnce) });
 }
 
 const countReads = `select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as reads
@@ -114,12 +114,15 @@ test('where the clock was set back, too, it is delivered once the operator has t
   expect(await delivered(tenant)).toEqual([...events, ...reissued].map(({ id }) => id));
 });
 
-test('a posting at the mark that now has more parts leaves no gap behind it', async () => {
+test.each([
+  ['at once', 7],
+  ['one by one', 1],
+])('a posting at the mark that now has more parts, which come %s, leaves no gap behind it', async (_, atOnce) => {
   const tenant = await subscribed();
   await takeAll([tenant.posting()]);
   const createdMs = BigInt(Date.now() + 120_000);
   const reissued = [...parts(tenant, { sequence: 1n, createdMs }), tenant.posting({ sequence: 2n, createdMs })];
-  await takeAll(reissued);
+  await takeAll(reissued, atOnce);
   expect(await delivered(tenant)).toHaveLength(5);
   const gaps = await withClient(notifier.database.adminUrl, (client) => {
     return client.query('select from gaps where tenant_id = $1', [tenant.tenant]);

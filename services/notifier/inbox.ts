@@ -251,7 +251,8 @@ export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
       select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::bigint[])
       on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts,
         created_ms = excluded.created_ms
-      where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)`,
+      where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)
+        or ((inbox.sequence, inbox.part) = (excluded.sequence, excluded.part) and inbox.parts is distinct from excluded.parts)`,
       values: [
         uuidArray(marks.map(({ tenant }) => tenant)),
         bigintArray(marks.map(({ place }) => place.sequence)),
