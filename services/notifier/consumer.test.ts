@@ -68,6 +68,7 @@ async function counted(name: string, labels = ''): Promise<number> {
 
 const gaps = () => counted('inbox_gaps');
 const known = () => counted('events', '{result="known"}');
+const taken = () => counted('events', '{result="taken"}');
 
 function balanceEvent({ tenantId }: TestTenant, sequence: bigint, part: number): Event {
   const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
@@ -264,8 +265,11 @@ test('what PostgreSQL refuses among a posting and what is derived from it is kep
   for (const [name, { id }] of Object.entries({ refused, update })) {
     await withOwner(`alter table payloads add constraint ${name}_derived check (body not like '{"id":"${id}"%')`);
   }
+  const before = [await taken(), await known()];
   await derive(posting, next);
   expect(await made(tenant)).toEqual(idsOf([...updatesOf(posting), next, updatesOf(next)[1]!]));
+  // Those that came.
+  expect([await taken(), await known()]).toEqual([before[0]! + 2, before[1]]);
   const kept = (await letters()).filter(({ source }) => source.startsWith(tenant.tenantId));
   expect(kept.map(({ source }) => source)).toEqual([`${tenant.tenantId} 1.0`, `${tenant.tenantId} 2.1`]);
 });

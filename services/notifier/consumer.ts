@@ -31,6 +31,8 @@ interface Known {
   /** UUIDs. */
   tenant: string;
   eventId: string;
+  /** It did not come, but is derived from one that did. */
+  isDerived?: boolean;
 }
 
 /** How events are taken. */
@@ -194,7 +196,7 @@ export class Consumer {
         readInbox(client, tenants, events.flatMap(derive ? placesOf : placeOf)),
         enabledWebhooks(client, tenants),
       ]);
-      const { fresh, count } = takePlaces(events, inbox, webhooks, derive);
+      const fresh = takePlaces(events, inbox, webhooks, derive);
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
       const [inserted, unread] = await all([
         insert(client, found),
@@ -202,11 +204,11 @@ export class Consumer {
         writeInbox(client, [...inbox.values()]),
         client.query('commit'),
       ]);
-      return { marks: [...inbox.values()], taken: count, made: inserted, kept: unread };
+      return { marks: [...inbox.values()], taken: came(fresh), made: inserted, kept: unread };
     });
     this.reportMarks(marks);
     this.taken.inc({ result: 'taken' }, taken);
-    this.taken.inc({ result: 'known' }, events.length - taken);
+    this.taken.inc({ result: 'known' }, came(events) - taken);
     this.report(kept);
     return made;
   }
@@ -254,33 +256,28 @@ function placesOf(known: Known): PlaceOfTenant[] {
 }
 
 function updatesOfKnown({ event, tenant, eventId }: Known): Known[] {
-  return updatesOf(event).map((update) => ({ event: update, tenant, eventId: derivedId(eventId, update.part) }));
+  return updatesOf(event).map((update) => ({ event: update, tenant, eventId: derivedId(eventId, update.part), isDerived: true }));
 }
 
-// Takes the places of events and, with `derive`, of those that are derived from them, which are made only where somebody hears of them. `count`: of
-// the events that came.
-function takePlaces(
-  events: Known[],
-  marks: Map<string, Mark>,
-  webhooks: Map<string, EnabledWebhook>,
-  derive: boolean,
-): { fresh: Known[]; count: number } {
+/** How many of them came, and are not derived. */
+function came(events: Known[]): number {
+  return events.filter(({ isDerived }) => isDerived !== true).length;
+}
+
+// Takes the places of events and, with `derive`, of those that are derived from them, which are made only where somebody hears of them.
+function takePlaces(events: Known[], marks: Map<string, Mark>, webhooks: Map<string, EnabledWebhook>, derive: boolean): Known[] {
   const fresh: Known[] = [];
-  let count = 0;
   for (const each of events) {
     const { event, tenant } = each;
     const mark = marks.get(tenant) as Mark;
-    if (mark.take(event)) {
-      fresh.push(each);
-      count++;
-    }
+    if (mark.take(event)) fresh.push(each);
     if (!derive) continue;
     const parts: number[] = [];
     for (let part = 1; part <= updateCount(event); part++) if (mark.takeUpdate(event, part)) parts.push(part);
     if (parts.length === 0 || !webhooks.get(tenant)?.events.includes('balance.updated')) continue;
     fresh.push(...updatesOfKnown(each).filter((update) => parts.includes(update.event.part)));
   }
-  return { fresh, count };
+  return fresh;
 }
 
 /** A tenant's webhook as far as it decides which events are delivered. */
