@@ -13,6 +13,7 @@ import { traceparentOf } from '../services/platform/trace.ts';
 import { admit, checkAgain, nobody, type Authorities } from './auth.ts';
 import { bodyLimit, closeGently, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
+import { Drain } from './drain.ts';
 import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
@@ -53,6 +54,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   // A line a request costs a share of a core; who looks for one request asks for debug.
   const debugging = logger.isLevelEnabled('debug');
   const load = new Load(options.maxInFlight);
+  const drain = new Drain();
   // One line a second: a flood of refusals must not become a flood of lines.
   let lastTold = -Infinity;
   const isTimeToTell = () => {
@@ -76,6 +78,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     keepAliveTimeout: 75_000,
     connectionTimeout: 90_000,
     http: {
+      ServerResponse: drain.ServerResponse,
       maxHeaderSize: maxHeaderBytes,
       headersTimeout: 15_000,
       connectionsCheckingInterval: 5_000,
@@ -245,7 +248,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   options.routes(app);
   await app.after();
   for (const [url, known] of methods) refuseOtherMethods(app, url, known);
-  drainOnClose(app, load);
+  drain.endConnections(app, load);
   return app;
 }
 
@@ -354,22 +357,5 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
       done(hasMalformedId(request.params) ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })),
     handler: () => undefined,
     schema: { hide: true },
-  });
-}
-
-// Longer than any request that has been read takes to be answered, but for a test delivery to a slow receiver.
-const drainMs = 15_000;
-
-/** Ends connections while the server closes: those that idle, and when everything has been answered, or takes too long, all of them. */
-function drainOnClose(app: App, load: Load): void {
-  app.addHook('preClose', (done) => {
-    const began = performance.now();
-    const sweep = setInterval(() => {
-      // What is still coming in then, a body that nobody reads or half a request, has not begun.
-      if (load.requests === 0 || performance.now() - began > drainMs) app.server.closeAllConnections();
-      else app.server.closeIdleConnections();
-    }, 50);
-    app.server.once('close', () => clearInterval(sweep));
-    done();
   });
 }

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Agent, request, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
@@ -207,6 +209,37 @@ describe('while the ledger stands still', () => {
     await house.restart('gateway');
     expect(await isPosted('drain-1')).toBe(true);
   });
+});
+
+test('callers that post one after the other are told of a gateway’s end before it closes their connections', async () => {
+  const body = JSON.stringify({ ...line, amount: '0.01' });
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  let answered = 0;
+  /** Posts until an answer tells that it is the last; what it was answered. */
+  const postOn = async (): Promise<number[]> => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const statuses: number[] = [];
+    for (let isOpen = true; isOpen;) {
+      const posting = request(`${house.url}${at('transactions')}`, { method: 'POST', agent, headers }).end(body);
+      const [answer] = (await once(posting, 'response')) as [IncomingMessage];
+      answer.resume();
+      await once(answer, 'end');
+      statuses.push(answer.statusCode ?? 0);
+      answered++;
+      isOpen = answer.headers.connection !== 'close';
+    }
+    agent.destroy();
+    return statuses;
+  };
+  const posted = Promise.all(Array.from({ length: 20 }, postOn));
+  await until(
+    () => Promise.resolve(answered),
+    (count) => count > 100,
+  );
+  const stopped = house.kill('gateway', 'SIGTERM');
+  expect([...new Set((await posted).flat())]).toEqual([201]);
+  await stopped;
+  await house.restart('gateway');
 });
 
 test('a connection that is cut again and again while a reversal is under way leaves one reversal, and its client does not notice', async () => {

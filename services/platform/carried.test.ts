@@ -206,6 +206,15 @@ test('an answer larger than may be, and a refusal that can’t be written, end t
   expect((await stream.trailersOf(3))['grpc-status']).toBe('0');
 });
 
+test('a call larger than may be is refused alone, by the reason that it has alone', async () => {
+  const tooLarge = Buffer.alloc(maxMessageBytes + 1);
+  const stream = new Stream().ask({ number: 1, path, message: tooLarge }, call(2));
+  const refused = await stream.trailersOf(1);
+  expect(Buffer.from(refused['grpc-status-details-bin'] ?? '', 'base64').toString()).toContain('payload_too_large');
+  expect(refused).toEqual(await alone(tooLarge));
+  expect((await stream.trailersOf(2))['grpc-status']).toBe('0');
+});
+
 test('what is no unary method is refused alone', async () => {
   const paths = ['/ledger.v1.LedgerService/None', carry, '/grpc.health.v1.Health/Watch', 'none'];
   const stream = new Stream().ask(...paths.map((path, number) => ({ number, path, message })), call(paths.length));

@@ -8,9 +8,9 @@ import { CallService, CarryRequestSchema, CarryResponseSchema, RefusalSchema } f
 import { enveloped, headersOf } from './envelope.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { bounded, Call, isPlain, messageOf, outcomeOf, refusalTrailers, respond } from './unary.ts';
+import { Call, isPlain, messageOf, outcomeOf, refusalTrailers, respond } from './unary.ts';
 import type { Admission, Method, Outcome, UnaryHandler, UnaryOptions } from './unary.ts';
-import type { UnfinishedMessage } from './unfinished.ts';
+import { sentTooLarge, type UnfinishedMessage } from './unfinished.ts';
 
 // Its path and numbers.
 const besidesBytes = 4096;
@@ -149,7 +149,8 @@ class Carriage {
       const { message } = asked;
       // What it came in is not kept while it is worked on.
       asked.message = nothing;
-      return messageOf(called.method.input, bounded(message, most), options);
+      if (message.length > most) throw sentTooLarge(message.length, most);
+      return messageOf(called.method.input, message, options);
     });
     this.calls.delete(number);
     this.inWork.count--;

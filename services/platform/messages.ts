@@ -2,7 +2,7 @@
 import { Code } from '@connectrpc/connect';
 import { envelopeBytes } from './envelope.ts';
 import { refuse } from './refusal.ts';
-import { tooLarge } from './unfinished.ts';
+import { sentTooLarge } from './unfinished.ts';
 
 /** Takes messages from what comes of a stream, piece by piece. One that is whole in its piece is not copied. */
 export class Messages {
@@ -53,7 +53,7 @@ export class Messages {
   private lengthOf(bytes: Buffer, at: number): number {
     if (bytes.length - at < envelopeBytes) return envelopeBytes;
     const length = bytes.readUInt32BE(at + 1);
-    if (length > this.most) throw tooLarge(length, this.most);
+    if (length > this.most) throw sentTooLarge(length, this.most);
     if (bytes[at] !== 0) throw compressed();
     return envelopeBytes + length;
   }

@@ -8,7 +8,7 @@ import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
-test('reflection knows the details of refusals, so that grpcurl shows them as text', async () => {
+test('reflection knows the stream of calls, and the details of refusals, so that grpcurl shows them as text', async () => {
   const server = await serve({
     host: '127.0.0.1',
     port: 0,
@@ -22,7 +22,7 @@ test('reflection knows the details of refusals, so that grpcurl shows them as te
   });
   try {
     const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));
-    const asked = ['google.rpc.ErrorInfo', 'google.rpc.BadRequest', 'google.rpc.RetryInfo'];
+    const asked = ['google.rpc.ErrorInfo', 'google.rpc.BadRequest', 'google.rpc.RetryInfo', 'platform.v1.CallService'];
     const requests = asked.map((value) => ({ messageRequest: { case: 'fileContainingSymbol' as const, value } }));
     const all = async function* () {
       for (const request of requests) yield await Promise.resolve(request);
@@ -33,7 +33,7 @@ test('reflection knows the details of refusals, so that grpcurl shows them as te
       found.push(files.map((file) => fromBinary(FileDescriptorProtoSchema, file).name).join(' '));
     }
     const details = 'google/rpc/error_details.proto google/protobuf/duration.proto';
-    expect(found).toEqual([details, details, details]);
+    expect(found).toEqual([details, details, details, 'platform/v1/calls.proto']);
   } finally {
     await server.close();
   }

@@ -8,6 +8,7 @@ import { Histogram, type Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
 import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './health.ts';
@@ -73,7 +74,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
       options.routes(calls.router);
       const drained = async () => ({ ...(await readiness()), ...(draining && { ready: false }) });
       serveHealth(calls.router, options.services, drained, isAccepted);
-      serveReflection(calls.router, [...options.services, Health, ServerReflection, ServerReflectionAlpha]);
+      serveReflection(calls.router, [...options.services, CallService, Health, ServerReflection, ServerReflectionAlpha]);
       const bounded: UnaryOptions['admit'] = (service, authorization) => {
         const { most, unfinished } = admit(service, authorization);
         return { most: Math.min(most, mostElsewhere), unfinished };

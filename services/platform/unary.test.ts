@@ -125,6 +125,13 @@ test.each<[string, (message: Uint8Array) => Buffer]>([
   expect(refused.status).toBe((await call(body(Buffer.from('{}')), { 'content-type': 'application/grpc+json' })).status);
 });
 
+test.each([
+  ['has sent a message larger than may be', envelope(tooMuch)],
+  ['has promised one', envelope(message, { length: maxMessageBytes + 1 })],
+])('who %s is told so by a reason, as he should not try again', async (_, body) => {
+  expect(Buffer.from((await call(body)).details, 'base64').toString()).toContain('payload_too_large');
+});
+
 test('what is no message is its caller’s fault', async () => {
   expect((await call(envelope(Buffer.from([0xff])))).status).toBe(String(Code.InvalidArgument));
 });

@@ -16,7 +16,7 @@ import { Code, ConnectError, createContextValues, type ConnectRouter, type Handl
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
 import { makesMoreThan } from './objects.ts';
-import { closeAnswered, tooLarge, type Unfinished } from './unfinished.ts';
+import { closeAnswered, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
   request: MessageShape<DescMethodUnary['input']>,
@@ -140,7 +140,9 @@ export async function outcomeOf(
       // Who asks and takes it back at once has nothing begun.
       if (call.hasLeft) throw call.signal.reason;
       const result = create(method.output, await answer(message, call));
-      return bounded(encode(result), options.maxMessageBytes);
+      const encoded = encode(result);
+      if (encoded.length > options.maxMessageBytes) throw tooLarge(encoded.length, options.maxMessageBytes);
+      return encoded;
     });
     return { bytes };
   } catch (error) {
@@ -289,7 +291,7 @@ function unwrapped(body: Buffer, { maxMessageBytes, refused }: UnaryOptions): Bu
   if (body.length === 0) throw new ConnectError('protocol error: missing input message for unary method', Code.Unimplemented);
   if (body.length < envelopeBytes) throw new ConnectError('protocol error: incomplete envelope', Code.InvalidArgument);
   const length = body.readUInt32BE(1);
-  if (length > maxMessageBytes) throw tooLarge(length, maxMessageBytes);
+  if (length > maxMessageBytes) throw sentTooLarge(length, maxMessageBytes);
   // gRPC's rules of compression have this code for it.
   if (body[0] !== 0) throw refused('the message is compressed, and no grpc-encoding says how', Code.Internal);
   const received = body.length - envelopeBytes;
@@ -326,10 +328,4 @@ export function refusalTrailers(failure: ConnectError): Record<string, string> {
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#responses
 function percentEncoded(text: string): string {
   return text.replaceAll(/[^\x20-\x24\x26-\x7e]+/g, encodeURIComponent);
-}
-
-/** Throws where a message is larger than may be. */
-export function bounded(message: Uint8Array, most: number): Uint8Array {
-  if (message.length > most) throw tooLarge(message.length, most);
-  return message;
 }

@@ -60,7 +60,7 @@ export class Unfinished {
         size += piece.length;
         cost += piece.length + bytesPerPiece;
         this.bytes += piece.length + bytesPerPiece;
-        if (size > envelopeBytes + most) return tooLarge(size - envelopeBytes, most);
+        if (size > envelopeBytes + most) return sentTooLarge(size - envelopeBytes, most);
         if (this.bytes <= this.bounds.bytes) return undefined;
         const message = 'too many bytes of messages that have not ended';
         return refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
@@ -137,6 +137,11 @@ export function forget(body: AsyncIterable<Uint8Array>): void {
 /** The refusal of a message that is larger than may be. */
 export function tooLarge(size: number, most: number): ConnectError {
   return new ConnectError(`a message of ${size} bytes is larger than ${most}`, Code.ResourceExhausted);
+}
+
+/** The same, to whoever has sent it: with a reason, by which he tells it from what he may try again. */
+export function sentTooLarge(size: number, most: number): ConnectError {
+  return refuse(Code.ResourceExhausted, { reason: 'payload_too_large', message: tooLarge(size, most).rawMessage });
 }
 
 /** Closes a stream that has been answered, whose caller has not ended his request: it would stay, and keep the server from closing, until he did. */

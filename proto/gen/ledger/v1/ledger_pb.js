@@ -275,13 +275,13 @@ export const ListEventsResponseSchema = /*@__PURE__*/
 /**
  * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Words, bounds and amounts are
  * those of REST: amounts are decimal texts (`10.50`), never numbers. Refusals carry google.rpc.ErrorInfo, whose reason is the code that
- * REST answers, and google.rpc.BadRequest where a field is to blame.
+ * REST answers, and google.rpc.BadRequest where a field is to blame, by the name that REST has for it (`start_date` of `start_ms`).
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
- * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
- * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
- * `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND; `account_code_taken` and
- * `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
+ * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
+ * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
+ * stands beside it: `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND;
+ * `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
  *
  * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.
  *

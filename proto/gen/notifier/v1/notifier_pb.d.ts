@@ -823,13 +823,13 @@ export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 /**
  * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
  * `authorization: Bearer …`). Refusals carry google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a
- * field is to blame.
+ * field is to blame, by the name that REST has for it.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `overloaded`
- * (RESOURCE_EXHAUSTED), `unavailable` (UNAVAILABLE), these two with RetryInfo, and `internal` (INTERNAL). After `unavailable`, `internal`, a
- * deadline or a lost connection it is open whether something was changed. What else a call may be refused for stands beside it:
- * `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed` and
- * `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
+ * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
+ * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
+ * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
+ * stands beside it: `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed`
+ * and `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
  *
  * @generated from service notifier.v1.NotifierService
  */
