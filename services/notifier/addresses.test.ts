@@ -121,6 +121,10 @@ describe('a target is refused that is', () => {
     ['with a blank before', ' https://example.com', 'url'],
     ['with an invisible character', 'https://exam\u00adple.com', 'url'],
     ['without a host', 'https:///hook', 'url'],
+    ['of a name with an empty part', 'https://hooks..example.com/', 'url'],
+    ['of a name that begins with a dot', 'https://.example.com/', 'url'],
+    ['of a name with a part that is too long', `https://${'a'.repeat(64)}.example.com/`, 'url'],
+    ['of a name that is too long', `https://${'a.'.repeat(126)}ab/`, 'url'],
     ['with a user', 'https://user@example.com', 'url'],
     ['with a password', 'https://:secret@example.com', 'url'],
     ['at port 0', 'https://example.com:0/', 'url'],
@@ -141,6 +145,15 @@ test('a target has at most 2,048 characters', () => {
   const most = `https://example.com/${'a'.repeat(2048 - 20)}`;
   expect([most.length, secure.read(most)]).toEqual([2048, new URL(most)]);
   expect(secure.read(`${most}a`)).toBe('max');
+});
+
+test.each([
+  'https://hooks.example.com./',
+  `https://${'a'.repeat(63)}.com/`,
+  `https://${'a.'.repeat(126)}a/`,
+  `https://${'a.'.repeat(126)}a./`,
+])('a target may be of any name that DNS can ask for: %s', (text) => {
+  expect(secure.read(text)).toEqual(new URL(text));
 });
 
 test('only who admits insecure targets takes http, and then any address', async () => {

@@ -71,6 +71,9 @@ const tries = { dns: 5, beforeSystem: 2 };
 /** There are servers that never answer for IPv6: where a name has addresses of the other family, milliseconds that are waited for it. */
 const sixLaterMs = 250;
 
+// Labels of 1 to 63 characters, 253 in all, which is as much as DNS can ask for: RFC 1035, section 2.3.4. Addresses are shorter.
+const resolvable = /^(?=.{1,253}\.?$)([^.]{1,63}\.)*[^.]{1,63}\.?$/;
+
 /** Whoever configures a target does not wait for longer for its addresses, milliseconds. */
 const admitMs = 5_000;
 
@@ -127,7 +130,7 @@ export class Targets {
     // The standard forgives blanks, line breaks, backslashes and missing slashes; a target with one is a mistake or a trick.
     if (/[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
     const url = URL.parse(text);
-    if (!url || url.hostname === '') return 'url';
+    if (!url || !resolvable.test(url.hostname)) return 'url';
     if (url.protocol !== 'https:' && !(this.insecure && url.protocol === 'http:')) return 'https';
     return url.username !== '' || url.password !== '' || url.port === '0' ? 'url' : url;
   }
