@@ -1,45 +1,59 @@
-// How the server ends: everything that was asked is answered, and whoever keeps his connection is told that it ends before it does.
+// How the server ends: it takes no more connections, answers what was asked, and says with the last answer on a connection that this ends, too.
 import { ServerResponse, type IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import type { App } from './app.ts';
 import type { Load } from './load.ts';
 
 // Longer than any request that has been read takes to be answered, but for a test delivery to a slow receiver.
 const drainMs = 15_000;
 
-// So long a connection may idle while the server closes, milliseconds: whoever asks again and again is told by then. Closed in the moment of its next
-// posting it would leave him without an answer, and no client repeats that by itself.
+// So long connections stay that idle, milliseconds: whoever asks again and again is told in an answer by then. Closed in the moment of his next
+// posting, he would have none, and no client repeats that by itself.
 const lastAskedMs = 250;
+
+const begun = Symbol('requests of a connection that have begun');
+type Counted = Socket & { [begun]?: number };
 
 /** The end of a server. */
 export class Drain {
   private began: number | undefined;
-  /** Its answers: once it has begun to close each tells that its connection ends with it, whenever it was asked for. */
+  /** Its answers: once it has begun to close, each that is the last of its connection says so, whenever it was asked for. */
   readonly ServerResponse: typeof ServerResponse;
 
   constructor() {
     const isClosing = () => this.began !== undefined;
     this.ServerResponse = class<Request extends IncomingMessage> extends ServerResponse<Request> {
+      private readonly place: number;
+
+      constructor(...given: [Request]) {
+        super(...given);
+        const socket: Counted = given[0].socket;
+        this.place = socket[begun] = (socket[begun] ?? 0) + 1;
+      }
+
       override writeHead(...head: unknown[]): this {
-        if (isClosing()) this.shouldKeepAlive = false;
+        // What was pipelined behind has been done, and Node would not answer it any more.
+        if (isClosing() && this.place === (this.req.socket as Counted)[begun]) this.shouldKeepAlive = false;
         return super.writeHead(...(head as [number]));
       }
     };
   }
 
-  /** Ends connections while the server closes: those that idle, and when everything has been answered, or takes too long, all of them. */
+  /** Ends all connections while the server closes, when everything has been answered or takes too long. */
   endConnections(app: App, load: Load): void {
     app.addHook('preClose', (done) => {
       const began = (this.began = performance.now());
-      // Until it is done the server takes connections.
-      app.server.getConnections((_, count) => setTimeout(done, count > 0 ? lastAskedMs : 0));
-      const sweep = setInterval(() => {
+      // Node would close those that idle now, and takes for one of them whose answer is written, be it unread.
+      app.server.closeIdleConnections = () => undefined;
+      const end = () => {
         const lastedMs = performance.now() - began;
-        if (lastedMs < lastAskedMs) return;
         // What is still coming in then, a body that nobody reads or half a request, has not begun.
-        if (load.requests === 0 || lastedMs > drainMs) app.server.closeAllConnections();
-        else app.server.closeIdleConnections();
-      }, 50);
+        if (lastedMs > drainMs || (lastedMs > lastAskedMs && load.requests === 0)) app.server.closeAllConnections();
+      };
+      // A process that stood still runs its timers before it reads what came meanwhile.
+      const sweep = setInterval(() => setImmediate(end), 50);
       app.server.once('close', () => clearInterval(sweep));
+      done();
     });
   }
 }
