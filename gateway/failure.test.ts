@@ -40,7 +40,7 @@ const figure = (name: string) => figureOf(house, 'gateway', name);
 
 /** A connection, and what is answered on it: the status, and what becomes of the connection. */
 class Line {
-  private readonly socket: Socket;
+  readonly socket: Socket;
   private text = '';
   readonly ended: Promise<unknown>;
 
@@ -209,12 +209,19 @@ describe('while the ledger stands still', () => {
 
   test('a gateway that is told to stop answers what it has begun, takes nothing new, and ends well', async () => {
     await house.kill('ledger', 'SIGSTOP');
-    const [idle, posting, pipelined] = [new Line(house.url), new Line(house.url), new Line(house.url)];
+    const [idle, posting, pipelined, slow] = [new Line(house.url), new Line(house.url), new Line(house.url), new Line(house.url)];
     await idle.ask('GET', '/healthz').answered(1);
     const ask = (lines: Line, name: string) =>
       lines.ask('POST', at('transactions'), JSON.stringify({ ...line, idempotency_key: name }), `Authorization: Bearer ${key}\r\n`);
     ask(posting, 'drain-1');
     for (const name of ['drain-2', 'drain-3', 'drain-4']) ask(pipelined, name);
+    // More than the kernel takes of what nobody reads: it is written, and not gone.
+    slow.socket.pause();
+    slow.socket.write('GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(60));
+    await until(
+      () => figure('http_requests_in_flight'),
+      (count) => count > 10,
+    );
     await until(
       () => figure('gateway_postings_in_flight'),
       (count) => count === 4,
@@ -239,10 +246,13 @@ describe('while the ledger stands still', () => {
     await idle.ask('GET', '/healthz').ended;
     await house.kill('ledger', 'SIGCONT');
     await Promise.all([posting.ended, pipelined.ended]);
+    slow.socket.resume();
+    await slow.ended;
     await stopped;
     expect(idle.answers).toEqual(['200 keep-alive', '200 close']);
     expect(posting.answers).toEqual(['201 close']);
     expect(pipelined.answers).toEqual(['201 keep-alive', '201 keep-alive', '201 close']);
+    expect(slow.answers).toHaveLength(60);
     expect(house.logs('gateway')).not.toContain('did not stop');
     await house.restart('gateway');
     expect(await Promise.all([1, 2, 3, 4].map((number) => isPosted(`drain-${number}`)))).toEqual([true, true, true, true]);
