@@ -83,7 +83,8 @@ class Carriage {
     this.header = headersOf(request.headers);
     this.methods = methods;
     this.admission = admission;
-    this.options = options;
+    // Who may open such a stream may make any call on it, so his token is not hashed again for each.
+    this.options = { ...options, admit: () => admission };
     const session = this.stream.session ?? this.stream;
     this.inWork = callsOf.get(session) ?? { count: 0 };
     callsOf.set(session, this.inWork);
