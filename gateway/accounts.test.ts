@@ -70,6 +70,7 @@ describe('accounts', () => {
   ])('an account with %j is refused', async (change, status, code) => {
     const answer = await customer.post('accounts', { account_code: 'NEW', name: 'New', type: 'asset', ...change });
     expect([answer.status, answer.body.code, answer.body.details.field]).toEqual([status, code, Object.keys(change)[0]]);
+    expect(answer.body.details.tag).toBe(status === 409 ? 'unique' : code);
   });
 
   test('nothing is made or opened below a closed group', async () => {

@@ -219,8 +219,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
 
   function translate(error: unknown, request: FastifyRequest): Problem {
     if (error instanceof Problem) return error;
-    const known =
-      error instanceof ConnectError ? problemOf(error, request.body ?? request.query) : problemOfFramework(error as FastifyError, request);
+    const known = error instanceof ConnectError ? problemOf(error, fieldsOf(request)) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
     const { method, url, caller, id } = request;
     logger.error(
@@ -329,6 +328,13 @@ export function leaving(request: FastifyRequest): AbortSignal {
 /** How long a call for a request may take; it ends when the client leaves, and is logged under the request's id. */
 export function within(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
   return { timeoutMs, signal: leaving(request), headers: { 'x-request-id': request.id } };
+}
+
+/** What was sent of the fields that the route has; others mean nothing, also where they are called as a field of the house is. */
+function fieldsOf({ body, query, routeOptions }: FastifyRequest): unknown {
+  const { properties } = (routeOptions.schema?.body ?? {}) as { properties?: object };
+  if (!properties) return query;
+  return Object.fromEntries(Object.entries(body ?? {}).filter(([name]) => Object.hasOwn(properties, name)));
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {

@@ -209,6 +209,10 @@ describe('the fields of bodies', () => {
     expect((await send('single', { side: 'left' })).body.details.value).toBe('left');
     expect((await send('single', { amount: 100 })).body.details.value).toBe(100);
     expect((await send('single', { side: ['debit'] })).body.details.value).toEqual(['debit']);
+    const number = '-12345678901234567890.5e400';
+    const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' };
+    const answer = await fetch(new URL(customer.at('transactions'), house.url), { method: 'POST', headers, body: number });
+    expect(await answer.text()).toContain(`"details":{"field":"body","tag":"type","value":${number}}`);
     expect((await send('single', { account_code: 'a b'.repeat(1000) })).body.details.value).toBe('a b'.repeat(1000));
     const entries = Array.from({ length: 201 }, () => ({ account_code: 'CASH' }));
     expect((await send('double', { entries })).body.details).toEqual({ field: 'entries', tag: 'max', value: entries });
@@ -238,6 +242,28 @@ describe('the fields of bodies', () => {
     expect([below.status, below.body.details]).toEqual([422, { field: 'allow_negative', tag: expect.any(String), value: false }]);
     const { body } = await send('double', { entries: [line, { ...line, side: 'credit', account_code: 'NOBODY' }] });
     expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
+  });
+
+  test('a field that the route does not have is not taken for the one that is blamed', async () => {
+    const [strict, other] = [unique(), unique()];
+    for (const account_code of [strict, other]) await send('account', { account_code, type: 'asset', allow_negative: false });
+    const fill = await send('double', {
+      entries: [
+        { ...line, account_code: strict },
+        { ...line, side: 'credit' },
+      ],
+    });
+    await send('double', {
+      entries: [
+        { ...line, account_code: other },
+        { ...line, side: 'credit', account_code: strict },
+      ],
+    });
+    const path = customer.at(`transactions/${fill.body.data.transaction.transaction_id}/reverse`);
+    for (const unknown of [{}, { entries: [{ account_code: 'OTHER' }] }, { entries: [{ account_code: 5 }] }]) {
+      const { status, body } = await house.rest('POST', path, { key: customer.key, body: unknown });
+      expect([status, body.details]).toEqual([422, { field: 'entries[0].account_code', tag: 'insufficient_funds', value: strict }]);
+    }
   });
 
   test('an empty header is an empty key', async () => {

@@ -98,8 +98,9 @@ test('what is no such number has no text of one', () => {
   for (const value of [7, 'text', null, undefined, {}, [], { number: '7' }, { '': '7' }]) expect(numberText(value)).toBeNull();
 });
 
-test('a body alone that is such a number is what JSON.parse makes of it, which no schema takes', () => {
-  expect(read('12345678901234567890')).toBe(12345678901234567000);
+test('a body alone that is such a number is kept as it was written, too', () => {
+  expect(numberText(read('12345678901234567890'))).toBe('12345678901234567890');
+  expect(read('12.5')).toBe(12.5);
 });
 
 test('more such numbers than metadata could hold are refused in one sentence', () => {

@@ -58,7 +58,7 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
   } catch {
     return new Problem('invalid_json');
   }
-  if (typeof body !== 'object' || body === null) return body;
+  if (body === null || (typeof body !== 'object' && typeof body !== 'number')) return body;
   if (isPoisoned(text, body)) return new Problem('invalid_json');
   const numbers = inexactNumbers(text, mostMarks + 1);
   if (numbers.length === 0 && !escapes.test(text)) return body;
@@ -66,7 +66,7 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
     const message = `body holds more than ${mostMarks} numbers that would come back as others`;
     return invalid([{ field: 'body', tag: 'number', value: '', message }]);
   }
-  const careful: object = numbers.length === 0 ? body : (JSON.parse(marked(text, numbers)) as object);
+  const careful = (numbers.length === 0 ? body : JSON.parse(marked(text, numbers))) as object;
   suspects.add(careful);
   return careful;
 }

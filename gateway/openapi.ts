@@ -115,13 +115,20 @@ const blamed: Partial<Record<ProblemCode, Blamed>> = {
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
   idempotency_key_reused: { field: 'idempotency_key', tag: 'idempotency_key_reused', value: 'deposit-42' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
+  email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
+  slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
+  account_code_taken: { field: 'account_code', tag: 'unique', value: 'MERCHANT-WALLETS-USD' },
+  chart_exists: { field: 'business_type', tag: 'chart_exists', value: 'wallet' },
+  version_conflict: { field: 'version', tag: 'version_conflict', value: 1 },
+  account_not_empty: { field: 'status', tag: 'account_not_empty', value: 'closed' },
 };
 
 const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
 
 /** An error body of a code, as an example. */
 function errorExample(code: ProblemCode, status: number, { blames }: Doc): object {
-  const usual = status === 422 || code === 'validation_failed' ? blamed[code] : undefined;
+  const isOfPath = statusOf(code, 'account_code') !== status;
+  const usual = isOfPath ? undefined : blamed[code];
   const shown = usual && { ...usual, ...blames?.[code] };
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
   const beside = code === 'test_failed' ? failedTest : undefined;

@@ -105,7 +105,7 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
   let compiled: ValidateFunction | undefined;
   const secretive = JSON.stringify(schema).includes('"x-secret"');
   return (data) => {
-    if (typeof data !== 'object' || data === null || Array.isArray(data)) {
+    if (typeof data !== 'object' || data === null || Array.isArray(data) || numberText(data) !== null) {
       const tag = 'type';
       return [{ field: 'body', tag, value: secretive ? '' : shown(data), message: 'body must be an object' }];
     }

@@ -40,6 +40,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
             200: { description: 'It stood already', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },
           },
           refusals: ['chart_exists', 'account_code_taken'],
+          blames: { account_code_taken: { value: 'SETTLEMENT-USD' } },
         },
       },
     },

@@ -44,7 +44,7 @@ export function setUpChart(
       throw conflict('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
     }
     const taken = lines.find((line) => !line.system && standing.has(line.code));
-    if (taken) throw conflict('account_code_taken', `account code ${taken.code} is taken`, 'account_code', taken.code);
+    if (taken) throw codeTaken(taken.code, 'is taken');
 
     const made: AccountRecord[] = [];
     const placed: AccountRecord[] = [];
@@ -92,8 +92,8 @@ export function createAccount(pool: Connections, tenant: string, wanted: NewAcco
     const { head, nowMs, from } = await lock(client, tenant, { make: true });
     const { code, parentCode } = wanted;
     const standing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
-    if (standing.has(code)) throw conflict('account_code_taken', `account code ${code} is taken`, 'account_code', code);
-    if (isSystemCode(code)) throw conflict('account_code_taken', `account code ${code} is kept for the ledger`, 'account_code', code);
+    if (standing.has(code)) throw codeTaken(code, 'is taken');
+    if (isSystemCode(code)) throw codeTaken(code, 'is kept for the ledger');
     if (parentCode !== null) await parentMustFit(client, tenant, standing.get(parentCode), parentCode, wanted.type);
 
     const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
@@ -311,4 +311,8 @@ function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: 
 
 function conflict(reason: Reason, message: string, field: string, value: string): Refusal {
   return new Refusal(reason, message, { field, tag: reason, value });
+}
+
+function codeTaken(code: string, why: string): Refusal {
+  return new Refusal('account_code_taken', `account code ${code} ${why}`, { field: 'account_code', tag: 'unique', value: code });
 }
