@@ -8,6 +8,7 @@ import { AccountsBelow } from './migrations/0006-accounts-below.ts';
 import { Subscripts } from './migrations/0007-subscripts.ts';
 import { LonePosting } from './migrations/0008-lone-posting.ts';
 import { Statistics } from './migrations/0009-statistics.ts';
+import { OneWriter } from './migrations/0010-one-writer.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -20,4 +21,5 @@ export const migrations = [
   { name: '0007-subscripts', class: Subscripts },
   { name: '0008-lone-posting', class: LonePosting },
   { name: '0009-statistics', class: Statistics },
+  { name: '0010-one-writer', class: OneWriter },
 ];

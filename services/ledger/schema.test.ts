@@ -47,3 +47,10 @@ test.each([
   // The rows are there, and it was not the policy that found none.
   expect((await owner.query(`update ${table} set tenant_id = tenant_id`)).rowCount).toBeGreaterThan(0);
 });
+
+test('no function has a second form, which nobody would call and nobody watch', async () => {
+  const { rows } = await owner.query(
+    `select proname from pg_proc where pronamespace = 'public'::regnamespace group by proname having count(*) > 1`,
+  );
+  expect(rows).toEqual([]);
+});

@@ -11,6 +11,7 @@ export const migrationNames = [
   '0007-subscripts',
   '0008-lone-posting',
   '0009-statistics',
+  '0010-one-writer',
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */

@@ -157,3 +157,35 @@ test('addresses of two databases, or of one role, change nothing and are told ap
     await database.drop();
   }
 });
+
+test('what is granted and revoked again the role has at no time', async () => {
+  const database = await freshDatabase('identity');
+  const to = () =>
+    migrate(database.ownerUrl, database.serviceUrl, {
+      names: [first.name],
+      migrations: () => Promise.resolve([first]),
+      appendOnly: ['things'],
+    });
+  await to();
+  const other = new pg.Client({ connectionString: database.adminUrl });
+  await other.connect();
+  try {
+    // What takes back takes its time.
+    await other.query(`create function dawdle() returns event_trigger language plpgsql as 'begin perform pg_sleep(0.1); end'`);
+    await other.query(`create event trigger dawdles on ddl_command_start when tag in ('REVOKE') execute function dawdle()`);
+    const role = decodeURIComponent(new URL(database.serviceUrl).username);
+    let isOver = false;
+    const migrated = to().finally(() => (isOver = true));
+    while (!isOver) {
+      const { rows } = await other.query(
+        `select has_table_privilege($1, 'things', 'delete') as things, has_table_privilege($1, 'mikro_orm_migrations', 'insert') as names`,
+        [role],
+      );
+      expect(rows).toEqual([{ things: false, names: false }]);
+    }
+    await migrated;
+  } finally {
+    await other.end();
+    await database.drop();
+  }
+});

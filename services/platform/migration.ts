@@ -88,15 +88,17 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     const done = await namesDone(client);
     if (!schema.names.every((each) => done.has(each))) await raise(ownerUrl, await schema.migrations());
     const name = client.escapeIdentifier(role);
-    await client.query(`grant usage on schema public to ${name}`);
-    await client.query(`grant select, insert, update, delete on all tables in schema public to ${name}`);
-    // What the database has is for its owner to say.
-    if (schema.names.length > 0) await client.query(`revoke insert, update, delete on mikro_orm_migrations from ${name}`);
-    for (const table of schema.appendOnly) {
-      await client.query(`revoke update, delete, truncate on ${client.escapeIdentifier(table)} from ${name}`);
-    }
-    await client.query(`grant usage, select on all sequences in schema public to ${name}`);
-    await client.query(`grant execute on all functions in schema public to ${name}`);
+    const grants = [
+      `grant usage on schema public to ${name}`,
+      `grant select, insert, update, delete on all tables in schema public to ${name}`,
+      // What the database has is for its owner to say.
+      ...(schema.names.length > 0 ? [`revoke insert, update, delete on mikro_orm_migrations from ${name}`] : []),
+      ...schema.appendOnly.map((table) => `revoke update, delete, truncate on ${client.escapeIdentifier(table)} from ${name}`),
+      `grant usage, select on all sequences in schema public to ${name}`,
+      `grant execute on all functions in schema public to ${name}`,
+    ];
+    // One transaction: what is granted and revoked again nobody ever has, however this ends.
+    await client.query(['begin', ...grants, 'commit'].join('; '));
   } finally {
     await client.end();
   }
