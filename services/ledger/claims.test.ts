@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { claim, leftovers, settle } from './claims.ts';
+import { claim, claimEnds, leftovers, settle } from './claims.ts';
 
 let books: RelayedBooks;
 
@@ -42,6 +42,16 @@ test('a claim reads one event at least, however large it is and the one before i
     [3n, 4n],
     [4n, 5n],
   ]);
+});
+
+test('the rest of a log comes with the time of its last event', async () => {
+  const tenant = await books.newTenant();
+  await post(books.openReplica(null).writer, tenant);
+  const ends = await claimEnds(books.relayed, [tenant], randomUUID());
+  const { rows } = await books.owner.query<{ ms: bigint }>(
+    'select floor(extract(epoch from created_at) * 1000)::int8 as ms from log order by sequence desc limit 1',
+  );
+  expect(ends).toEqual([{ tenant, mark: 0n, through: 3n, createdMs: rows[0]?.ms }]);
 });
 
 test('a mark can not go back', async () => {

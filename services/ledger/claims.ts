@@ -1,7 +1,7 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
-import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { inTransaction, ms, type Pool } from '../platform/postgres.ts';
 import { eventColumns, eventNames, type EventRow } from './events.ts';
-import type { Stretch } from './exit.ts';
+import type { Rest } from './exit.ts';
 import type { DeadLetter } from './letters.ts';
 
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
@@ -42,13 +42,13 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
 }
 
 /** Claims as {@link claim} does, but reads only where the logs end. */
-export async function claimEnds(pool: Pool, tenants: string[], claimId: string): Promise<Stretch[]> {
+export async function claimEnds(pool: Pool, tenants: string[], claimId: string): Promise<Rest[]> {
   return inTransaction(pool, tenants, async (client) => {
-    const { rows } = await client.query<Stretch>({
+    const { rows } = await client.query<Rest>({
       name: 'claim_ends',
       text: `with ${claimed}
-        select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through
-        from claimed c, lateral (select sequence from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
+        select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through, ${ms('h.last_at')}::int8 as "createdMs"
+        from claimed c, lateral (select sequence, last_at from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
       values: [tenants, claimId],
     });
     return rows;

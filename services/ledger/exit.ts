@@ -23,7 +23,7 @@ export interface Exit {
    * Hands over stretches of logs without their events, where nobody listens; answers the tenants (UUIDs) whose events are wanted, of whom
    * nothing was taken. Absent where that can't be asked.
    */
-  pass?: (stretches: Stretch[]) => Promise<Set<string>>;
+  pass?: (stretches: Rest[]) => Promise<Set<string>>;
   /** Throws where the other side can't be reached. */
   probe: () => Promise<void>;
   close: () => Promise<void>;
@@ -42,6 +42,12 @@ export interface Stretch {
   mark: bigint;
   /** The last place in it, the mark itself where nothing lies beyond. */
   through: bigint;
+}
+
+/** A stretch to the end of a log. */
+export interface Rest extends Stretch {
+  /** When the last event in it was made, milliseconds since the Unix epoch. */
+  createdMs: bigint;
 }
 
 /** A tenant's mark in hand, and what was read beyond it. */

@@ -37,7 +37,9 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
       }
     },
     pass: async (stretches) => {
-      const asked = stretches.map(({ tenant, mark, through }) => ({ tenantId: tenantId(tenant), after: mark, through }));
+      const asked = stretches.map(({ tenant, mark, through, createdMs }) => {
+        return { tenantId: tenantId(tenant), after: mark, through, createdMs };
+      });
       try {
         const { wantedTenantIds } = await notifier.pass({ stretches: asked }, { timeoutMs });
         return new Set(wantedTenantIds.map((id) => toUuid('tenant', id) ?? ''));

@@ -9,7 +9,7 @@ import { toId } from '../platform/ids.ts';
 import { isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
-import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Stretch } from './exit.ts';
+import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Rest } from './exit.ts';
 import { lineOf, publishDueLetters, type DeadLetter } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
 
@@ -181,7 +181,7 @@ export class Relay {
     const share = { events: Math.ceil(bounds.events / heard.length), bytes: Math.ceil(bounds.bytes / heard.length) };
     const delivery: Delivery = { refused: [], postponed: new Map() };
     let claims: Claimed[] = [];
-    let stretches: Stretch[] = [];
+    let stretches: Rest[] = [];
     let wanted = new Set<string>();
     let failure: unknown;
     // The other side may take its time; whoever stalls, or is killed, lets go.
@@ -204,7 +204,7 @@ export class Relay {
     } finally {
       clearInterval(held);
     }
-    const left = (each: Claimed | Stretch) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
+    const left = (each: Claimed | Rest) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
     const taken = claims.filter((each) => !left(each));
     const events = countOf(taken) - delivery.refused.length;
     const passed = stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0);

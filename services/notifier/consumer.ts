@@ -49,6 +49,8 @@ export interface Stretch {
   tenant: string;
   after: bigint;
   through: bigint;
+  /** When its last event was made, milliseconds since the Unix epoch; null: not known. */
+  createdMs: bigint | null;
 }
 
 const insertDeliveries = {
@@ -140,7 +142,7 @@ export class Consumer {
         enabledWebhooks(client, tenants),
       ]);
       const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
-      for (const { tenant, after, through } of passed) inbox.get(tenant)?.pass(after, through);
+      for (const stretch of passed) inbox.get(stretch.tenant)?.pass(stretch);
       const moved = [...inbox.values()].filter(({ tenant }) => !enabled.has(tenant));
       await all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
       return { marks: moved, webhooks: enabled };

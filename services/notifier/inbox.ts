@@ -24,9 +24,6 @@ function compare(a: Place, b: Place): number {
 /** Behind every part of a posting. */
 const lastPart = 0x7fffffff;
 
-/** What was passed over was made before, by a clock that may be so much ahead of this one, milliseconds; no ledger is restored so soon. */
-const clockSkewMs = 60_000;
-
 /** A tenant's place in its log, changed in memory until it is written. */
 export class Mark {
   readonly tenant: string;
@@ -73,14 +70,14 @@ export class Mark {
     return true;
   }
 
-  /** Takes everything to the end of a stretch of the log that begins behind `after`, without its events. */
-  pass(after: bigint, through: bigint): void {
+  /** Takes everything to the end of a stretch of the log that begins behind `after`, without its events; `createdMs`: as that of the mark. */
+  pass({ after, through, createdMs }: { after: bigint; through: bigint; createdMs: bigint | null }): void {
     if (after >= through || through < this.place.sequence) return;
     // What lies before the stretch has not come, be it the rest of a posting.
     if (after > this.place.sequence || (after === this.place.sequence && !this.isWhole)) this.note({ sequence: after + 1n, part: 0 });
     this.place = { sequence: through, part: lastPart };
     this.parts = null;
-    this.createdMs = BigInt(Date.now() + clockSkewMs);
+    this.createdMs = createdMs;
   }
 
   private note(before: Place): void {

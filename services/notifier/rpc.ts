@@ -80,7 +80,9 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         return { updatesDerived: deriveUpdates };
       }),
       pass: answer(async ({ stretches }) => {
-        const asked = stretches.map(({ tenantId, after, through }) => ({ tenant: tenantOf(tenantId), after, through }));
+        const asked = stretches.map(({ tenantId, after, through, createdMs }) => {
+          return { tenant: tenantOf(tenantId), after, through, createdMs: createdMs === 0n ? null : createdMs };
+        });
         const wanted = await consumer.pass(asked);
         return { wantedTenantIds: wanted.map((tenant) => toId('tenant', tenant)) };
       }),

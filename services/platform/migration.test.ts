@@ -174,9 +174,9 @@ test('what is granted and revoked again the role has at no time', async () => {
     await other.query(`create function dawdle() returns event_trigger language plpgsql as 'begin perform pg_sleep(0.1); end'`);
     await other.query(`create event trigger dawdles on ddl_command_start when tag in ('REVOKE') execute function dawdle()`);
     const role = decodeURIComponent(new URL(database.serviceUrl).username);
-    let isOver = false;
-    const migrated = to().finally(() => (isOver = true));
-    while (!isOver) {
+    const state = { isOver: false };
+    const migrated = to().finally(() => (state.isOver = true));
+    while (!state.isOver) {
       const { rows } = await other.query(
         `select has_table_privilege($1, 'things', 'delete') as things, has_table_privilege($1, 'mikro_orm_migrations', 'insert') as names`,
         [role],

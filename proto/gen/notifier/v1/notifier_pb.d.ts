@@ -78,6 +78,13 @@ export declare type Stretch = Message<"notifier.v1.Stretch"> & {
    * @generated from field: int64 through = 3;
    */
   through: bigint;
+
+  /**
+   * When that was made, milliseconds since the Unix epoch; 0: not known, to a ledger of before this field.
+   *
+   * @generated from field: int64 created_ms = 4;
+   */
+  createdMs: bigint;
 };
 
 /**
