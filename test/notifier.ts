@@ -39,6 +39,8 @@ export interface NotifierOptions extends Tuning {
   /** Whether it claims by itself; true unless said. */
   claims?: boolean;
   logger?: Logger;
+  /** Of its connections, beside the usual ones. */
+  settings?: Record<string, string>;
 }
 
 const token = 'token-of-the-test';
@@ -48,7 +50,14 @@ export const testKey = { id: 'k1', key: createSecretKey(Buffer.alloc(32, 7)) };
 
 /** Starts a notifier, on a new database unless one is given; without other words local targets are admitted and no attempt waits. */
 export async function startNotifier(options: NotifierOptions = {}): Promise<RunningNotifier> {
-  const { config: changes = {}, database: given, claims = true, logger = openLog('test', 'silent'), ...tuning } = options;
+  const {
+    config: changes = {},
+    database: given,
+    claims = true,
+    logger = openLog('test', 'silent'),
+    settings: own = {},
+    ...tuning
+  } = options;
   const database = given ?? (await freshDatabase('notifier', { migrated: true }));
   const config = {
     encryptionKeys: [testKey] as NotifierConfig['encryptionKeys'],
@@ -62,7 +71,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     ...changes,
   };
   const metrics = new Registry();
-  const settings = { ...pinnedPlans, ...patient };
+  const settings = { ...pinnedPlans, ...patient, ...own };
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });

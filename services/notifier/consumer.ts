@@ -9,12 +9,21 @@ import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
+import { Turns } from '../platform/turns.ts';
 import { derivedId, updateCount, updatesOf } from '../platform/updates.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
 import { unlessSooner } from './rows.ts';
 import { onClient } from './transaction.ts';
+
+/**
+ * Transactions of the consumer at a time, however many ledgers call: where a tenant's mark is held each may wait for it for two seconds, and what
+ * delivers takes its connections from the same pool.
+ */
+export const mostTakings = 3;
+
+const always = new AbortController().signal;
 
 /** What the consumer works with. */
 export interface ConsumerParts {
@@ -83,6 +92,7 @@ const selectWebhooks = {
 /** Takes events and keeps what can't be taken. */
 export class Consumer {
   private readonly parts: ConsumerParts;
+  private readonly turns = new Turns({ most: mostTakings, ofOne: mostTakings });
   private readonly taken: Counter<'result'>;
   private readonly gaps: Counter;
   private readonly reissued: Counter;
@@ -134,7 +144,7 @@ export class Consumer {
   async pass(stretches: Stretch[]): Promise<string[]> {
     const tenants = [...new Set(stretches.map(({ tenant }) => tenant))].sort();
     if (tenants.length === 0) return [];
-    const { marks, webhooks } = await onClient(this.parts.pool, async (client) => {
+    const { marks, webhooks } = await this.inTurn(async (client) => {
       const [, , inbox, enabled] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
@@ -188,10 +198,9 @@ export class Consumer {
 
   // `deliver` false: the places are taken, and no more.
   private async take(events: Known[], malformed: Letter[], { deliver = true, derive = false } = {}): Promise<number> {
-    const { pool } = this.parts;
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
-    const { marks, taken, made, kept } = await onClient(pool, async (client) => {
+    const { marks, taken, made, kept } = await this.inTurn(async (client) => {
       const [, , inbox, webhooks] = await all([
         client.query('begin'),
         client.query(seeing(tenants)),
@@ -213,6 +222,10 @@ export class Consumer {
     this.taken.inc({ result: 'known' }, came(events) - taken);
     this.report(kept);
     return made;
+  }
+
+  private inTurn<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
+    return this.turns.take('events', always, () => onClient(this.parts.pool, work));
   }
 
   private reportMarks(marks: Mark[]): void {

@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { patientOfLocks } from '../../test/house.ts';
 import { settled, until } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -218,4 +219,27 @@ test('deliveries are claimed in the tenant’s order', async () => {
     claimed.push(...(await claimDue(notifier.work, { ...bounds, free: 3 })).claimed.map(({ eventId }) => eventId));
   }
   expect(claimed).toEqual(posted.map(({ id }) => toUuid('evt', id)));
+});
+
+test('however many events wait for a mark that is held, deliveries go on', async () => {
+  const notifier = await start({ claims: false, settings: patientOfLocks });
+  const [held, other] = [await receiver(), await receiver()];
+  const [waiting, tenant] = [await subscribe(notifier, held.url), await subscribe(notifier, other.url)];
+  for (const each of [waiting, tenant]) await ingest(notifier, each);
+  const holder = new pg.Client({ connectionString: notifier.database.adminUrl });
+  await holder.connect();
+  try {
+    await holder.query('begin');
+    await holder.query('select from inbox where tenant_id = $1 for update', [waiting.tenant]);
+    const ingested = Array.from({ length: 8 }, () => ingest(notifier, waiting));
+    // It travels behind them.
+    await notifier.client.getWebhook({ tenantId: tenant.tenantId });
+    notifier.courier.start();
+    await Promise.all([held.count(1), other.count(1)]);
+    await holder.query('rollback');
+    await Promise.all(ingested);
+  } finally {
+    await holder.end();
+  }
+  await held.count(9);
 });

@@ -9,6 +9,7 @@ import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
+import { mostTakings } from './consumer.ts';
 import type { Handler, Subscription, SubscribeOptions } from './kafka.ts';
 import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
@@ -19,8 +20,8 @@ import { eventTypes } from './webhook.ts';
 // Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
 const maxMessageBytes = 32 * 1024 * 1024;
 
-// Consumer, claims, records, destinations and the sweep, each one transaction at a time.
-const workConnections = 5;
+// The consumer; claims, records, destinations and the sweep, each one transaction at a time.
+const workConnections = mostTakings + 4;
 
 const sweepEveryMs = 10 * 60_000;
 
