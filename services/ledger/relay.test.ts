@@ -387,3 +387,29 @@ test('without Kafka and notifier the relay says so, and keeps everything', async
   expect(relay.state()).toEqual({ relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' });
   await until(async () => (await metricOf(metrics, 'ledger_relay_lag_events')) === 3);
 });
+
+test('a tenant of whom an event can not be read keeps nobody else waiting, and is published when it can', async () => {
+  const events: Event[] = [];
+  const exit: Exit = {
+    name: 'notifier',
+    publish: (more) => Promise.resolve(void events.push(...more)),
+    probe: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  const tenants = await Promise.all(Array.from({ length: 7 }, () => books.newTenant()));
+  const damaged = tenants[3]!;
+  // As a damaged page does.
+  await books.owner.query(
+    `create policy damaged on log as restrictive for select
+       using (case when tenant_id = '${damaged}' then 1 / (length(actor) - length(actor)) = 1 else true end)`,
+  );
+  const { relay, metrics } = books.openReplica(exit);
+  const others = tenants.filter((tenant) => tenant !== damaged);
+  await until(async () => others.every((tenant) => events.filter(({ tenantId }) => tenantId === toId('tenant', tenant)).length === 2));
+  await until(async () => (await metricOf(metrics, 'ledger_relay_failures_total')) > 1);
+  expect(events.some(({ tenantId }) => tenantId === toId('tenant', damaged))).toBe(false);
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  await books.owner.query('drop policy damaged on log');
+  await books.published();
+  expect(events.filter(({ tenantId }) => tenantId === toId('tenant', damaged))).toHaveLength(2);
+});

@@ -6,7 +6,7 @@ import { Counter, type Registry } from 'prom-client';
 import { openGauges } from '../platform/gauges.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { toId } from '../platform/ids.ts';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import { isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Rest } from './exit.ts';
@@ -220,18 +220,16 @@ export class Relay {
       failure ??= error;
     }
     if (failure !== undefined) {
-      this.tell(failure, tenants);
+      if (isRefused(failure)) await this.apart(exit, tenants, failure);
+      else this.tell(failure, tenants);
       return;
     }
     this.carried = countOf(claims);
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
       const why = delivery.postponed.get(each) ?? each.unreadable;
-      if (why !== undefined) {
-        logger.warn({ err: why, tenant: toId('tenant', each.tenant) }, 'events of a tenant were not taken');
-        this.postponed.add(each.tenant);
-        this.later(each.tenant, 200, 10_000);
-      } else {
+      if (why !== undefined) this.putOff(each.tenant, why);
+      else {
         this.reached(each.tenant);
         if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
       }
@@ -244,6 +242,20 @@ export class Relay {
     }
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
     if (events > 0) logger.info({ tenants: taken.length, events, ms: Math.round(performance.now() - began) }, 'events published');
+  }
+
+  /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
+  private async apart(exit: Exit, tenants: string[], error: unknown): Promise<void> {
+    const half = Math.ceil(tenants.length / 2);
+    if (tenants.length > 1) for (const part of [tenants.slice(0, half), tenants.slice(half)]) await this.round(exit, part);
+    else for (const tenant of tenants) this.putOff(tenant, error);
+    this.failed.inc();
+  }
+
+  private putOff(tenant: string, why: unknown): void {
+    this.options.logger.warn({ err: why, tenant: toId('tenant', tenant) }, 'events of a tenant were not taken');
+    this.postponed.add(tenant);
+    this.later(tenant, 200, 10_000);
   }
 
   /** Writes down how far a round came; what can't be is tried again before the next round. */

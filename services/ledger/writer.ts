@@ -1,6 +1,6 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import { isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';
@@ -333,13 +333,9 @@ export class Writer {
   }
 }
 
-/**
- * Whether repeating a batch that was undone would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that
- * does not come of how the database is, of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction
- * (class 25). A trigger may raise any code, and a page that can't be read is of one tenant, mostly.
- */
+/** Whether repeating a batch that was undone would only fail again, for something in it: PostgreSQL refuses it, or it is a fault of this program. */
 function isOfItems(error: unknown, sqlstate: string): boolean {
-  return !isAway(error) && !/^(0A|25|26)/.test(sqlstate);
+  return isRefused(error) || (sqlstate === 'none' && !isAway(error));
 }
 
 function tenantsOf(items: Item[]): Set<string> {

@@ -2,7 +2,8 @@
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { all, ms, seeing, type Pool } from '../platform/postgres.ts';
+import { reasonOf } from '../platform/lifetime.ts';
+import { all, inTransaction, isRefused, ms, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 import { onClient } from './transaction.ts';
@@ -125,7 +126,7 @@ const claim = {
         order by d.run_at, d.id limit case when t.enabled and not t.sweeps then least(t.room, $7) else ${unsentAtOnce} / cardinality($1::uuid[]) end
       ) as r
     ), chosen as materialized (
-      select * from ready where enabled and not abandoned and turn <= room order by turn limit $3
+      select * from ready where enabled and not abandoned and turn <= room order by turn, random() limit $3
     ), taken as (
       insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
       select tenant_id, id, $4, at, at + $5::float8 * interval '1 ms' from clock, chosen where not held
@@ -162,7 +163,8 @@ const claim = {
     order by 2`,
 };
 
-// Where many have work, those that were served go to the end of the line. Who is locked stays where he is.
+// Where many have work, those that were looked at go to the end of the line, whether there was room for what they have or not: among equals it is
+// drawn who gets it. Who is locked stays where he is.
 const rotate = {
   name: 'rotate',
   text: `update due set next_at = clock_timestamp()
@@ -225,7 +227,23 @@ const setNotDurable = `set_config('synchronous_commit', 'off', true)`;
 const notDurable = { name: 'not_durable', text: `select ${setNotDurable}` };
 const toFindWork = { name: 'to_find_work', text: `select ${setNotDurable}, set_config('app.job', 'find work', true)` };
 
-/** Claims what is due, fairly over tenants; committed when it resolves. */
+/** PostgreSQL refuses to claim of these tenants (UUIDs), for something that one of them has. */
+export class Unclaimable extends Error {
+  readonly tenants: string[];
+
+  constructor(tenants: string[], cause: unknown) {
+    super(`nothing can be claimed of ${tenants.length} tenants: ${reasonOf(cause)}`, { cause });
+    this.tenants = tenants;
+  }
+}
+
+/** Looks at a tenant (UUID) again in half a minute, or when more of his is due. */
+export async function leaveTenant(pool: Pool, tenant: string): Promise<void> {
+  const text = `update due set next_at = clock_timestamp() + interval '${unreadableSeconds} s' where tenant_id = $1`;
+  await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
+}
+
+/** Claims what is due, fairly over tenants; committed when it resolves. Throws {@link Unclaimable}. */
 export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRound> {
   const { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs } = bounds;
   const id = uuidv7();
@@ -243,7 +261,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
       return { claimed: [], failed: [], more, nextMs: next.rows[0]?.next_ms ?? null, missingKeys: new Set(), idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
-    const [, answer] = await all([
+    const taken = all([
       client.query(seeing(tenants)),
       client.query<ClaimRow>({
         ...claim,
@@ -252,6 +270,9 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
       ...(more ? [client.query({ ...rotate, values: [uuidArray(tenants)] })] : []),
       client.query('commit'),
     ]);
+    const [, answer] = await taken.catch((error: unknown) => {
+      throw isRefused(error) ? new Unclaimable(tenants, error) : error;
+    });
     const served = new Set(answer.rows.map((row) => row.tenant_id));
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));

@@ -5,7 +5,7 @@ import { Counter } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { claimDue, type Claimed, type ClaimRound } from './claims.ts';
+import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
 import { putOff } from './outcomes.ts';
 
@@ -154,9 +154,27 @@ export class Courier {
         const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs(claimed.length)) - performance.now();
         if (early > 0) await pause(early);
       } catch (error) {
-        logger.warn({ err: error }, 'claim failed');
-        await this.sleep(pollMs);
+        if (error instanceof Unclaimable && error.tenants.length > 1) {
+          // The one to blame is found by halving: who stands before him is served and goes to the end of the line, and at last he is alone.
+          tenants = Math.floor(error.tenants.length / 2);
+          logger.debug({ err: error }, 'claim failed');
+        } else {
+          logger.warn({ err: error }, 'claim failed');
+          if (error instanceof Unclaimable) await this.leave(error);
+          else await this.sleep(pollMs);
+        }
       }
+    }
+  }
+
+  private async leave({ tenants, cause }: Unclaimable): Promise<void> {
+    const { pool, logger, pollMs } = this.options;
+    for (const tenant of tenants) {
+      logger.error({ err: cause, tenant: toId('tenant', tenant) }, 'deliveries of a tenant could not be claimed');
+      await leaveTenant(pool, tenant).catch(async (error: unknown) => {
+        logger.warn({ err: error }, 'a tenant could not be put off');
+        await this.sleep(pollMs);
+      });
     }
   }
 

@@ -1,5 +1,5 @@
 // Forgets deliveries and their attempts when their time is over.
-import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { inTransaction, isRefused, type Pool } from '../platform/postgres.ts';
 
 // Deliveries in one statement, over all of its tenants: it holds no lock for long, and ends well within its time on a slow disk.
 const rowsAtOnce = 2_000;
@@ -23,10 +23,24 @@ const statement = {
     ) select tenant_id, count(*)::int as swept from gone group by tenant_id`,
 };
 
-/** Deletes what is older than `days`, of all tenants; answers how many deliveries. `signal` ends it early. */
+/**
+ * Deletes what is older than `days`, of all tenants; answers how many deliveries. `signal` ends it early. A tenant of whom PostgreSQL refuses it keeps
+ * nobody else's: what it says is thrown at the end.
+ */
 export async function sweep(pool: Pool, days: number, eventTypes: readonly string[], signal?: AbortSignal): Promise<number> {
   const over = (): boolean => signal?.aborted ?? false;
   let swept = 0;
+  const refusals: unknown[] = [];
+  const sweepOf = async (tenants: string[]): Promise<void> => {
+    for (let left = tenants; left.length > 0 && !over();) {
+      const values = [left, days, eventTypes];
+      const { rows } = await inTransaction(pool, left, (client) =>
+        client.query<{ tenant_id: string; swept: number }>({ ...statement, values }),
+      );
+      for (const row of rows) swept += row.swept;
+      left = rows.map((row) => row.tenant_id);
+    }
+  };
   let after = '00000000-0000-0000-0000-000000000000';
   while (!over()) {
     const tenants = await inTransaction(pool, [], async (client) => {
@@ -37,15 +51,17 @@ export async function sweep(pool: Pool, days: number, eventTypes: readonly strin
     const last = tenants.at(-1);
     if (last === undefined) break;
     after = last;
-    let left = tenants;
-    while (left.length > 0 && !over()) {
-      const { rows } = await inTransaction(pool, left, (client) =>
-        client.query<{ tenant_id: string; swept: number }>({ ...statement, values: [left, days, eventTypes] }),
-      );
-      for (const row of rows) swept += row.swept;
-      left = rows.map((row) => row.tenant_id);
-    }
+    await sweepOf(tenants).catch(async (error: unknown) => {
+      if (!isRefused(error)) throw error;
+      for (const tenant of tenants) {
+        await sweepOf([tenant]).catch((refusal: unknown) => {
+          if (!isRefused(refusal)) throw refusal;
+          refusals.push(refusal);
+        });
+      }
+    });
   }
+  if (refusals.length > 0) throw refusals[0];
   return swept;
 }
 

@@ -349,3 +349,12 @@ export function isAway(error: unknown): boolean {
   }
   return false;
 }
+
+/**
+ * Whether PostgreSQL refuses work for something in it, so that the same again would only fail again: whatever does not come of how the database is
+ * ({@link isAway}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction (class 25). A trigger may
+ * raise any code, and a page that can't be read is of one tenant, mostly.
+ */
+export function isRefused(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && !isAway(error) && !/^(0A|25|26)/.test(error.code ?? '');
+}
