@@ -297,6 +297,7 @@ describe('npm start', () => {
   test('takes a data directory back from a lock whose process is gone, or whose number another program has now', async () => {
     for (const holder of [
       '',
+      '{}',
       '{"name":"npm start","pid":999999999,"started":"x"}',
       `{"name":"npm start","pid":${process.pid},"started":"x"}`,
     ]) {

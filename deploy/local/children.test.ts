@@ -36,3 +36,12 @@ test.each(['', '{', '{}', 'null', '[null]', '["text"]'])('a record of processes 
   writeFileSync(record, text);
   expect(await endRecorded(record)).toEqual([]);
 });
+
+test('children end also where their record can not be written', async () => {
+  const { children, logs } = open();
+  const child = children.start({ name: 'sleeper', command: 'sleep', args: ['600'] });
+  // As on a full disk.
+  mkdirSync(join(logs, '..', 'processes.json.new'));
+  await children.end();
+  expect(child.running()).toBe(false);
+});

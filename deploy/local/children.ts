@@ -137,8 +137,12 @@ export class Children {
       this.write();
       void ended.then(() => {
         this.running.splice(this.running.indexOf(entry), 1);
-        // Who ended it may have removed its directory, too.
-        if (existsSync(dirname(this.record))) this.write();
+        try {
+          // Who ended it may have removed its directory, too.
+          if (existsSync(dirname(this.record))) this.write();
+        } catch {
+          // A full disk, say: whoever reads the old record sees that it has ended.
+        }
       });
     }
     return child;

@@ -34,8 +34,9 @@ export function identify(name: string, pid: number): Identity | undefined {
 }
 
 /** Whether exactly this process still runs. */
-export function isRunning(identity: Identity): boolean {
-  return startMark(identity.pid) === identity.started;
+export function isRunning({ pid, started }: Identity): boolean {
+  const mark = startMark(pid);
+  return mark !== undefined && mark === started;
 }
 
 /** The processes that this one has started and that still run; empty where the system does not tell as Linux does. */

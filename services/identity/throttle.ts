@@ -79,9 +79,14 @@ export async function recordFailure(pool: Pool, email: string, address: string):
   }
 }
 
+// Without an end to it, more than the statement's time allows would never go.
+const forgottenAtOnce = 1_000;
+const forget = `delete from login_failures where ctid = any (array(
+  select ctid from login_failures where failed_at <= now() - interval '${seconds} s' limit ${forgottenAtOnce} for update skip locked))`;
+
 /** Forgets failures that no limit counts any more. */
 export async function forgetFailures(pool: Pool): Promise<void> {
-  await pool.query(`delete from login_failures where failed_at <= now() - interval '${seconds} s'`);
+  while ((await pool.query(forget)).rowCount === forgottenAtOnce);
 }
 
 /** The figures of a standing as the metadata of a refusal. */

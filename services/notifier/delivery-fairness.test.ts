@@ -85,6 +85,7 @@ test('no more requests are under way than may be, though more is claimed while t
 test('receivers that say much are asked no more than can be recorded', async () => {
   const lines: { msg?: string }[] = [];
   const logger = pino({ level: 'warn' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const failed = () => lines.filter(({ msg }) => msg === 'recording failed').length;
   const notifier = await start({ logger, config: { concurrency: 64 } });
   const talkative = await receiver((_, response) => response.end('a'.repeat(answerLimit)));
   const tenants = await Promise.all(Array.from({ length: 10 }, () => subscribe(notifier, talkative.url)));
@@ -99,13 +100,20 @@ test('receivers that say much are asked no more than can be recorded', async () 
     tenants.map(({ tenant }) => tenant),
   ]);
   for (const tenant of tenants) await ingest(notifier, tenant, 60);
-  await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'recording failed').length > 2));
+  await until(() => Promise.resolve(failed() > 2 && talkative.received.length > 10 + 256));
   // 16 MiB, and what was under way then.
   expect(talkative.received.length).toBeLessThanOrEqual(10 + 256 + 1 + 10 * 8);
+  // A test waits, too, and is sent then as it was asked for.
+  const disabled = await subscribe(notifier, talkative.url);
+  await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
+  const tested = notifier.client.testWebhook({ tenantId: disabled.tenantId });
+  const failedBefore = failed();
+  await until(() => Promise.resolve(failed() > failedBefore + 1));
   await owner.query('commit');
   await owner.end();
+  expect((await tested).delivery).toMatchObject({ status: 'delivered' });
   for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 61);
-  expect(talkative.received).toHaveLength(610);
+  expect(talkative.received).toHaveLength(611);
 });
 
 test('what was claimed in advance for a receiver that begins to hang goes back, in its place', async () => {

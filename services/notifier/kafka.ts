@@ -16,7 +16,6 @@ export interface Unreadable {
   offset: string;
   key: Buffer | null;
   value: Buffer | null;
-  headers: Record<string, string>;
   reason: string;
 }
 
@@ -249,7 +248,7 @@ class Reader implements Subscription {
         const read = decode(message);
         const { key, value, offset } = message;
         if (!('reason' in read)) events.push(read);
-        else unreadable.push({ topic, partition, offset, key, value, headers: headersOf(message), reason: read.reason });
+        else unreadable.push({ topic, partition, offset, key, value, reason: read.reason });
       }
     }
     // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out.
@@ -386,8 +385,4 @@ function decode(message: KafkaMessage): Event | { reason: string } {
   }
   if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
   return event;
-}
-
-function headersOf({ headers = {} }: KafkaMessage): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(Array.isArray(value) ? value.at(-1) : value)]));
 }

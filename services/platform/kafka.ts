@@ -66,8 +66,11 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       // Whatever the brokers' default is: compaction keeps the last event of a tenant alone, and what a broker compresses costs it and the reader time.
       { name: 'cleanup.policy', value: 'delete' },
       { name: 'compression.type', value: 'producer' },
-      // acks -1 waits for the copies in sync, which may be the leader alone unless the topic asks for more.
-      ...(replication === undefined ? [] : [{ name: 'min.insync.replicas', value: String(Math.max(1, replication - 1)) }]),
+      // acks -1 waits for the copies in sync, which may be the leader alone unless the topic asks for more: two of two, rather than an event lost
+      // with a disk.
+      ...(replication === undefined
+        ? []
+        : [{ name: 'min.insync.replicas', value: String(Math.min(replication, Math.max(2, replication - 1))) }]),
     ];
     const topic = { topic: settings.topic, numPartitions: settings.partitions, replicationFactor: replication ?? -1, configEntries };
     await admin.createTopics({ topics: [topic], waitForLeaders: true }).catch((error: unknown) => {

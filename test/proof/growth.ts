@@ -49,7 +49,10 @@ export function quarters(readings: Reading[], figure: (reading: Reading) => numb
 export function complaints(soaked: Soaked): string[] {
   const { readings, posted, drainedAfter, expected, delivered, refused, booksRight, perSecond } = soaked;
   const wrong: string[] = [];
+  // Two for each quarter.
+  if (readings.length < 8) wrong.push(`${readings.length} readings are too few to tell what grows`);
   for (const name of processesOf(readings)) {
+    if (readings.some(({ memory }) => memory[name] === undefined)) wrong.push(`${name} was not there all the time`);
     const [, second = 0, , last = 0] = quarters(readings, ({ memory }) => memory[name] ?? 0);
     if (last > memoryMark * second) wrong.push(`${name} holds ${last.toFixed(0)} MiB after ${second.toFixed(0)} MiB`);
   }

@@ -133,11 +133,21 @@ describe('judged from readings', () => {
   });
 
   test('a process of ours at or above its mark fails, PostgreSQL and Kafka are only shown', () => {
-    const shares = { identity: 0.001, ledger: 0.03, postgres: 0.5, kafka: 0.5 };
+    const shares = { gateway: 0.001, identity: 0.001, notifier: 0.001, ledger: 0.03, postgres: 0.5, kafka: 0.5 };
     const idled = { seconds: 10, shares, postings: 1 };
     expect(idling.complaints([{ way: 'gRPC', ...idled }])).toEqual(['ledger, events over gRPC: 3.00 % of a core']);
     expect(idling.complaints([{ way: 'Kafka', ...idled }])).toEqual([]);
     expect(idling.report([{ way: 'Kafka', ...idled }])).toContain('everything held');
+  });
+
+  test('what was not seen has not held', () => {
+    const complaints = idling.complaints([{ way: 'Kafka', seconds: 10, shares: { ledger: NaN }, postings: 1 }]);
+    expect(complaints.map((each) => each.split(',')[0])).toEqual(['gateway', 'identity', 'ledger', 'notifier']);
+    expect(growth.complaints(soaked({ readings: [] }))).toEqual(['0 readings are too few to tell what grows']);
+    const [first, ...others] = readings(() => 100) as [growth.Reading, ...growth.Reading[]];
+    expect(growth.complaints(soaked({ readings: [...others, { ...first, memory: { ledger: 100 } }] }))).toEqual([
+      'gateway was not there all the time',
+    ]);
   });
 
   test('the slow tenant’s p99 counts as the medians of its windows, and any failed request fails', () => {
