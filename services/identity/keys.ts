@@ -3,7 +3,7 @@ import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgres
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { plainArray, uuidArray } from '../platform/arrays.ts';
 import { repeatOutdated } from '../platform/outdated.ts';
-import { together, type Pool } from '../platform/postgres.ts';
+import { onClient, together, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -144,10 +144,8 @@ export async function verifyKeys(pool: Pool, texts: string[]): Promise<(Verified
 }
 
 async function validKeys(pool: Pool, ids: string[]): Promise<Map<string, VerifiedRow>> {
-  const client = await pool.connect();
-  try {
-    const list = uuidArray(ids);
-    const [, , { rows }] = await Promise.all(
+  const [, , { rows }] = await onClient(pool, (client) =>
+    Promise.all(
       together(
         client,
         () =>
@@ -161,18 +159,14 @@ async function validKeys(pool: Pool, ids: string[]): Promise<Map<string, Verifie
                  from unnest($1::uuid[]) as wanted (id), lateral (select * from api_keys where id = wanted.id offset 0) k
                    join tenants t on t.tenant_id = k.tenant_id
                  where k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
-              values: [list],
+              values: [uuidArray(ids)],
             }),
             client.query('commit'),
           ] as const,
       ),
-    );
-    client.release();
-    return new Map(rows.map((row) => [row.id, row]));
-  } catch (error) {
-    client.release(true);
-    throw error;
-  }
+    ),
+  );
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 // A transaction of one tenant, for its owners.

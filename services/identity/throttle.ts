@@ -1,5 +1,5 @@
 // Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
-import type { Pool } from '../platform/postgres.ts';
+import { onClient, type Pool } from '../platform/postgres.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
@@ -59,24 +59,17 @@ export async function admitLogin(pool: Pool, email: string, address: string): Pr
  * come at once, ten are answered.
  */
 export async function recordFailure(pool: Pool, email: string, address: string): Promise<Standing> {
-  const values = [address, email];
-  const client = await pool.connect();
-  try {
-    const [, , answer] = await Promise.all([
+  const [, , { rows }] = await onClient(pool, (client) =>
+    Promise.all([
       client.query('begin'),
       // In a statement of its own: one that waits for a lock still counts what it saw before.
-      client.query({ name: 'login_lock', text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [values[0]] }),
-      client.query<Counts>({ ...record, values }),
+      client.query({ name: 'login_lock', text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [address] }),
+      client.query<Counts>({ ...record, values: [address, email] }),
       client.query('commit'),
-    ]);
-    client.release();
-    const before = admitted(answer.rows[0]);
-    return { ...before, remaining: before.remaining - 1 };
-  } catch (error) {
-    if (error instanceof Refusal) throw error;
-    client.release(true);
-    throw error;
-  }
+    ]),
+  );
+  const before = admitted(rows[0]);
+  return { ...before, remaining: before.remaining - 1 };
 }
 
 // Without an end to it, more than the statement's time allows would never go.

@@ -3,10 +3,9 @@
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, isRefused, ms, seeing, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, isRefused, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
-import { onClient } from './transaction.ts';
 
 /** A delivery that this process may send now. */
 export interface Claimed {

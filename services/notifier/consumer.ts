@@ -6,7 +6,7 @@ import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js'
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, isAway, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, isAway, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { Turns } from '../platform/turns.ts';
@@ -15,7 +15,6 @@ import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
 import { unlessSooner } from './rows.ts';
-import { onClient } from './transaction.ts';
 
 /**
  * Transactions of the consumer at a time, however many ledgers call: where a tenant's mark is held each may wait for it for two seconds, and what

@@ -1,7 +1,6 @@
 // Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
 import { uuidArray } from '../platform/arrays.ts';
-import { all, ms, seeing, type Client, type Pool } from '../platform/postgres.ts';
-import { onClient } from './transaction.ts';
+import { all, ms, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A tenant's webhook as a delivery needs it. */
 export interface Destination {

@@ -57,6 +57,11 @@ export async function admit(pool: Connections, quotas: Quotas, tenant: string, p
   });
   const standing = { policy, quota, window, reset: Math.min(window, Math.max(1, reset ?? window)) };
   if (taken < quota) return { ...standing, remaining: quota - taken - 1 };
-  const metadata = Object.fromEntries(Object.entries({ ...standing, remaining: 0 }).map(([name, value]) => [name, String(value)]));
+  const metadata = limitMetadata({ ...standing, remaining: 0 });
   throw new Refusal('rate_limited', 'too many requests, try again later', { retryAfter: standing.reset, metadata });
+}
+
+/** The figures of a standing as the metadata of a refusal. */
+export function limitMetadata(standing: Standing): Record<string, string> {
+  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
 }

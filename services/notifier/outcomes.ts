@@ -1,9 +1,8 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { all, inTransaction, seeing, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, onClient, seeing, type Pool } from '../platform/postgres.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
-import { onClient } from './transaction.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
 /** What became of a claimed delivery. */

@@ -10,7 +10,7 @@ import type { Courier } from './delivery.ts';
 import { readDestinations } from './destinations.ts';
 import { testBody } from './envelope.ts';
 import { invalid, Refusal } from './refusal.ts';
-import { admit, type Standing } from './limits.ts';
+import { admit, limitMetadata, type Standing } from './limits.ts';
 import { unlessSooner } from './rows.ts';
 import { eventTypes } from './webhook.ts';
 import { notConfigured, type WebhookParts } from './webhooks.ts';
@@ -67,8 +67,4 @@ export async function sendTest(
     throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...limitMetadata(standing) } });
   }
   return { whole: await readDelivery(pool, tenant, claimed.id), responseTimeMs: durationMs, standing };
-}
-
-function limitMetadata(standing: Standing): Record<string, string> {
-  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
 }

@@ -208,18 +208,29 @@ export function readTenant<Rows extends pg.QueryResultRow[][]>(
 }
 
 async function readOnce<Rows extends pg.QueryResultRow[][]>(pool: Connections, tenant: string, statements: Statement[]): Promise<Rows> {
-  const client = await pool.connect();
-  try {
-    const answers = await Promise.all(
+  const answers = await onClient(pool, (client) =>
+    Promise.all(
       together(client, () => [
         client.query('begin isolation level repeatable read read only'),
         client.query(seeing([tenant])),
         ...statements.map((statement) => client.query(statement)),
         client.query('commit'),
       ]),
-    );
+    ),
+  );
+  return answers.slice(2, -1).map((answer) => answer.rows as unknown[]) as Rows;
+}
+
+/**
+ * Runs `work`, whose statements, begin and commit included, travel together: sent without awaiting each other they make one round trip. Where it throws,
+ * a commit that was sent behind what failed has rolled back; the connection is then closed, whatever its state.
+ */
+export async function onClient<Result>(pool: Connections, work: (client: Client) => Promise<Result>): Promise<Result> {
+  const client = await pool.connect();
+  try {
+    const result = await work(client);
     client.release();
-    return answers.slice(2, -1).map((answer) => answer.rows as unknown[]) as Rows;
+    return result;
   } catch (error) {
     client.release(true);
     throw error;
