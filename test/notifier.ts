@@ -217,6 +217,12 @@ export function postingEvent(tenantId: string, sequence: bigint, change: Message
   });
 }
 
+/** SQL of a policy `damaged`, by which the rows of one tenant (UUID) in a table can't be read, as on a damaged page; `column` is a text of it. */
+export function unreadable(table: string, tenant: string, column: string): string {
+  return `create policy damaged on ${table} as restrictive for select
+    using (case when tenant_id = '${tenant}' then 1 / (length(${column}) - length(${column})) = 1 else true end)`;
+}
+
 /** Waits until a look finds something; the test's own time limit ends it. */
 export async function until<Found>(look: () => Promise<Found | null | undefined | false>): Promise<Found> {
   for (;;) {

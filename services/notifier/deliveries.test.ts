@@ -6,6 +6,7 @@ import {
   settled,
   startNotifier,
   startReceiver,
+  unreadable,
   type Receiver,
   type RunningNotifier,
   type TestTenant,
@@ -234,6 +235,20 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
     // None takes more than a third while the others have as much.
     expect(rows[0]).toMatchObject({ deleted: [expect.any(Number), expect.any(Number), expect.any(Number)] });
     expect(Math.max(...rows[0]!.deleted)).toBeLessThanOrEqual(667);
+  } finally {
+    await local.end();
+  }
+});
+
+test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is told of', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const tenants = [newTenant(), newTenant(), newTenant()];
+    for (const tenant of tenants) await history(tenant, 10, local);
+    await withClient(local.database.ownerUrl, (client) => client.query(unreadable('deliveries', tenants[1]!.tenant, 'event_type')));
+    await expect(sweep(local.work, 1, eventTypes)).rejects.toMatchObject({ code: '22012' });
+    const { rows } = await withClient(local.database.adminUrl, (client) => client.query('select distinct tenant_id from deliveries'));
+    expect(rows).toEqual([{ tenant_id: tenants[1]!.tenant }]);
   } finally {
     await local.end();
   }

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { patientOfLocks } from '../../test/house.ts';
-import { settled, until } from '../../test/notifier.ts';
+import { settled, unreadable, until } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
@@ -245,11 +245,6 @@ test('where there is little room, none of many that have much is left out', asyn
   }
   expect(served.size).toBe(40);
 });
-
-// As a damaged page does.
-const unreadable = (table: string, tenant: string, column: string) =>
-  `create policy damaged on ${table} as restrictive for select
-     using (case when tenant_id = '${tenant}' then 1 / (length(${column}) - length(${column})) = 1 else true end)`;
 
 test('a tenant of whom a row can not be read keeps nobody else waiting', async () => {
   const notifier = await start();
