@@ -1,6 +1,6 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { isAway, isRefused, type Pool } from '../platform/postgres.ts';
+import { isOfWork, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';
@@ -286,7 +286,7 @@ export class Writer {
     const sqlstate = typeof state === 'string' ? state : 'none';
     this.failures.inc({ sqlstate });
     if (sqlstate === '53100') this.fullAt = performance.now();
-    if (undone && isOfItems(error, sqlstate)) {
+    if (undone && isOfWork(error)) {
       if (items.length > 1) return this.halve(items, wait);
       const item = items[0] as Item;
       const constraint = (error as { constraint?: string }).constraint;
@@ -331,11 +331,6 @@ export class Writer {
     this.pausedUntil = now + 100;
     return hopeful;
   }
-}
-
-/** Whether repeating a batch that was undone would only fail again, for something in it: PostgreSQL refuses it, or it is a fault of this program. */
-function isOfItems(error: unknown, sqlstate: string): boolean {
-  return isRefused(error) || (sqlstate === 'none' && !isAway(error));
 }
 
 function tenantsOf(items: Item[]): Set<string> {

@@ -6,7 +6,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, answerOf, inTransaction, isAway, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { all, answerOf, inTransaction, isAway, isOfWork, isRefused, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -151,6 +151,17 @@ test('a database that takes the password no longer counts as away', async () => 
   expect(refusal).toMatchObject({ code: '28P01' });
   expect(isAway(refusal)).toBe(true);
   await pool.end();
+});
+
+test('what fails for something in the work is told from what may be tried again, and what PostgreSQL refuses from faults of this program', () => {
+  const refusal = (code: string) => Object.assign(new pg.DatabaseError('refused', 7, 'error'), { code });
+  const fault = Object.assign(new RangeError('no such place'), { code: 'ERR_OUT_OF_RANGE' });
+  const told = (error: Error) => [isOfWork(error), isRefused(error)];
+  for (const code of ['22012', '23514', '42501', 'P0001', 'XX001']) expect([code, ...told(refusal(code))]).toEqual([code, true, true]);
+  for (const code of ['0A000', '25P02', '26000', '40001', '53100', '57014'])
+    expect([code, ...told(refusal(code))]).toEqual([code, false, false]);
+  for (const error of [fault, new TypeError('not a function')]) expect(told(error)).toEqual([true, false]);
+  expect(told(new Error('Connection terminated unexpectedly'))).toEqual([false, false]);
 });
 
 test('of statements that are sent together the error that began it is thrown, though those behind it are heard first', () =>

@@ -362,10 +362,16 @@ export function isAway(error: unknown): boolean {
 }
 
 /**
- * Whether PostgreSQL refuses work for something in it, so that the same again would only fail again: whatever does not come of how the database is
- * ({@link isAway}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction (class 25). A trigger may
- * raise any code, and a page that can't be read is of one tenant, mostly.
+ * Whether work that failed would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come of
+ * how the database is ({@link isAway}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction
+ * (class 25). A trigger may raise any code, and a page that can't be read is of one tenant, mostly.
  */
+export function isOfWork(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return !isAway(error) && !(typeof code === 'string' && /^(0A|25|26)/.test(code));
+}
+
+/** Whether PostgreSQL refuses work for something in it, see {@link isOfWork}. */
 export function isRefused(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && !isAway(error) && !/^(0A|25|26)/.test(error.code ?? '');
+  return error instanceof pg.DatabaseError && isOfWork(error);
 }
