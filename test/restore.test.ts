@@ -1,4 +1,4 @@
-// What the README has an operator do where one database was restored and is older than the others.
+// What deploy/OPERATING.md has an operator do where one database was restored and is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { dropDatabases, withClient } from '../deploy/local/databases.ts';

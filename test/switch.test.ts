@@ -1,4 +1,4 @@
-// A house that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the README's order.
+// A house that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the order of deploy/OPERATING.md.
 import { jest } from '@jest/globals';
 import { createClient } from '@connectrpc/connect';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
