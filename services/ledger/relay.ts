@@ -43,6 +43,18 @@ interface Settlement {
   passed: number;
 }
 
+/** What a round claimed, and what came of it. */
+interface Handed {
+  claims: Claimed[];
+  delivery: Delivery;
+  /** Of tenants without a webhook, as far as is known. */
+  stretches: Rest[];
+  /** Tenants of them who have one after all: nothing of theirs was passed over. */
+  wanted: Set<string>;
+  /** Claims of which more may lie behind. */
+  cut: Set<Claimed>;
+}
+
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
@@ -167,7 +179,6 @@ export class Relay {
 
   /** Claims, reads, publishes or passes over, raises. Whatever fails on the way leaves the marks where they were. */
   private async round(exit: Exit, tenants: string[]): Promise<void> {
-    const { pool, logger } = this.options;
     try {
       await this.settleRest();
     } catch (error) {
@@ -176,62 +187,70 @@ export class Relay {
     }
     const began = performance.now();
     const claimId = randomUUID();
+    let handed: Handed | undefined;
+    let failure: unknown;
+    try {
+      handed = await this.handOver(exit, claimId, tenants);
+    } catch (error) {
+      failure = error;
+    }
+    // They were renewed until now.
+    const ends = performance.now() + leaseSeconds * 1000;
+    const settlement: Settlement = { claimId, ends, ...(handed ? reachedBy(handed) : givenBack(tenants)) };
+    try {
+      await this.settle(settlement);
+    } catch (error) {
+      failure ??= error;
+    }
+    if (!handed || failure !== undefined) {
+      if (isRefused(failure)) await this.apart(exit, tenants, failure);
+      else this.tell(failure, tenants);
+      return;
+    }
+    this.conclude(tenants, handed);
+    const line = { tenants: handed.claims.length, events: settlement.published, ms: Math.round(performance.now() - began) };
+    if (line.events > 0) this.options.logger.info(line, 'events published');
+  }
+
+  /** Claims what lies beyond the tenants' marks, and has it published or passed over. */
+  private async handOver(exit: Exit, claimId: string, tenants: string[]): Promise<Handed> {
+    const { pool, logger } = this.options;
     const { heard, unheard } = this.listeners.split(tenants);
     // At most so much of each tenant; who has more takes another turn.
     const share = { events: Math.ceil(bounds.events / heard.length), bytes: Math.ceil(bounds.bytes / heard.length) };
-    const delivery: Delivery = { refused: [], postponed: new Map() };
-    let claims: Claimed[] = [];
-    let stretches: Rest[] = [];
-    let wanted = new Set<string>();
-    let failure: unknown;
     // The other side may take its time; whoever stalls, or is killed, lets go.
     const held = setInterval(() => {
       renew(pool, claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
     }, leaseSeconds * 300);
     try {
-      if (heard.length > 0) claims = claimsOf(await claim(pool, heard, claimId, share.events, share.bytes), exit.derives === true);
+      const rows = heard.length > 0 ? await claim(pool, heard, claimId, share.events, share.bytes) : [];
+      const claims = claimsOf(rows, exit.derives === true);
       const full = claims.filter((each) => each.read > 0);
+      const delivery: Delivery = { refused: [], postponed: new Map() };
       await deliver(exit, full, delivery);
-      if (unheard.length > 0) stretches = await claimEnds(pool, unheard, claimId);
+      const stretches = unheard.length > 0 ? await claimEnds(pool, unheard, claimId) : [];
       const grown = stretches.filter(({ mark, through }) => through > mark);
-      if (exit.pass && grown.length > 0) wanted = await exit.pass(grown);
+      const wanted = exit.pass && grown.length > 0 ? await exit.pass(grown) : new Set<string>();
       const asked = full.length > 0 || grown.length > 0;
       // A round that found nothing to hand over, for another replica holds it, has not asked the other side anything yet.
       if (!asked && this.failures > 0) await exit.probe();
       if (asked || this.failures > 0) this.answered();
-    } catch (error) {
-      failure = error;
+      const cut = full.filter((each) => each.read >= share.events || each.bytes > share.bytes);
+      return { claims, delivery, stretches, wanted, cut: new Set(cut) };
     } finally {
       clearInterval(held);
     }
-    const left = (each: Claimed | Rest) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
-    const taken = claims.filter((each) => !left(each));
-    const events = countOf(taken) - delivery.refused.length;
-    const passed = stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0);
-    const marks = [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through }));
-    // Nothing is raised then, and given back is also what was claimed without an answer: no mark is ever lowered.
-    const unraised = () => tenants.map((tenant) => ({ tenant, sequence: 0n }));
-    // They were renewed until now.
-    const ends = performance.now() + leaseSeconds * 1000;
-    try {
-      if (failure === undefined) await this.settle({ claimId, ends, marks, refused: delivery.refused, published: events, passed });
-      else await this.settle({ claimId, ends, marks: unraised(), refused: [], published: 0, passed: 0 });
-    } catch (error) {
-      failure ??= error;
-    }
-    if (failure !== undefined) {
-      if (isRefused(failure)) await this.apart(exit, tenants, failure);
-      else this.tell(failure, tenants);
-      return;
-    }
+  }
+
+  /** What is next for each tenant of a round that came to its end. */
+  private conclude(tenants: string[], { claims, delivery, stretches, wanted, cut }: Handed): void {
     this.carried = countOf(claims);
-    const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const each of claims) {
       const why = delivery.postponed.get(each) ?? each.unreadable;
       if (why !== undefined) this.putOff(each.tenant, why);
       else {
         this.reached(each.tenant);
-        if (each.read >= share.events || each.bytes > share.bytes) this.due.add(each.tenant);
+        if (cut.has(each)) this.due.add(each.tenant);
       }
     }
     for (const { tenant, mark, through } of stretches) {
@@ -240,8 +259,8 @@ export class Relay {
       if (through > mark) this.listeners.learn(tenant, wanted.has(tenant));
       if (wanted.has(tenant)) this.due.add(tenant);
     }
+    const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
     for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
-    if (events > 0) logger.info({ tenants: taken.length, events, ms: Math.round(performance.now() - began) }, 'events published');
   }
 
   /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
@@ -358,6 +377,22 @@ export class Relay {
     this.sleepers = [];
     for (const wake of sleepers) wake();
   }
+}
+
+/** How far a round came that handed over. */
+function reachedBy({ claims, delivery, stretches, wanted }: Handed): Omit<Settlement, 'claimId' | 'ends'> {
+  const left = (each: Claimed | Rest) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
+  return {
+    marks: [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through })),
+    refused: delivery.refused,
+    published: countOf(claims.filter((each) => !left(each))) - delivery.refused.length,
+    passed: stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0),
+  };
+}
+
+/** Nothing is raised where a round failed, and given back is also what was claimed without an answer: no mark is ever lowered. */
+function givenBack(tenants: string[]): Omit<Settlement, 'claimId' | 'ends'> {
+  return { marks: tenants.map((tenant) => ({ tenant, sequence: 0n })), refused: [], published: 0, passed: 0 };
 }
 
 function countOf(claims: Claimed[]): number {
