@@ -14,6 +14,7 @@ import { orderOf } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
+import type { Logger } from '../services/platform/telemetry.ts';
 import { freshDatabase, patient, patientOfLocks, type FreshDatabase } from './house.ts';
 import { until } from './notifier.ts';
 import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
@@ -38,7 +39,7 @@ export interface RelayedBooks {
   relayed: Pool;
   /** What ends before the database, the last one first. */
   ends: (() => Promise<unknown>)[];
-  openReplica: (exit: Exit | null) => Replica;
+  openReplica: (exit: Exit | null, log?: Logger) => Replica;
   /** A new tenant (UUID) with the accounts `a` and `b`. */
   newTenant: () => Promise<string>;
   /** Every event that must be published of a tenant, in the order in which that must happen first. */
@@ -58,9 +59,9 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
   const ends: RelayedBooks['ends'] = [];
   return {
     ...{ database, owner, pool, relayed, ends },
-    openReplica(exit) {
+    openReplica(exit, log = logger) {
       const metrics = new Registry();
-      const relay = new Relay({ pool: relayed, exit, pollMs: 50, logger, metrics });
+      const relay = new Relay({ pool: relayed, exit, pollMs: 50, logger: log, metrics });
       const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
       const committed = (tenant: string) => relay.wake(tenant);
       const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 1000, committed, logger, metrics });

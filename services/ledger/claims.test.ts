@@ -18,8 +18,8 @@ test('a claim that has run out raises nothing any more', async () => {
   expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toEqual([]);
   await books.owner.query(`update relay_marks set claimed_until = clock_timestamp() - interval '1 second'`);
   expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toHaveLength(2);
-  expect(await settle(books.relayed, next, [{ tenant, sequence: 1n }], [])).toEqual(new Set([tenant]));
-  expect(await settle(books.relayed, slow, [{ tenant, sequence: 2n }], [])).toEqual(new Set());
+  await settle(books.relayed, next, [{ tenant, sequence: 1n }], []);
+  await settle(books.relayed, slow, [{ tenant, sequence: 2n }], []);
   expect((await books.owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
 });
 

@@ -1,5 +1,5 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
-import { inTransaction, ms, type Pool } from '../platform/postgres.ts';
+import { halvesOf, inTransaction, isRefused, ms, type Pool } from '../platform/postgres.ts';
 import { eventColumns, eventNames, type EventRow } from './events.ts';
 import type { Rest } from './exit.ts';
 import type { DeadLetter } from './letters.ts';
@@ -69,14 +69,37 @@ export async function renew(pool: Pool, claimId: string, tenants: string[]): Pro
 
 /**
  * Gives claims back, each mark raised to where its tenant's events are published, and keeps what was refused on the way. Only of marks that
- * the claim still holds: whoever took over after the lease says himself how far he came. Answers the tenants whose marks were raised.
+ * the claim still holds: whoever took over after the lease says himself how far he came. Answers of which tenants PostgreSQL refuses that, and why:
+ * their claims run out, and nobody else's events are published again for them.
  */
 export async function settle(
   pool: Pool,
   claimId: string,
-  marks: { tenant: string; sequence: bigint }[],
-  refused: DeadLetter[],
-): Promise<Set<string>> {
+  marks: readonly { tenant: string; sequence: bigint }[],
+  refused: readonly DeadLetter[],
+): Promise<Map<string, unknown>> {
+  if (marks.length === 0) return new Map();
+  try {
+    await settleTogether(pool, claimId, marks, refused);
+    return new Map();
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    if (marks.length === 1) return new Map(marks.map(({ tenant }) => [tenant, error]));
+    const unsettled = new Map<string, unknown>();
+    for (const half of halvesOf(marks)) {
+      const letters = refused.filter((letter) => half.some(({ tenant }) => tenant === letter.tenant));
+      for (const [tenant, why] of await settle(pool, claimId, half, letters)) unsettled.set(tenant, why);
+    }
+    return unsettled;
+  }
+}
+
+async function settleTogether(
+  pool: Pool,
+  claimId: string,
+  marks: readonly { tenant: string; sequence: bigint }[],
+  refused: readonly DeadLetter[],
+): Promise<void> {
   const raise = `mine as (
       select m.tenant_id, raised.s from unnest($2::uuid[], $3::bigint[]) as raised (t, s) join relay_marks m on m.tenant_id = raised.t
       where m.claim_id = $1 order by m.tenant_id for update of m),
@@ -85,7 +108,7 @@ export async function settle(
       from mine where m.tenant_id = mine.tenant_id
       returning m.tenant_id)`;
   const values = [claimId, marks.map(({ tenant }) => tenant), marks.map(({ sequence }) => sequence)];
-  const { rows } = await pool.query<{ tenant_id: string }>(
+  await pool.query(
     refused.length === 0
       ? { name: 'settle_marks', text: `with ${raise} select tenant_id from raised`, values }
       : {
@@ -108,12 +131,11 @@ export async function settle(
           ],
         },
   );
-  return new Set(rows.map((row) => row.tenant_id));
 }
 
 /** What the poll has found. */
 export interface Leftovers {
-  /** Tenants whose logs hold more than is published. */
+  /** Tenants whose logs hold more than is published, and those of whom that can't be read. */
   behind: string[];
   /** Where the next poll begins; null: from the first tenant again. */
   next: string | null;
@@ -136,25 +158,37 @@ export async function leftovers(pool: Pool, after: string | null, everything = f
   const tenants = open.rows.map((row) => row.tenant_id);
   if (tenants.length === 0) return { behind: [], next: null };
   const over = open.rows.filter((row) => row.over === true).map((row) => row.tenant_id);
-  const behind = await inTransaction(pool, tenants, async (client) => {
+  const behind = await behindOf(pool, tenants, new Set(over));
+  return { behind, next: tenants.length < pageOfMarks ? null : (tenants.at(-1) as string) };
+}
+
+async function behindOf(pool: Pool, tenants: string[], over: Set<string>): Promise<string[]> {
+  const look = inTransaction(pool, tenants, async (client) => {
     const { rows } = await client.query<{ tenant_id: string }>({
       name: 'behind',
       text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
         where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
       values: [tenants],
     });
-    if (over.length > 0) {
+    const quiet = tenants.filter((tenant) => over.has(tenant));
+    if (quiet.length > 0) {
       await client.query({
         name: 'close_marks',
         text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
           update relay_marks m set open_until = null from quiet
           where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp()`,
-        values: [over],
+        values: [quiet],
       });
     }
     return rows.map((row) => row.tenant_id);
   });
-  return { behind, next: tenants.length < pageOfMarks ? null : (tenants.at(-1) as string) };
+  return look.catch(async (error: unknown) => {
+    if (!isRefused(error)) throw error;
+    if (tenants.length === 1) return tenants;
+    const found: string[] = [];
+    for (const half of halvesOf(tenants)) found.push(...(await behindOf(pool, half, over)));
+    return found;
+  });
 }
 
 /** How far publication is behind, over all tenants. */

@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { NotifierService, type Stretch } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post as postTo, type RelayedBooks } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
@@ -30,6 +30,8 @@ let metrics: Registry;
 let sent: Event[];
 /** What it took, and derived from that, in its order. */
 let taken: Event[];
+/** The rests of logs that it was told of without their events. */
+let passed: Stretch[];
 /** How it fails over a call that holds a fatal event; null: it takes everything. */
 let failing: Code | null;
 let isFatal: (event: Event) => boolean;
@@ -37,7 +39,7 @@ let isFatal: (event: Event) => boolean;
 let isOld: boolean;
 
 beforeEach(async () => {
-  [sent, taken, failing, isFatal, isOld] = [[], [], null, isPoisoned, false];
+  [sent, taken, passed, failing, isFatal, isOld] = [[], [], [], null, isPoisoned, false];
   books = await openRelayedBooks();
   const notifier = await serve({
     host: '127.0.0.1',
@@ -54,7 +56,10 @@ beforeEach(async () => {
           return { updatesDerived };
         },
         // Everybody listens.
-        pass: ({ stretches }) => ({ wantedTenantIds: stretches.map(({ tenantId }) => tenantId) }),
+        pass: ({ stretches }) => {
+          passed.push(...stretches);
+          return { wantedTenantIds: stretches.map(({ tenantId }) => tenantId) };
+        },
       }),
     tokens: [token],
     maxMessageBytes: 32 << 20,
@@ -69,6 +74,17 @@ beforeEach(async () => {
 afterEach(async () => {
   failing = null;
   await books.end();
+});
+
+test('what is passed over comes with the time of its last event, by which a restored ledger is known', async () => {
+  const tenant = await books.newTenant();
+  relay.wake(tenant);
+  const stretch = await until(() => Promise.resolve(passed.find(({ tenantId }) => tenantId === toId('tenant', tenant))));
+  const { rows } = await books.owner.query<{ last: bigint }>(
+    `select floor(extract(epoch from created_at) * 1000)::int8 as last from log where tenant_id = $1 and sequence = $2`,
+    [tenant, stretch.through],
+  );
+  expect(stretch).toMatchObject({ after: 0n, createdMs: rows[0]!.last });
 });
 
 const isPoisoned = ({ data }: Event) => data.case === 'transactionPosted' && data.value.description === poisoned;

@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { inTransaction, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';
@@ -27,11 +27,17 @@ export function lineOf({ tenant, eventId, ...rest }: DeadLetter): Record<string,
 }
 
 // A dead letter that an operator wants published again, with its event's row and the hash before it.
-type DueLetter = EventRow & { tenant_id: string; part: number; previous_hash: Buffer | null };
+type DueLetter = EventRow & Place & { previous_hash: Buffer | null };
+
+interface Place {
+  tenant_id: string;
+  sequence: bigint;
+  part: number;
+}
 
 // Claims dead letters that are due.
-async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
-  const { rows: due } = await pool.query<{ tenant_id: string; sequence: bigint; part: number }>({
+async function claimDueLetters(pool: Pool, most: number): Promise<Place[]> {
+  const { rows } = await pool.query<Place>({
     name: 'claim_letters',
     text: `with due as (
         select tenant_id, sequence, part from relay_dead_letters
@@ -42,7 +48,10 @@ async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
       returning d.tenant_id, d.sequence, d.part`,
     values: [most],
   });
-  if (due.length === 0) return [];
+  return rows;
+}
+
+async function readLetters(pool: Pool, due: Place[]): Promise<DueLetter[]> {
   return inTransaction(pool, [...new Set(due.map((row) => row.tenant_id))], async (client) => {
     const { rows } = await client.query<DueLetter>({
       text: `select due.t as tenant_id, due.p as part, l.*, before.hash as previous_hash
@@ -57,7 +66,7 @@ async function claimDueLetters(pool: Pool, most: number): Promise<DueLetter[]> {
 }
 
 // Notes that a dead letter was published (`refusal` null), or why not again: it then waits for the operator.
-async function settleLetter(pool: Pool, letter: DueLetter, refusal: string | null): Promise<void> {
+async function settleLetter(pool: Pool, letter: Place, refusal: string | null): Promise<void> {
   await pool.query({
     text: `update relay_dead_letters set due = false, claimed_until = null,
         published_at = case when $4::text is null then clock_timestamp() end,
@@ -80,30 +89,50 @@ const lettersAtOnce = 10;
 
 /** Publishes the dead letters that are due. Throws where the other side, or the database, is away. */
 export async function publishDueLetters(options: LettersOptions): Promise<void> {
-  let letters: DueLetter[];
+  let due: Place[];
   do {
-    letters = await claimDueLetters(options.pool, lettersAtOnce);
-    for (const letter of letters) await publishLetter(letter, options);
-  } while (letters.length === lettersAtOnce && !options.signal.aborted);
+    due = await claimDueLetters(options.pool, lettersAtOnce);
+    if (due.length > 0) await publishLetters(due, options);
+  } while (due.length === lettersAtOnce && !options.signal.aborted);
 }
 
-async function publishLetter(letter: DueLetter, { pool, exit, logger }: LettersOptions): Promise<void> {
-  const { tenant_id, sequence, part } = letter;
-  const place = { tenant: toId('tenant', tenant_id), sequence, part };
+async function publishLetters(due: Place[], options: LettersOptions): Promise<void> {
+  let letters: DueLetter[];
+  try {
+    letters = await readLetters(options.pool, due);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    if (due.length > 1) for (const letter of due) await publishLetters([letter], options);
+    else for (const letter of due) await conclude(letter, unreadable(error), options);
+    return;
+  }
+  for (const letter of letters) await publishLetter(letter, options);
+}
+
+async function publishLetter(letter: DueLetter, options: LettersOptions): Promise<void> {
+  const { exit, logger } = options;
   let refusal: string | null = null;
   try {
     await exit.publish([eventIn(letter)]);
   } catch (error) {
     if (error instanceof NotTaken) {
       // Its lease runs out, and it comes again; those behind it need not wait for that.
-      logger.warn({ err: error, ...place }, 'a dead letter was not taken');
+      logger.warn({ err: error, ...placeOf(letter) }, 'a dead letter was not taken');
       return;
     }
     if (!(error instanceof EventRefused)) throw error;
     refusal = error.message;
   }
+  await conclude(letter, refusal, options);
+}
+
+async function conclude(letter: Place, refusal: string | null, { pool, logger }: LettersOptions): Promise<void> {
   await settleLetter(pool, letter, refusal);
-  logger.info({ ...place, refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
+  logger.info({ ...placeOf(letter), refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
+}
+
+function placeOf({ tenant_id, sequence, part }: Place): Record<string, unknown> {
+  return { tenant: toId('tenant', tenant_id), sequence, part };
 }
 
 // What can't be read is refused like what the other side does not take: those behind it need not wait for it.
@@ -112,10 +141,14 @@ function eventIn(letter: DueLetter): Event {
   try {
     event = withUpdates(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
   } catch (error) {
-    throw new EventRefused(`it can't be read: ${(error as Error).message}`, { cause: error });
+    throw new EventRefused(unreadable(error), { cause: error });
   }
   if (!event) throw new EventRefused('the posting has no such event');
   return event;
+}
+
+function unreadable(error: unknown): string {
+  return `it can't be read: ${(error as Error).message}`;
 }
 
 interface Waiting {

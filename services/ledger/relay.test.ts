@@ -9,7 +9,7 @@ import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newChildren, patient } from '../../test/house.ts';
 import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
-import { unreadable, until } from '../../test/notifier.ts';
+import { until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
@@ -386,26 +386,4 @@ test('without Kafka and notifier the relay says so, and keeps everything', async
   await post(writer, tenant);
   expect(relay.state()).toEqual({ relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' });
   await until(async () => (await metricOf(metrics, 'ledger_relay_lag_events')) === 3);
-});
-
-test('a tenant of whom an event can not be read keeps nobody else waiting, and is published when it can', async () => {
-  const events: Event[] = [];
-  const exit: Exit = {
-    name: 'notifier',
-    publish: (more) => Promise.resolve(void events.push(...more)),
-    probe: () => Promise.resolve(),
-    close: () => Promise.resolve(),
-  };
-  const tenants = await Promise.all(Array.from({ length: 7 }, () => books.newTenant()));
-  const damaged = tenants[3]!;
-  await books.owner.query(unreadable('log', damaged, 'actor'));
-  const { relay, metrics } = books.openReplica(exit);
-  const others = tenants.filter((tenant) => tenant !== damaged);
-  await until(async () => others.every((tenant) => events.filter(({ tenantId }) => tenantId === toId('tenant', tenant)).length === 2));
-  await until(async () => (await metricOf(metrics, 'ledger_relay_failures_total')) > 1);
-  expect(events.some(({ tenantId }) => tenantId === toId('tenant', damaged))).toBe(false);
-  expect(relay.state()).toEqual({ notifier: 'ok' });
-  await books.owner.query('drop policy damaged on log');
-  await books.published();
-  expect(events.filter(({ tenantId }) => tenantId === toId('tenant', damaged))).toHaveLength(2);
 });

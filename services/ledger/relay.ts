@@ -6,7 +6,7 @@ import { Counter, type Registry } from 'prom-client';
 import { openGauges } from '../platform/gauges.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { toId } from '../platform/ids.ts';
-import { isAway, isRefused, type Pool } from '../platform/postgres.ts';
+import { halvesOf, isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Rest } from './exit.ts';
@@ -35,9 +35,14 @@ interface Settlement {
   claimId: string;
   /** Of `performance.now()`: about then its claims run out. */
   ends: number;
-  /** Marks to raise; with each its claim is given back. */
-  marks: { tenant: string; sequence: bigint }[];
+  marks: Raised[];
   refused: DeadLetter[];
+}
+
+/** A mark to raise, with which its claim is given back. */
+interface Raised {
+  tenant: string;
+  sequence: bigint;
   /** Events. */
   published: number;
   passed: number;
@@ -196,9 +201,10 @@ export class Relay {
     }
     // They were renewed until now.
     const ends = performance.now() + leaseSeconds * 1000;
-    const settlement: Settlement = { claimId, ends, ...(handed ? reachedBy(handed) : givenBack(tenants)) };
+    const marks = handed ? raisedBy(handed) : givenBack(tenants);
+    let unsettled: ReadonlyMap<string, unknown> = new Map();
     try {
-      await this.settle(settlement);
+      unsettled = await this.settle({ claimId, ends, marks, refused: handed?.delivery.refused ?? [] });
     } catch (error) {
       failure ??= error;
     }
@@ -207,9 +213,10 @@ export class Relay {
       else this.tell(failure, tenants);
       return;
     }
-    this.conclude(tenants, handed);
-    const line = { tenants: handed.claims.length, events: settlement.published, ms: Math.round(performance.now() - began) };
-    if (line.events > 0) this.options.logger.info(line, 'events published');
+    this.conclude(tenants, handed, unsettled);
+    const events = marks.reduce((sum, each) => sum + each.published, 0);
+    const line = { tenants: handed.claims.length, events, ms: Math.round(performance.now() - began) };
+    if (events > 0) this.options.logger.info(line, 'events published');
   }
 
   /** Claims what lies beyond the tenants' marks, and has it published or passed over. */
@@ -242,11 +249,12 @@ export class Relay {
     }
   }
 
-  /** What is next for each tenant of a round that came to its end. */
-  private conclude(tenants: string[], { claims, delivery, stretches, wanted, cut }: Handed): void {
+  /** What is next for each tenant of a round that came to its end, but for those that were put off as it was written down. */
+  private conclude(tenants: string[], { claims, delivery, stretches, wanted, cut }: Handed, unsettled: ReadonlyMap<string, unknown>): void {
     this.carried = countOf(claims);
     for (const each of claims) {
       const why = delivery.postponed.get(each) ?? each.unreadable;
+      if (unsettled.has(each.tenant)) continue;
       if (why !== undefined) this.putOff(each.tenant, why);
       else {
         this.reached(each.tenant);
@@ -254,6 +262,7 @@ export class Relay {
       }
     }
     for (const { tenant, mark, through } of stretches) {
+      if (unsettled.has(tenant)) continue;
       this.reached(tenant);
       // Of whom there was nothing to pass over was not asked.
       if (through > mark) this.listeners.learn(tenant, wanted.has(tenant));
@@ -265,8 +274,7 @@ export class Relay {
 
   /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
   private async apart(exit: Exit, tenants: string[], error: unknown): Promise<void> {
-    const half = Math.ceil(tenants.length / 2);
-    if (tenants.length > 1) for (const part of [tenants.slice(0, half), tenants.slice(half)]) await this.round(exit, part);
+    if (tenants.length > 1) for (const half of halvesOf(tenants)) await this.round(exit, half);
     else for (const tenant of tenants) this.putOff(tenant, error);
     this.failed.inc();
   }
@@ -277,21 +285,31 @@ export class Relay {
     this.later(tenant, 200, 10_000);
   }
 
-  /** Writes down how far a round came; what can't be is tried again before the next round. */
-  private async settle(settlement: Settlement): Promise<void> {
-    const { claimId, marks, refused, published, passed } = settlement;
-    if (marks.length === 0) return;
+  /**
+   * Writes down how far a round came; what can't be is tried again before the next round. Answers the tenants of whom that is refused, who are put
+   * off.
+   */
+  private async settle(settlement: Settlement): Promise<ReadonlyMap<string, unknown>> {
+    const { claimId, marks, refused } = settlement;
+    let unsettled: Map<string, unknown>;
     try {
-      await settle(this.options.pool, claimId, marks, refused);
+      unsettled = await settle(this.options.pool, claimId, marks, refused);
     } catch (error) {
       // A mark that somebody holds would else keep all tenants waiting.
       if (isAway(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
       throw error;
     }
-    this.published.inc(published);
-    this.passed.inc(passed);
-    this.refusals.inc(refused.length);
-    if (refused.length > 0) this.options.logger.error({ refused: refused.length, letters: refused.map(lineOf) }, 'events were refused');
+    for (const { tenant, published, passed } of marks) {
+      if (unsettled.has(tenant)) continue;
+      this.published.inc(published);
+      this.passed.inc(passed);
+    }
+    const letters = refused.filter(({ tenant }) => !unsettled.has(tenant));
+    this.refusals.inc(letters.length);
+    if (letters.length > 0) this.options.logger.error({ refused: letters.length, letters: letters.map(lineOf) }, 'events were refused');
+    for (const [tenant, why] of unsettled) this.putOff(tenant, why);
+    if (unsettled.size > 0) this.failed.inc();
+    return unsettled;
   }
 
   /** Those tenants would else wait for the end of their claims each time the database was away, and what was published would be again. */
@@ -380,19 +398,23 @@ export class Relay {
 }
 
 /** How far a round came that handed over. */
-function reachedBy({ claims, delivery, stretches, wanted }: Handed): Omit<Settlement, 'claimId' | 'ends'> {
-  const left = (each: Claimed | Rest) => wanted.has(each.tenant) || delivery.postponed.has(each as Claimed);
-  return {
-    marks: [...claims, ...stretches].map((each) => ({ tenant: each.tenant, sequence: left(each) ? each.mark : each.through })),
-    refused: delivery.refused,
-    published: countOf(claims.filter((each) => !left(each))) - delivery.refused.length,
-    passed: stretches.reduce((sum, each) => sum + (left(each) ? 0 : Number(each.through - each.mark)), 0),
-  };
+function raisedBy({ claims, delivery, stretches, wanted }: Handed): Raised[] {
+  const lettersOf = (tenant: string) => delivery.refused.filter((letter) => letter.tenant === tenant).length;
+  const ofClaims = claims.map((each): Raised => {
+    const { tenant, mark, through, events } = each;
+    if (delivery.postponed.has(each)) return { tenant, sequence: mark, published: 0, passed: 0 };
+    return { tenant, sequence: through, published: events.length - lettersOf(tenant), passed: 0 };
+  });
+  const ofStretches = stretches.map(({ tenant, mark, through }): Raised => {
+    const sequence = wanted.has(tenant) ? mark : through;
+    return { tenant, sequence, published: 0, passed: Number(sequence - mark) };
+  });
+  return [...ofClaims, ...ofStretches];
 }
 
 /** Nothing is raised where a round failed, and given back is also what was claimed without an answer: no mark is ever lowered. */
-function givenBack(tenants: string[]): Omit<Settlement, 'claimId' | 'ends'> {
-  return { marks: tenants.map((tenant) => ({ tenant, sequence: 0n })), refused: [], published: 0, passed: 0 };
+function givenBack(tenants: string[]): Raised[] {
+  return tenants.map((tenant) => ({ tenant, sequence: 0n, published: 0, passed: 0 }));
 }
 
 function countOf(claims: Claimed[]): number {

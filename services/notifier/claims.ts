@@ -3,7 +3,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, isRefused, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
+import { all, halvesOf, inTransaction, isRefused, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 
@@ -50,6 +50,8 @@ export interface ClaimBounds {
 export interface ClaimRound {
   /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
   problem?: unknown;
+  /** Those of them (UUIDs) of whom PostgreSQL refuses that, and why: they are left, see {@link leaveTenant}. */
+  left: Map<string, unknown>;
   /** Keys that webhook secrets of tenants with work are sealed with, and that this process does not have. */
   missingKeys: Set<string>;
   claimed: Claimed[];
@@ -162,8 +164,8 @@ const claim = {
     order by 2`,
 };
 
-// Where many have work, those that were looked at go to the end of the line, whether there was room for what they have or not: among equals it is
-// drawn who gets it. Who is locked stays where he is.
+// Where many have work, those that were looked at go to the end of the line. Of whom nothing was claimed moves on from there to where his is due, mostly
+// in front again: whose turn it is among them is drawn, see `claim`. Who is locked stays where he is.
 const rotate = {
   name: 'rotate',
   text: `update due set next_at = clock_timestamp()
@@ -257,7 +259,8 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const more = found.rows.length === most;
     if (tenants.length === 0) {
       const [next] = await all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
-      return { claimed: [], failed: [], more, nextMs: next.rows[0]?.next_ms ?? null, missingKeys: new Set(), idle: [] };
+      const nextMs = next.rows[0]?.next_ms ?? null;
+      return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: new Map(), idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
     const taken = all([
@@ -276,27 +279,43 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), idle };
+    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), left: new Map(), idle };
   });
   const { idle } = round;
-  if (idle.length > 0) {
-    const concerned = uuidArray(idle);
-    const moved = onClient(pool, async (client) => {
-      const [, , , , , answer] = await all([
-        client.query('begin'),
-        client.query(notDurable),
-        client.query(seeing(idle)),
-        client.query({ ...holdTenantsAlone, values: [concerned] }),
-        client.query({ ...lockDue, values: [concerned] }),
-        client.query<{ missing: string | null }>({ ...moveOn, values: [concerned, plainArray(idle.map(ofTenant)), keys] }),
-        client.query('commit'),
-      ]);
-      for (const { missing } of answer.rows) if (missing !== null) round.missingKeys.add(missing);
-    });
-    // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
-    await moved.catch((error: unknown) => (round.problem = error));
-  }
+  // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
+  if (idle.length > 0) await putOff(pool, idle, bounds, round).catch((error: unknown) => (round.problem = error));
   return round;
+}
+
+// Tenants of whom nothing was claimed are due again when they have something. Who can't be put off would keep the others due with him, for ever.
+async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: ClaimRound): Promise<void> {
+  const concerned = uuidArray(idle);
+  const moved = onClient(pool, (client) =>
+    all([
+      client.query('begin'),
+      client.query(notDurable),
+      client.query(seeing(idle)),
+      client.query({ ...holdTenantsAlone, values: [concerned] }),
+      client.query({ ...lockDue, values: [concerned] }),
+      client.query<{ missing: string | null }>({
+        ...moveOn,
+        values: [concerned, plainArray(idle.map(bounds.ofTenant)), textArray(bounds.keys)],
+      }),
+      client.query('commit'),
+    ]),
+  );
+  try {
+    const [, , , , , answer] = await moved;
+    for (const { missing } of answer.rows) if (missing !== null) round.missingKeys.add(missing);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    if (idle.length > 1) for (const half of halvesOf(idle)) await putOff(pool, half, bounds, round);
+    else
+      for (const tenant of idle) {
+        await leaveTenant(pool, tenant);
+        round.left.set(tenant, error);
+      }
+  }
 }
 
 function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {

@@ -1,9 +1,9 @@
 // What all tenants share: one that has much, or whose receiver hangs, holds up nobody else.
 import pg from 'pg';
 import { pino } from 'pino';
-import { bounds, endStarted, ingest, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { patientOfLocks } from '../../test/house.ts';
-import { settled, unreadable, until } from '../../test/notifier.ts';
+import { settled, until } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
@@ -244,38 +244,6 @@ test('where there is little room, none of many that have much is left out', asyn
     for (const { tenant } of claimed) served.add(tenant);
   }
   expect(served.size).toBe(40);
-});
-
-test('a tenant of whom a row can not be read keeps nobody else waiting', async () => {
-  const notifier = await start();
-  const quick = await receiver();
-  const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
-  const damaged = tenants[5]!;
-  const owner = new pg.Client({ connectionString: notifier.database.ownerUrl });
-  await owner.connect();
-  try {
-    await owner.query(unreadable('payloads', damaged.tenant, 'body'));
-    // By hand: the consumer looks among what is stored, and could not take it.
-    await inTransaction(notifier.work, [damaged.tenant], async (client) => {
-      const id = crypto.randomUUID();
-      await client.query(
-        `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-         values ($1, $2, $2, 'transaction.posted', false, 'pending', 1, false, now(), now())`,
-        [damaged.tenant, id],
-      );
-      await client.query(`insert into payloads (tenant_id, event_id, body) values ($1, $2, '{}')`, [damaged.tenant, id]);
-      await client.query(`insert into due (tenant_id, next_at) values ($1, now()) on conflict (tenant_id) do update set next_at = now()`, [
-        damaged.tenant,
-      ]);
-    });
-    for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
-    await quick.count(22);
-    await owner.query('drop policy damaged on payloads');
-    await passTime(notifier, damaged);
-    await quick.count(23);
-  } finally {
-    await owner.end();
-  }
 });
 
 test('however many events wait for a mark that is held, deliveries go on', async () => {

@@ -41,8 +41,8 @@ const filled = 0.9;
  */
 const unattemptedMs = 30_000;
 
-/** So often a key that is missing is told of, milliseconds. */
-const missingToldMs = 60_000;
+/** So often it is told what keeps deliveries waiting, of a key that is missing and of a tenant of whom nothing can be claimed, milliseconds. */
+const toldMs = 60_000;
 
 /**
  * Attempts begun in one turn of the event loop. All of a claim in one, some 250, had sent everything before an answer was read: what each holds
@@ -70,7 +70,8 @@ export class Courier {
   readonly attempts: Attempts;
   private readonly endpoints: Endpoints;
   private readonly unsent: Counter;
-  /** Of keys that are missing, when that was told last. */
+  private readonly unclaimable: Counter;
+  /** Of keys that are missing and tenants that are left, when that was told last, by `performance.now()`. */
   private readonly told = new Map<string, number>();
   private running = true;
   private awake = false;
@@ -84,6 +85,11 @@ export class Courier {
     this.unsent = new Counter({
       name: 'notifier_unsent_total',
       help: 'Deliveries that failed without an attempt: their webhook is disabled or deleted, or a test was left behind',
+      registers: [options.metrics],
+    });
+    this.unclaimable = new Counter({
+      name: 'notifier_unclaimable_total',
+      help: 'Times that nothing could be claimed of a tenant for something that PostgreSQL refuses, a page that can not be read: alert on any',
       registers: [options.metrics],
     });
   }
@@ -158,10 +164,10 @@ export class Courier {
           // The one to blame is found by halving: who stands before him is served and goes to the end of the line, and at last he is alone.
           tenants = Math.floor(error.tenants.length / 2);
           logger.debug({ err: error }, 'claim failed');
-        } else {
+        } else if (error instanceof Unclaimable) await this.leave(error);
+        else {
           logger.warn({ err: error }, 'claim failed');
-          if (error instanceof Unclaimable) await this.leave(error);
-          else await this.sleep(pollMs);
+          await this.sleep(pollMs);
         }
       }
     }
@@ -170,12 +176,26 @@ export class Courier {
   private async leave({ tenants, cause }: Unclaimable): Promise<void> {
     const { pool, logger, pollMs } = this.options;
     for (const tenant of tenants) {
-      logger.error({ err: cause, tenant: toId('tenant', tenant) }, 'deliveries of a tenant could not be claimed');
+      this.tellLeft(tenant, cause);
       await leaveTenant(pool, tenant).catch(async (error: unknown) => {
         logger.warn({ err: error }, 'a tenant could not be put off');
         await this.sleep(pollMs);
       });
     }
+  }
+
+  private tellLeft(tenant: string, why: unknown): void {
+    this.unclaimable.inc();
+    const line = { err: why, tenant: toId('tenant', tenant) };
+    if (this.isNews(tenant)) this.options.logger.error(line, 'deliveries of a tenant could not be claimed');
+  }
+
+  /** Whether something was not told for a while; it counts as told then. */
+  private isNews(what: string): boolean {
+    const now = performance.now();
+    if (now - (this.told.get(what) ?? -Infinity) < toldMs) return false;
+    this.told.set(what, now);
+    return true;
   }
 
   private async claim(free: number, tenants: number, lookedAt: number): Promise<Round> {
@@ -187,7 +207,7 @@ export class Courier {
     return { ...(await claimDue(pool, bounds)), asked, free };
   }
 
-  private report({ claimed, failed, problem, missingKeys }: Round): void {
+  private report({ claimed, failed, problem, left, missingKeys }: Round): void {
     const { logger } = this.options;
     this.endpoints.claimed(claimed, failed);
     if (failed.length > 0) {
@@ -195,10 +215,9 @@ export class Courier {
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
     }
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
+    for (const [tenant, why] of left) this.tellLeft(tenant, why);
     for (const key of missingKeys) {
-      const now = performance.now();
-      if (now - (this.told.get(key) ?? -Infinity) < missingToldMs) continue;
-      this.told.set(key, now);
+      if (!this.isNews(key)) continue;
       logger.error({ key_id: key }, 'deliveries wait: webhook secrets are sealed with a key that WEBHOOK_ENCRYPTION_KEY does not name');
     }
   }

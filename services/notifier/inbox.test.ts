@@ -103,6 +103,19 @@ test('an event at a place that was taken is delivered once where it is younger t
   expect(await delivered(disabled)).toEqual([other.id]);
 });
 
+test('an event that a restored ledger gives again is delivered also where the ledger that passed its place over did not say when', async () => {
+  const tenant = await subscribed();
+  await takeAll([tenant.posting()]);
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+  await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 1n, through: 5n }] });
+  await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
+  const known = tenant.posting({ sequence: 4n, createdMs: BigInt(Date.now()) });
+  const reissued = tenant.posting({ sequence: 5n, createdMs: BigInt(Date.now() + 300_000) });
+  await takeAll([known, reissued]);
+  expect(await delivered(tenant)).toContain(reissued.id);
+  expect(await delivered(tenant)).not.toContain(known.id);
+});
+
 test('where the clock was set back, too, it is delivered once the operator has the notifier forget what it had taken', async () => {
   const tenant = await subscribed();
   const events = Array.from({ length: 5 }, () => tenant.posting());

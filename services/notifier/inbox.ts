@@ -70,14 +70,17 @@ export class Mark {
     return true;
   }
 
-  /** Takes everything to the end of a stretch of the log that begins behind `after`, without its events; `createdMs`: as that of the mark. */
+  /**
+   * Takes everything to the end of a stretch of the log that begins behind `after`, without its events; `createdMs`: as that of the mark, null from a
+   * ledger that is older than this, whose events are not of a minute later, but may be of a ledger that is restored then.
+   */
   pass({ after, through, createdMs }: { after: bigint; through: bigint; createdMs: bigint | null }): void {
     if (after >= through || through < this.place.sequence) return;
     // What lies before the stretch has not come, be it the rest of a posting.
     if (after > this.place.sequence || (after === this.place.sequence && !this.isWhole)) this.note({ sequence: after + 1n, part: 0 });
     this.place = { sequence: through, part: lastPart };
     this.parts = null;
-    this.createdMs = createdMs;
+    this.createdMs = createdMs ?? BigInt(Date.now() + 60_000);
   }
 
   private note(before: Place): void {

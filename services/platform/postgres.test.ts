@@ -157,7 +157,8 @@ test('what fails for something in the work is told from what may be tried again,
   const refusal = (code: string) => Object.assign(new pg.DatabaseError('refused', 7, 'error'), { code });
   const fault = Object.assign(new RangeError('no such place'), { code: 'ERR_OUT_OF_RANGE' });
   const told = (error: Error) => [isOfWork(error), isRefused(error)];
-  for (const code of ['22012', '23514', '42501', 'P0001', 'XX001']) expect([code, ...told(refusal(code))]).toEqual([code, true, true]);
+  for (const code of ['22012', '23514', 'P0001', 'XX001']) expect([code, ...told(refusal(code))]).toEqual([code, true, true]);
+  for (const code of ['42501', '42P01', '3F000']) expect([code, ...told(refusal(code))]).toEqual([code, true, false]);
   for (const code of ['0A000', '25P02', '26000', '40001', '53100', '57014'])
     expect([code, ...told(refusal(code))]).toEqual([code, false, false]);
   for (const error of [fault, new TypeError('not a function')]) expect(told(error)).toEqual([true, false]);

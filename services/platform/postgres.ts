@@ -371,7 +371,16 @@ export function isOfWork(error: unknown): boolean {
   return !isAway(error) && !(typeof code === 'string' && /^(0A|25|26)/.test(code));
 }
 
-/** Whether PostgreSQL refuses work for something in it, see {@link isOfWork}. */
+/**
+ * Whether PostgreSQL refuses work for something in it, see {@link isOfWork}, so that a part of it may be taken. A right that is missing, a table or a
+ * column (classes 42 and 3F) are everybody's: told apart by halving, each would be found to blame.
+ */
 export function isRefused(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && isOfWork(error);
+  return error instanceof pg.DatabaseError && isOfWork(error) && !/^(42|3F)/.test(error.code ?? '');
+}
+
+/** The halves of work of which PostgreSQL refuses a part: whoever is to blame is found by trying them. */
+export function halvesOf<Part>(work: readonly Part[]): Part[][] {
+  const middle = Math.ceil(work.length / 2);
+  return [work.slice(0, middle), work.slice(middle)];
 }

@@ -1,0 +1,154 @@
+// What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else; what it refuses of all is told as that.
+import pino from 'pino';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { unreadable, until } from '../../test/notifier.ts';
+import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
+import { toId } from '../platform/ids.ts';
+import { EventRefused, type Exit } from './exit.ts';
+import { redrive } from './letters.ts';
+
+interface Line {
+  msg: string;
+  time: number;
+  tenant?: string;
+}
+
+let books: RelayedBooks;
+/** What was published, in this order. */
+let events: Event[];
+/** Whether the other side refuses every second event of a log. */
+let isRefusing: boolean;
+let lines: Line[];
+
+const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as Line) });
+
+const exit: Exit = {
+  name: 'notifier',
+  publish: (more) => {
+    if (isRefusing && more.some(({ sequence }) => sequence === 2n)) return Promise.reject(new EventRefused('not this one'));
+    return Promise.resolve(void events.push(...more));
+  },
+  probe: () => Promise.resolve(),
+  close: () => Promise.resolve(),
+};
+
+beforeEach(async () => {
+  [events, lines, isRefusing] = [[], [], false];
+  books = await openRelayedBooks();
+});
+
+afterEach(() => books.end());
+
+const newTenants = (count: number): Promise<string[]> => Promise.all(Array.from({ length: count }, () => books.newTenant()));
+
+const eventsOf = (tenant: string): Event[] => events.filter(({ tenantId }) => tenantId === toId('tenant', tenant));
+
+const toldOf = (message: string): Line[] => lines.filter(({ msg }) => msg === message);
+
+/** A trigger that refuses every row of a tenant in which something holds. */
+const refusing = (table: string, tenant: string, condition: string): string => `
+  create function refuse() returns trigger language plpgsql as $$
+    begin
+      if new.tenant_id = '${tenant}' and ${condition} then raise exception 'invalid page' using errcode = 'XX001'; end if;
+      return new;
+    end $$;
+  create trigger refused before insert or update on ${table} for each row execute function refuse()`;
+
+test('a tenant of whom an event can not be read keeps nobody else waiting, is tried less and less often, and is published when it can', async () => {
+  const tenants = await newTenants(7);
+  const damaged = tenants[3]!;
+  await books.owner.query(unreadable('log', damaged, 'actor'));
+  const { relay, metrics } = books.openReplica(exit, logger);
+  const others = tenants.filter((tenant) => tenant !== damaged);
+  await until(() => Promise.resolve(others.every((tenant) => eventsOf(tenant).length === 2)));
+  const tries = () => toldOf('events of a tenant were not taken');
+  await until(() => {
+    // What he posts meanwhile is no reason to try sooner.
+    relay.wake(damaged);
+    return Promise.resolve(tries().length > 3);
+  });
+  const pauses = tries().map(({ time }, place, all) => (place === 0 ? Infinity : time - all[place - 1]!.time));
+  expect(pauses.slice(1, 4).map((pause, place) => pause >= 190 * 2 ** place)).toEqual([true, true, true]);
+  expect(new Set(tries().map(({ tenant }) => tenant))).toEqual(new Set([toId('tenant', damaged)]));
+  // Nobody paused for him.
+  expect(toldOf('the relay could not publish')).toEqual([]);
+  expect(await metricOf(metrics, 'ledger_relay_failures_total')).toBeGreaterThan(3);
+  expect(eventsOf(damaged)).toEqual([]);
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  await books.owner.query('drop policy damaged on log');
+  await books.published();
+  expect(eventsOf(damaged)).toHaveLength(2);
+});
+
+test('a tenant of whom a mark can not be raised costs the others neither time nor a repetition', async () => {
+  const tenants = await newTenants(7);
+  const damaged = tenants[3]!;
+  await books.owner.query(refusing('relay_marks', damaged, 'new.sequence > old.sequence'));
+  // Whoever waited for a claim to run out would wait for good.
+  await books.owner.query(`create function last_claim() returns trigger language plpgsql as $$
+    begin
+      if new.claimed_until is not null then new.claimed_until := 'infinity'; end if;
+      return new;
+    end $$`);
+  await books.owner.query('create trigger last before update on relay_marks for each row execute function last_claim()');
+  const { writer, relay } = books.openReplica(exit, logger);
+  const others = tenants.filter((tenant) => tenant !== damaged);
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
+  for (const tenant of others) await post(writer, tenant);
+  await until(() => Promise.resolve(others.every((tenant) => eventsOf(tenant).length === 5)));
+  expect(new Set(eventsOf(damaged).map(({ sequence }) => sequence))).toEqual(new Set([1n, 2n]));
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  await books.owner.query('drop trigger refused on relay_marks');
+  await books.owner.query('drop trigger last on relay_marks');
+  await books.owner.query('update relay_marks set claimed_until = clock_timestamp() where claim_id is not null');
+  await books.published();
+  expect(others.map((tenant) => eventsOf(tenant).length)).toEqual(others.map(() => 5));
+});
+
+test('a tenant of whom the head can not be read does not keep what others have left behind', async () => {
+  const tenants = await newTenants(7);
+  const damaged = tenants[3]!;
+  await books.owner.query(unreadable('heads', damaged, 'hash'));
+  const { relay } = books.openReplica(exit, logger);
+  // His, too: they are in the log.
+  await until(() => Promise.resolve(tenants.every((tenant) => eventsOf(tenant).length === 2)));
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  await books.owner.query('drop policy damaged on heads');
+});
+
+test('a dead letter of which the event can not be read is refused again, and those of others are published', async () => {
+  const tenants = await newTenants(4);
+  const damaged = tenants[1]!;
+  isRefusing = true;
+  books.openReplica(exit, logger);
+  await books.published();
+  isRefusing = false;
+  events.splice(0);
+  await books.owner.query(unreadable('log', damaged, 'actor'));
+  await redrive(books.owner, undefined, () => undefined);
+  await until(() => Promise.resolve(tenants.every((tenant) => tenant === damaged || eventsOf(tenant).length === 1)));
+  const letter = async () => {
+    const text = 'select due, published_at, refusals, reason from relay_dead_letters where tenant_id = $1';
+    const { rows } = await books.owner.query<{ due: boolean; reason: string }>(text, [damaged]);
+    return rows[0]!;
+  };
+  await until(async () => !(await letter()).due);
+  expect(await letter()).toEqual({ due: false, published_at: null, refusals: 2, reason: "it can't be read: division by zero" });
+  await books.owner.query('drop policy damaged on log');
+  await redrive(books.owner, undefined, () => undefined);
+  await until(() => Promise.resolve(eventsOf(damaged).length === 1));
+});
+
+test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {
+  const tenants = await newTenants(7);
+  const role = books.owner.escapeIdentifier(new URL(books.database.serviceUrl).username);
+  await books.owner.query(`revoke select on log from ${role}`);
+  const { relay, metrics } = books.openReplica(exit, logger);
+  await until(async () => (await metricOf(metrics, 'ledger_relay_failures_total')) > 3);
+  expect(relay.state()).toEqual({ notifier: 'away' });
+  expect(toldOf('the relay could not publish')).toHaveLength(1);
+  expect(toldOf('events of a tenant were not taken')).toEqual([]);
+  await books.owner.query(`grant select on log to ${role}`);
+  await books.published();
+  expect(tenants.map((tenant) => eventsOf(tenant).length)).toEqual(tenants.map(() => 2));
+});

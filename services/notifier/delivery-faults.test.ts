@@ -1,0 +1,120 @@
+// What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else.
+import pg from 'pg';
+import { pino } from 'pino';
+import { endStarted, ingest, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { settled, unreadable, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { toId } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+
+interface Line {
+  level: number;
+  msg: string;
+  tenant?: string;
+}
+
+let lines: Line[];
+const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as Line) });
+
+beforeEach(() => {
+  lines = [];
+});
+
+afterEach(endStarted);
+
+/** As the owner of a notifier's tables. */
+async function asOwner({ database }: RunningNotifier, work: (owner: pg.Client) => Promise<void>): Promise<void> {
+  const owner = new pg.Client({ connectionString: database.ownerUrl });
+  await owner.connect();
+  try {
+    await work(owner);
+  } finally {
+    await owner.end();
+  }
+}
+
+/** Stores a delivery that is due `at`, an expression, by hand: the consumer looks among what is stored, and could not take it. */
+async function store({ work }: RunningNotifier, { tenant }: TestTenant, at: string): Promise<void> {
+  await inTransaction(work, [tenant], async (client) => {
+    const id = crypto.randomUUID();
+    await client.query(
+      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
+       values ($1, $2, $2, 'transaction.posted', false, 'pending', 1, false, now(), ${at})`,
+      [tenant, id],
+    );
+    await client.query(`insert into payloads (tenant_id, event_id, body) values ($1, $2, '{}')`, [tenant, id]);
+    await client.query(`insert into due (tenant_id, next_at) values ($1, now()) on conflict (tenant_id) do update set next_at = now()`, [
+      tenant,
+    ]);
+  });
+}
+
+/** Seconds until a tenant is looked at again. */
+async function untilDue({ work }: RunningNotifier, { tenant }: TestTenant): Promise<number> {
+  return inTransaction(work, [tenant], async (client) => {
+    const text = 'select extract(epoch from next_at - clock_timestamp())::float8 as seconds from due where tenant_id = $1';
+    return (await client.query<{ seconds: number }>(text, [tenant])).rows[0]!.seconds;
+  });
+}
+
+async function figure({ metrics }: RunningNotifier, name: string): Promise<number> {
+  return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await metrics.metrics())?.[1]);
+}
+
+test('a tenant of whom a delivery can not be read keeps nobody else waiting, and is looked at again in half a minute', async () => {
+  const notifier = await start({ logger });
+  const quick = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
+  const damaged = tenants[5]!;
+  await asOwner(notifier, async (owner) => {
+    await owner.query(unreadable('payloads', damaged.tenant, 'body'));
+    await store(notifier, damaged, 'now()');
+    for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
+    await quick.count(22);
+    await until(async () => (await untilDue(notifier, damaged)) > 5);
+    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeGreaterThan(0);
+    const told = () => lines.filter(({ level }) => level >= 40);
+    expect(told()).toMatchObject([{ msg: 'deliveries of a tenant could not be claimed', tenant: toId('tenant', damaged.tenant) }]);
+    // Looked at again, and again: told of once.
+    await passTime(notifier, damaged);
+    await until(async () => (await figure(notifier, 'notifier_unclaimable_total')) > 1);
+    expect(told()).toHaveLength(1);
+    await owner.query('drop policy damaged on payloads');
+    await passTime(notifier, damaged);
+    await quick.count(23);
+  });
+});
+
+test('a tenant who can not be put off keeps nobody else due', async () => {
+  const notifier = await start({ logger });
+  const quick = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
+  const damaged = tenants[5]!;
+  await asOwner(notifier, async (owner) => {
+    await owner.query(`create policy damaged on deliveries as restrictive for select
+      using (case when tenant_id = '${damaged.tenant}' and run_at > now() + interval '1 minute' then 1 / (attempts - attempts) = 1 else true end)`);
+    await store(notifier, damaged, `now() + interval '1 hour'`);
+    for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
+    await quick.count(22);
+    await until(async () => (await untilDue(notifier, damaged)) > 5);
+    await until(async () => (await figure(notifier, 'notifier_due_tenants')) === 0);
+    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeGreaterThan(0);
+    expect(lines.filter(({ level }) => level >= 40)).toHaveLength(1);
+    await owner.query('drop policy damaged on deliveries');
+  });
+});
+
+test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {
+  const notifier = await start({ logger });
+  const quick = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
+  const role = new URL(notifier.database.serviceUrl).username;
+  await asOwner(notifier, async (owner) => {
+    await owner.query(`revoke insert on claims from ${owner.escapeIdentifier(role)}`);
+    for (const each of tenants) await ingest(notifier, each);
+    await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'claim failed').length > 2));
+    await owner.query(`grant insert on claims to ${owner.escapeIdentifier(role)}`);
+    for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 1);
+  });
+  expect(await figure(notifier, 'notifier_unclaimable_total')).toBe(0);
+  expect(lines.filter(({ msg }) => msg === 'deliveries of a tenant could not be claimed')).toEqual([]);
+});
