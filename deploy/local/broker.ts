@@ -1,14 +1,14 @@
 // A real Apache Kafka on this machine: one JVM that is broker and controller (KRaft), from the jars that Maven fetches once.
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { openKafka } from '../../services/platform/kafka.ts';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import type { Child, ChildOptions, Children } from './children.ts';
+import { ending, type Child, type ChildOptions, type Children } from './children.ts';
 
 const version = '4.1.1';
 
@@ -101,7 +101,8 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'server.properties');
   writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
-  if (!existsSync(join(directory, 'data', 'meta.properties'))) {
+  const meta = join(directory, 'data', 'meta.properties');
+  if (!existsSync(meta)) {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
     // In one word: one id of 64 begins with a dash, which would be an option.
     const asked = ['format', `--cluster-id=${id}`, `--config=${file}`];
@@ -115,7 +116,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     graceSeconds: 15,
   });
   const address = `127.0.0.1:${advertisedPort}`;
-  await answering(address, child);
+  await answering(address, child, /^cluster\.id=(.*)$/m.exec(readFileSync(meta, 'utf8'))?.[1]);
   return { address, child };
 }
 
@@ -167,19 +168,22 @@ function properties(data: string, ports: { port: number; controllerPort: number;
     .join('');
 }
 
-async function answering(address: string, child: Child): Promise<void> {
+/** By its cluster's id: another Kafka may have taken the port in the meantime, and answers until this one has noticed and ends. */
+async function answering(address: string, child: Child, clusterId: string | undefined): Promise<void> {
   const topic = { topic: '', partitions: 1, replication: undefined, maxMessageBytes: 0 };
   const kafka = openKafka({ brokers: [address], ssl: false, sasl: undefined, ...topic }, 'start', pino({ level: 'silent' }));
   for (const until = Date.now() + 45_000; child.running(); await pause(100)) {
+    if (Date.now() > until) throw new StartFailure(`Kafka does not answer: ${child.lastWords()}`);
     const admin = kafka.admin({ retry: { retries: 0 } });
     try {
       await admin.connect();
-      if ((await admin.describeCluster()).brokers.length > 0) return;
+      const cluster = await admin.describeCluster();
+      if (cluster.clusterId === clusterId && cluster.brokers.length > 0) return;
     } catch {
-      if (Date.now() > until) throw new StartFailure(`Kafka does not answer: ${child.output().slice(-2000)}`);
+      // It is not that far yet.
     } finally {
       await admin.disconnect().catch(() => undefined);
     }
   }
-  throw new StartFailure(`Kafka ended at its start: ${child.output().slice(-2000)}`);
+  throw new StartFailure(`Kafka ended at its start ${ending(child, await child.ended)}`);
 }

@@ -223,6 +223,12 @@ export function boundToParent(signal: NodeJS.Signals, command: string[], flags: 
   return hasSetpriv ? ['setpriv', '--pdeathsig', signal.replace('SIG', ''), ...flags, ...command] : command;
 }
 
+/** How a child ended, for people: a killed one has said nothing about it, one that gave up has. */
+export function ending(child: Child, { code, signal }: Ending): string {
+  if (signal !== null) return `(${signal})`;
+  return [`(status ${String(code)})`, child.lastWords()].filter(Boolean).join(': ');
+}
+
 function wrapped(options: ChildOptions): { command: string; args: string[]; user?: { uid: number; gid: number } } {
   const { user } = options;
   const flags: string[] = [];
@@ -239,8 +245,8 @@ function wrapped(options: ChildOptions): { command: string; args: string[]; user
 function lastWords(text: string): string {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   const human = lines.filter((line) => !line.startsWith('{'));
-  // A stack trace ends in frames; the words stand before them.
-  const words = human.filter((line) => !/^\s+at |^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
+  // A stack trace ends in frames, Java's also in how many it leaves out; the words stand before them.
+  const words = human.filter((line) => !/^\s+at |^\s+\.{3} [0-9]+ more$|^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
   if (words !== undefined) return words.trim();
   const entries = lines.flatMap(entryOf);
   // pino's levels: 50 is an error.

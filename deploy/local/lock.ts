@@ -1,4 +1,4 @@
-// One house at a time on one data directory.
+// One house, or one Kafka, at a time on one data directory.
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
@@ -23,20 +23,20 @@ export async function endOrphan(directory: string): Promise<number | undefined> 
 }
 
 /**
- * Takes the data directory for this process, which `npm` (a pid) has started, and returns how to give it back. Throws {@link StartFailure} while
- * another process has it.
+ * Takes the data directory for this process, which is known as `name` and was started by `npm` (a pid), and returns how to give it back. Throws
+ * {@link StartFailure} while another process has it.
  */
-export function lockDirectory(directory: string, npm?: number): () => void {
+export function lockDirectory(directory: string, name: string, npm?: number): () => void {
   const lock = join(directory, 'lock');
   const draft = `${lock}.${randomUUID()}`;
-  const own = JSON.stringify({ ...identify('npm start', process.pid), npm: npm === undefined ? undefined : identify('npm', npm) });
+  const own = JSON.stringify({ ...identify(name, process.pid), npm: npm === undefined ? undefined : identify('npm', npm) });
   writeFileSync(draft, own, { mode: 0o600 });
   try {
     while (!linked(draft, lock)) {
       const found = read(lock);
       const holder = parse(found);
       if (holder && isRunning(holder))
-        throw new StartFailure(`DATA_DIR: ${directory} is in use by another npm start (process ${holder.pid})`);
+        throw new StartFailure(`DATA_DIR: ${directory} is in use by another ${holder.name} (process ${holder.pid})`);
       // Its holder is gone. Moving it aside is atomic, so of two starts that see this one goes on; who moves a fresh lock puts it back.
       const aside = `${draft}.stale`;
       if (moved(lock, aside) && read(aside) !== found) linked(aside, lock);

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
 import { isAway } from '../../services/platform/postgres.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
-import { Children, endRecorded, type Child, type ChildOptions, type Ending } from './children.ts';
+import { Children, endRecorded, ending, type Child, type ChildOptions } from './children.ts';
 import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
 import { endOrphan, lockDirectory } from './lock.ts';
 import { gatewayChild, hostAndPort, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
@@ -60,7 +60,7 @@ async function start(): Promise<void> {
   const orphan = await endOrphan(dataDirectory);
   if (orphan !== undefined) say(`ended what an earlier start had left running: npm start (process ${orphan})`);
   // The script is one `exec`, so that npm is the parent.
-  unlock = lockDirectory(dataDirectory, process.env['npm_lifecycle_event'] === 'start' ? process.ppid : undefined);
+  unlock = lockDirectory(dataDirectory, 'npm start', process.env['npm_lifecycle_event'] === 'start' ? process.ppid : undefined);
   await endLeftovers(dataDirectory);
   await checkPorts(settings);
   const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
@@ -233,11 +233,6 @@ async function migrate(options: ChildOptions): Promise<void> {
   if (how.code !== 0) throw new StartFailure(`${options.name} failed ${ending(child, how)}`);
 }
 
-/** A killed child has said nothing about it; one that gave up has. */
-function ending(child: Child, { code, signal }: Ending): string {
-  return signal === null ? `(status ${String(code)}): ${child.lastWords()}` : `(${signal})`;
-}
-
 function startAndWatch(options: ChildOptions): Child {
   const child = begin(options);
   watch(child);
@@ -246,11 +241,11 @@ function startAndWatch(options: ChildOptions): Child {
 
 /** A child that ends by itself takes the house down. */
 function watch(child: Child): void {
-  void child.ended.then(async ({ code, signal }) => {
+  void child.ended.then(async (how) => {
     // A signal to every process at once may end a child before this one has noticed it.
     await pause(300);
     if (stopping) return;
-    fail(`${child.name} ended ${ending(child, { code, signal })}`);
+    fail(`${child.name} ended ${ending(child, how)}`);
     await stop(1);
   });
 }
