@@ -232,9 +232,9 @@ test('the head is the only explicit lock in the SQL of the ledger’s write path
   );
   const locks = files.flatMap((file) => {
     const text = readFileSync(`${import.meta.dirname}/${file}`, 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
-    return [...text.matchAll(/.*(for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|advisory|lock\s+table).*/gi)].map((match) =>
-      match[0].trim(),
-    );
+    // `table` may be left out: a statement that begins with `lock`, whose name follows.
+    const lock = /.*(for\s+(no\s+key\s+)?update|for\s+(key\s+)?share|advisory|(^|['"`;]|\b(begin|then|else|loop))\s*lock\s+[\w"$]).*/gim;
+    return [...text.matchAll(lock)].map((match) => match[0].trim());
   });
   expect(locks.length).toBeGreaterThan(0);
   for (const lock of locks) expect(lock).toMatch(/(\$\{selectHead\}|from heads) where tenant_id/);
