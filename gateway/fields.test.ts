@@ -369,6 +369,20 @@ describe('the parameters of queries', () => {
     }
   });
 
+  test('an empty reference finds what has one that is empty, and an empty idempotency key is none', async () => {
+    const entry = (account_code: string, side: string) => ({ account_code, side, amount: '1.00', currency: 'NGN' });
+    const entries = [entry('OPENING-BALANCES', 'debit'), entry('TECHNOLOGY', 'credit')];
+    for (const more of [{ reference: '' }, {}]) {
+      expect(
+        (await house.rest('POST', customer.at('transactions/double-entry'), { key: customer.key, body: { entries, ...more } })).status,
+      ).toBe(201);
+    }
+    const found = await house.rest('GET', customer.at('transactions?reference='), { key: customer.key });
+    expect(new Set(found.body.data.transactions.map(({ reference }: { reference: unknown }) => reference))).toEqual(new Set(['']));
+    const refused = await house.rest('GET', customer.at('transactions?idempotency_key='), { key: customer.key });
+    expect([refused.status, refused.body.details]).toMatchObject([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
+  });
+
   test('empty and unknown ones are ignored', async () => {
     for (const query of [
       'transactions?limit=&currency=&cursor=&start_date=&x=1',

@@ -198,7 +198,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
 export function published(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(published);
   if (typeof schema !== 'object' || schema === null) return schema;
-  const own = Object.entries(schema).filter(([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable'].includes(key));
+  const own = Object.entries(schema).filter(([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty'].includes(key));
   if ('x-immutable' in schema) own.unshift(['type', 'null']);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? (value as unknown) : published(value)]));
 }
@@ -257,7 +257,7 @@ export const documentInfo = {
       'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
       'Amounts are decimal texts, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are code points; fields that are not known are ignored.',
       'A posting with an idempotency key may be repeated at will: it posts once.',
-      'A list’s next page is asked for with `next_cursor` and the same filters. HEAD is answered as GET without the body; a path may end in one slash.',
+      'A list’s next page is asked for with `next_cursor` and the same filters. Query parameters that are not known, and empty ones but `reference` and `idempotency_key`, are ignored. HEAD is answered as GET without the body; a path may end in one slash.',
       'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
     ].join('\n\n'),

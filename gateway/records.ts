@@ -38,7 +38,10 @@ const account = {
   parent_code: maybe(string),
   is_group: { ...flag, description: 'Takes no postings.' },
   description: maybe(string),
-  allow_negative: { ...flag, description: 'false: no posting may leave the balance below zero.' },
+  allow_negative: {
+    ...flag,
+    description: 'false: no posting may leave the balance below zero. Of a group it says nothing about the accounts below it.',
+  },
   status: word(['active', 'closed']),
   system: { ...flag, description: 'Suspense and FX position accounts.' },
   metadata,

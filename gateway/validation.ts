@@ -24,7 +24,7 @@ function newAjv(thorough: boolean): Ajv {
     allowUnionTypes: true,
     formats,
   });
-  ajv.addVocabulary(['x-tag', 'x-secret', 'example']);
+  ajv.addVocabulary(['x-tag', 'x-secret', 'x-empty', 'example']);
   ajv.addKeyword({ keyword: 'x-immutable', validate: (_: unknown, data: unknown) => data === null, errors: false });
   ajv.addKeyword({
     keyword: 'x-future',
@@ -61,7 +61,7 @@ export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
   };
 }
 
-/** A validator of query strings: whole numbers come as text, and an empty value is none. */
+/** A validator of query strings: whole numbers come as text, and an empty value is none unless the schema says `x-empty`. */
 export function queryValidator(schema: Schema): (data: unknown) => Verdict {
   const fast = fastAjv.compile(schema);
   const list = lister(schema);
@@ -71,7 +71,7 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
     const query: Record<string, unknown> = {};
     for (const [name, property] of properties) {
       const value = sent[name];
-      if (value === undefined || value === '') continue;
+      if (value === undefined || (value === '' && property['x-empty'] !== true)) continue;
       query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
     }
     if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && isUntextual(value))) return { value: query };

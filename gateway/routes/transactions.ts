@@ -12,8 +12,11 @@ import { exampleTransaction } from './postings.ts';
 const filters = Type.Object({
   account_code: Type.Optional(accountCode),
   currency: Type.Optional(oneOf(currencies, { example: 'USD' })),
-  reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001' })),
-  idempotency_key: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'deposit-42' })),
+  // Empty as well: whoever looks for what he has lost the name of must not be answered others.
+  reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),
+  idempotency_key: Type.Optional(
+    Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 255, example: 'deposit-42', 'x-empty': true }),
+  ),
   ...period,
   ...paging('8Lv3-rBtMzE'),
 });

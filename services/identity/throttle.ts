@@ -107,11 +107,11 @@ function admitted(found: Counts | undefined): Standing {
     quota: nearer.quota,
     window: seconds,
     remaining: nearer.remaining,
-    reset: nearer.reset ?? seconds,
+    reset: Math.min(seconds, nearer.reset ?? seconds),
   };
   if (nearer.remaining === 0) {
-    // Both may be full.
-    const wait = Math.max(1, account.wait ?? 0, address.wait ?? 0);
+    // Both may be full. No longer than the window: a clock that was set back left failures of the future.
+    const wait = Math.min(seconds, Math.max(1, account.wait ?? 0, address.wait ?? 0));
     throw new Refusal('rate_limited', 'too many failed logins, try again later', {
       retryAfter: wait,
       metadata: standingMetadata({ ...standing, reset: wait }),

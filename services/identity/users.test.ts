@@ -248,6 +248,13 @@ describe('the throttle', () => {
     expect((await login(user.email, password, address)).rateLimit).toMatchObject({ quota: 10, remaining: 10, resetSeconds: 900 });
   });
 
+  test('after the clock was set back nobody is told to wait longer than the window', async () => {
+    const [user, address] = [await newUser(client), newAddress()];
+    await failures(10, user.email, address);
+    await admin.query(`update login_failures set failed_at = failed_at + interval '30 minutes' where address = $1`, [address]);
+    expect((await refusal(login(user.email, password, address))).retryAfter).toBe(900);
+  });
+
   test('what was typed as an email is not kept in the clear', async () => {
     const email = newEmail();
     await failures(1, email, newAddress());
