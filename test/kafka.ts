@@ -32,10 +32,10 @@ export function describeWithKafka(name: string, tests: () => void): void {
 }
 
 /** As `test` within {@link describeWithKafka}, for what needs Kafka's own programs also where a broker is given; without them it does the same. */
-export function testWithJava(name: string, body: () => Promise<void>): void {
+export function testWithJava(name: string, body: () => Promise<void>, timeoutMs = 180_000): void {
   const problem = kafkaProblem();
   // The programs are started anew, each a JVM of its own.
-  if (problem === null) test(name, body, 180_000);
+  if (problem === null) test(name, body, timeoutMs);
   else if (process.env['CI'] === 'true') {
     test(name, () => {
       throw new Error(problem);

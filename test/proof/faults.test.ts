@@ -1,5 +1,6 @@
 // Short versions of the proof of faults: some of them, one after another, on one seed.
 import { diskProblem } from '../disk.ts';
+import { describeWithKafka, testWithJava } from '../kafka.ts';
 import { clockProblem } from './clocks.ts';
 import { prove, tryFaults } from './faults.ts';
 import { complaints, isSlow } from './verdict.ts';
@@ -52,6 +53,11 @@ test('postings go on through killed, stalled and restarted parts and cut connect
     'fail over postgres',
   ]);
 }, 480_000);
+
+describeWithKafka('over Kafka', () => {
+  const name = 'postings go on while Kafka is killed and started again: none is lost or doubled, and every event arrives';
+  testWithJava(name, () => holds(['kill kafka'], { kafka: true }), 480_000);
+});
 
 test('a fault that there is none of is told with the names of all, before anything is started', async () => {
   const asked = prove({ seed: 2, minutes: 1, faults: ['kill ledger', 'kill kafka'], say: () => undefined });
