@@ -59,7 +59,7 @@ export class Messages {
   }
 }
 
-// gRPC's rules of compression have this code for it.
-function compressed(): Error {
+/** The refusal of a message that is flagged as compressed where nothing is; gRPC's rules of compression have this code for it. */
+export function compressed(): Error {
   return refuse(Code.Internal, { reason: 'validation_failed', message: 'the message is compressed, and no grpc-encoding says how' });
 }

@@ -27,6 +27,14 @@ let answered = 0;
 const metrics = new Registry();
 /** Of calls, as they are logged. */
 const codes: string[] = [];
+/** Lines that tell of a fault of the house. */
+const faults: string[] = [];
+
+function note(line: string): void {
+  const { code, level } = JSON.parse(line) as { code: string; level: number };
+  codes.push(code);
+  if (level > pino.levels.values['info']!) faults.push(line);
+}
 
 beforeAll(async () => {
   server = await serve({
@@ -43,7 +51,7 @@ beforeAll(async () => {
     tokens: ['right'],
     maxMessageBytes: 32 << 20,
     encoders: new Map([[Posted, () => Buffer.from('its own')]]),
-    logger: pino({ level: 'info' }, { write: (line) => codes.push((JSON.parse(line) as { code: string }).code) }),
+    logger: pino({ level: 'info' }, { write: note }),
     metrics,
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
@@ -55,6 +63,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   answered = 0;
+  faults.length = 0;
 });
 
 async function call(message: Uint8Array, contentType = 'application/grpc'): Promise<Record<string, unknown>> {
@@ -67,6 +76,7 @@ async function calling(
   path: string,
   token = 'right',
   headers: Record<string, string | number> = {},
+  flags = 0,
 ): Promise<{ said: Record<string, unknown>; body: string }> {
   const stream = session.request({
     ':method': 'POST',
@@ -79,7 +89,7 @@ async function calling(
   const said: Record<string, unknown> = {};
   stream.on('response', (given) => Object.assign(said, given));
   stream.on('trailers', (given) => Object.assign(said, given));
-  const head = Buffer.alloc(5);
+  const head = Buffer.of(flags, 0, 0, 0, 0);
   head.writeUInt32BE(message.length, 1);
   stream.end(['application/json', 'application/proto'].includes(contentType) ? message : Buffer.concat([head, message]));
   const pieces: Buffer[] = [];
@@ -147,6 +157,19 @@ test.each([
     expect(told).not.toContain('internal');
   }
   expect(answered).toBe(0);
+});
+
+test.each([
+  ['application/grpc', '/grpc.health.v1.Health/Watch', 'wrong'],
+  ['application/grpc-web+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
+  ['application/connect+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
+  ['application/grpc', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', 'right'],
+])('who compresses as %s to %s and does not say how is told so, and no fault of the house is logged', async (contentType, path, token) => {
+  const { said, body } = await calling(Buffer.alloc(0), contentType, path, token, {}, 1);
+  expect(faults).toEqual([]);
+  const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
+  expect(told).toContain('the message is compressed, and no grpc-encoding says how');
+  expect(told).toMatch(/^13 |grpc-status: 13\b|"code":"internal"/);
 });
 
 test.each([['application/grpc-web+proto'], ['application/proto'], ['application/grpc']])(

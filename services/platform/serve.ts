@@ -200,6 +200,6 @@ function admission(
   };
 }
 
-function refused(message: string, code = Code.InvalidArgument): ConnectError {
-  return refuse(code, { reason: 'validation_failed', message });
+function refused(message: string): ConnectError {
+  return refuse(Code.InvalidArgument, { reason: 'validation_failed', message });
 }

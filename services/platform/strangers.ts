@@ -3,6 +3,7 @@
 import type { DescMethodUnary } from '@bufbuild/protobuf';
 import { ConnectError, createContextKey, createContextValues, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
 import { envelopeBytes } from './envelope.ts';
+import { compressed } from './messages.ts';
 import { messageOf, undecodable, type Admission, type UnaryOptions } from './unary.ts';
 import { forget } from './unfinished.ts';
 
@@ -55,8 +56,8 @@ export function boundBodies(router: ConnectRouter, admit: UnaryOptions['admit'],
 }
 
 /**
- * Gives unary calls what {@link boundBodies} has decoded, and refuses what can't be, also in a stream: connect-es calls it internal, as if it were
- * a fault of the house.
+ * Gives unary calls what {@link boundBodies} has decoded, and refuses what can't be, also in a stream, and there what is compressed
+ * and does not say how: connect-es calls them internal, as if they were a fault of the house.
  */
 export function givingMessages(refused: UnaryOptions['refused']): Interceptor {
   return (next) => (request) => {
@@ -84,7 +85,9 @@ async function* blamed<Message>(messages: AsyncIterable<Message>, refused: Unary
   try {
     yield* messages;
   } catch (error) {
-    throw error instanceof ConnectError && error.rawMessage.startsWith('parse binary') ? refused(undecodable) : error;
+    const why = error instanceof ConnectError ? error.rawMessage : '';
+    if (why.startsWith('parse binary')) throw refused(undecodable);
+    throw why.startsWith('received compressed envelope') ? compressed() : error;
   }
 }
 

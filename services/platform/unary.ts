@@ -15,6 +15,7 @@ import {
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
+import { compressed } from './messages.ts';
 import { makesMoreThan } from './objects.ts';
 import { closeAnswered, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
 
@@ -50,8 +51,8 @@ export interface UnaryOptions {
   admit: (service: string, authorization: string) => Admission;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: LoggedCall, run: () => Promise<Result>) => Promise<Result>;
-  /** The refusal of a message that is its caller's fault; `InvalidArgument` unless another code is given. */
-  refused: (why: string, code?: Code) => ConnectError;
+  /** The refusal of a message that is its caller's fault. */
+  refused: (why: string) => ConnectError;
 }
 
 /** What a caller may send. */
@@ -287,13 +288,12 @@ function bodyOf({ stream }: Http2ServerRequest, { most, unfinished }: Admission,
 }
 
 /** What is in the envelope of a body that is one message. */
-function unwrapped(body: Buffer, { maxMessageBytes, refused }: UnaryOptions): Buffer {
+function unwrapped(body: Buffer, { maxMessageBytes }: UnaryOptions): Buffer {
   if (body.length === 0) throw new ConnectError('protocol error: missing input message for unary method', Code.Unimplemented);
   if (body.length < envelopeBytes) throw new ConnectError('protocol error: incomplete envelope', Code.InvalidArgument);
   const length = body.readUInt32BE(1);
   if (length > maxMessageBytes) throw sentTooLarge(length, maxMessageBytes);
-  // gRPC's rules of compression have this code for it.
-  if (body[0] !== 0) throw refused('the message is compressed, and no grpc-encoding says how', Code.Internal);
+  if (body[0] !== 0) throw compressed();
   const received = body.length - envelopeBytes;
   if (received < length) throw new ConnectError(`protocol error: promised ${length} bytes, received ${received}`, Code.InvalidArgument);
   if (received > length) throw new ConnectError('protocol error: received extra input message for unary method', Code.Unimplemented);
