@@ -1,14 +1,18 @@
-// Every gRPC method of every service, called with mutated messages: none may answer INTERNAL or UNKNOWN, none may go away, and afterwards
-// the house works and its books are right.
-import { create, fromBinary, type Message } from '@bufbuild/protobuf';
+// Every gRPC method that the services say they have, called with mutated messages, also as a stream carries it: none may answer INTERNAL or
+// UNKNOWN, none may go away, and afterwards the house works and its books are right.
+import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startHouse, type House } from '../house.ts';
 import { bounded } from './bounded.ts';
 import { faultsOf } from './soundness.ts';
 import type { Task } from './main.ts';
-import { furnish, missing, services, type Seed } from './messages.ts';
+import { furnish, pathOf, type Seed } from './messages.ts';
 import { mutateBytes, mutateFields, newDice, type Dice } from './mutation.ts';
 
 // In flight at once.
@@ -16,10 +20,13 @@ const callers = 8;
 const deadlineMs = 20_000;
 
 // Seconds that each part may take on a slow and busy machine; what takes longer hangs. A call is given up by grpc-js at its deadline.
-const bounds = { start: 120, furnish: 60, call: deadlineMs / 1000 + 20, afterwards: 60, books: 240, stop: 180 };
+const bounds = { start: 120, furnish: 60, methods: 60, call: deadlineMs / 1000 + 20, afterwards: 60, books: 240, stop: 180 };
 
 // What no message may bring about.
 const forbidden = new Set([status.UNKNOWN, status.INTERNAL, status.UNAVAILABLE, status.DATA_LOSS, status.UNIMPLEMENTED]);
+
+// The same of a call on a stream, of which the path is mutated, too: there may be no such method.
+const forbiddenCarried = new Set([...forbidden].filter((code) => code !== status.UNIMPLEMENTED).map(String));
 
 /** What the fuzzer is to do. */
 interface FuzzTask {
@@ -56,7 +63,9 @@ export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTas
   try {
     const seeds = await part('furnish', 'making what the messages name', () => furnish(house));
     const known = [...new Set(seeds.flatMap(({ init }) => textsOf(init)))];
-    const found: Fuzzed = { calls: 0, methods: seeds.length, codes: {}, faults: missing(seeds) };
+    const faults = await part('methods', 'asking what methods there are', () => missing(house, clients, seeds));
+    const methods = new Set(seeds.map(({ service, method }) => service + pathOf(method))).size;
+    const found: Fuzzed = { calls: 0, methods, codes: {}, faults };
     say('calling');
     const until = performance.now() + seconds * 1000;
     const work = async () => {
@@ -82,7 +91,7 @@ export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTas
 
 /** Causes that no caller is told. Dead letters and gaps are logged as errors too, and are what mutated events should come to. */
 function errorsLogged(house: House): string[] {
-  return Object.keys(services).flatMap((name) =>
+  return Object.keys(house.addresses).flatMap((name) =>
     house
       .logs(name)
       .split('\n')
@@ -120,13 +129,15 @@ function described({ seed: { method }, bytes, stranger }: Case): string {
 function mutated(dice: Dice, seed: Seed, known: string[]): Case {
   const { input } = seed.method;
   // A copy: a message holds the lists that it is made of, and a list that grew would grow on in the calls that follow.
-  const message: Message = create(input, structuredClone(seed.init) as never);
+  const init = structuredClone(seed.init);
+  if (seed.carried) init['message'] = mutated(dice, seed.carried, known).bytes;
+  const message: Message = create(input, init as never);
   if (dice() < 0.8) mutateFields(dice, input, message, known);
   const bytes = dice() < 0.4 ? mutateBytes(dice, input, message) : mutateBytes(() => 0, input, message);
   return { seed, bytes, stranger: dice() < 0.03 };
 }
 
-function send(
+async function send(
   house: House,
   clients: Record<Service, Client>,
   { seed, bytes, stranger }: Case,
@@ -134,38 +145,107 @@ function send(
   fault: (what: string) => void,
 ): Promise<void> {
   const { service, method } = seed;
+  const metadata = stranger ? new Metadata() : withToken(house);
+  const { code, details, answers } = await streamed(clients[service], pathOf(method), bytes, metadata, method === Health.method.watch);
+  found.codes[status[code]] = (found.codes[status[code]] ?? 0) + 1;
+  if (
+    (forbidden.has(code) && !isImpatient(details)) ||
+    (code === status.DEADLINE_EXCEEDED && details.startsWith('Deadline exceeded after'))
+  ) {
+    fault(`${status[code]} ${details}`);
+  }
+  // Health is told to everybody.
+  if (stranger && code !== status.UNAUTHENTICATED && method.parent !== Health) fault(`${status[code]} without the internal token`);
+  if (method.methodKind === 'unary' && code === status.OK && answers.length !== 1) fault(`${answers.length} answers`);
+  for (const answer of answers) {
+    try {
+      for (const reason of internals(fromBinary(method.output, answer))) fault(reason);
+    } catch (cause) {
+      fault(`an answer that can't be read: ${(cause as Error).message}`);
+    }
+  }
+}
+
+function withToken(house: House): Metadata {
   const metadata = new Metadata();
-  if (!stranger) metadata.set('authorization', `Bearer ${house.internalToken}`);
+  metadata.set('authorization', `Bearer ${house.internalToken}`);
+  return metadata;
+}
+
+// Who waits a millisecond is told so.
+function isImpatient(details: string): boolean {
+  return details.startsWith('the posting waited too long');
+}
+
+/** What came of a call. */
+interface Ended {
+  code: status;
+  details: string;
+  answers: Buffer[];
+}
+
+/** Sends one message and hears the answers; of a method that goes on answering (`isEndless`) the first. On the wire a unary call is the same. */
+function streamed(client: Client, path: string, bytes: Uint8Array, metadata: Metadata, isEndless = false): Promise<Ended> {
   return new Promise((resolve) => {
-    const done = (error: ServiceError | null, answer?: Buffer) => {
-      const code = error ? error.code : status.OK;
-      found.codes[status[code]] = (found.codes[status[code]] ?? 0) + 1;
-      // Who waits a millisecond is told so.
-      const impatient = error?.details.startsWith('the posting waited too long') === true;
-      if (
-        (forbidden.has(code) && !impatient) ||
-        (code === status.DEADLINE_EXCEEDED && error?.details.startsWith('Deadline exceeded after') === true)
-      ) {
-        fault(`${status[code]} ${error?.details ?? ''}`);
-      }
-      if (stranger && code !== status.UNAUTHENTICATED) fault(`${status[code]} without the internal token`);
-      if (answer) {
-        try {
-          for (const reason of internals(fromBinary(method.output, answer))) fault(reason);
-        } catch (cause) {
-          fault(`an answer that can't be read: ${(cause as Error).message}`);
-        }
-      }
-      resolve();
-    };
-    const path = `/${method.parent.typeName}/${method.name}`;
+    const answers: Buffer[] = [];
     const asIs = (data: Uint8Array) => Buffer.from(data);
-    clients[service].makeUnaryRequest(path, asIs, (data: Buffer) => data, bytes, metadata, { deadline: Date.now() + deadlineMs }, done);
+    const options = { deadline: Date.now() + deadlineMs };
+    const call = client.makeBidiStreamRequest(path, asIs, (data: Buffer) => data, metadata, options);
+    const ended = () => resolve({ code: status.OK, details: '', answers });
+    call.on('data', (answer: Buffer) => {
+      answers.push(answer);
+      if (!isEndless) return;
+      ended();
+      call.cancel();
+    });
+    call.on('end', ended);
+    call.on('error', ({ code, details }: ServiceError) => resolve({ code, details, answers }));
+    call.end(bytes);
   });
 }
 
-// Items of a batch are refused one by one.
+/** Methods that a service says it has and for which there is no message, a line each. */
+async function missing(house: House, clients: Record<Service, Client>, seeds: Seed[]): Promise<string[]> {
+  const of = async ([service, client]: [string, Client]) => {
+    const known = new Set(seeds.filter((each) => each.service === service).map(({ method }) => pathOf(method)));
+    const lacking = (await methodsOf(client, withToken(house))).filter((path) => !known.has(path));
+    return lacking.map((path) => `${service}: ${path} has no message to mutate`);
+  };
+  return (await Promise.all(Object.entries(clients).map(of))).flat();
+}
+
+/** The paths of all methods of a server, as its reflection tells them. */
+async function methodsOf(client: Client, metadata: Metadata): Promise<string[]> {
+  const method = ServerReflection.method.serverReflectionInfo;
+  const ask = async (kind: 'listServices' | 'fileContainingSymbol', value: string) => {
+    const asked = toBinary(method.input, create(method.input, { messageRequest: { case: kind, value } }));
+    const { code, details, answers } = await streamed(client, pathOf(method), asked, metadata);
+    if (!answers[0]) throw new Error(`reflection answers ${status[code]} ${details}`);
+    return fromBinary(method.output, answers[0]).messageResponse;
+  };
+  const list = await ask('listServices', '');
+  if (list.case !== 'listServicesResponse') throw new Error('reflection tells of no services');
+  const paths: string[] = [];
+  for (const { name } of list.value.service) {
+    const { case: kind, value } = await ask('fileContainingSymbol', name);
+    if (kind !== 'fileDescriptorResponse') throw new Error(`reflection tells nothing of ${name}`);
+    for (const bytes of value.fileDescriptorProto) {
+      const file = fromBinary(FileDescriptorProtoSchema, bytes);
+      const service = file.service.find((each) => `${file.package}.${each.name}` === name);
+      paths.push(...(service?.method ?? []).map((each) => `/${name}/${each.name}`));
+    }
+  }
+  return paths;
+}
+
+// Items of a batch, and calls on a stream, are refused one by one.
 function internals(answer: Message): string[] {
+  if (answer.$typeName === 'platform.v1.CarryResponse') {
+    const { answer: carried } = answer as CarryResponse;
+    if (carried.case !== 'refusal') return [];
+    const { 'grpc-status': code = '', 'grpc-message': details = '' } = carried.value.trailers;
+    return forbiddenCarried.has(code) && !isImpatient(details) ? [`a call on the stream is refused, status ${code}: ${details}`] : [];
+  }
   if (answer.$typeName !== 'ledger.v1.PostTransactionsResponse') return [];
   return (answer as PostTransactionsResponse).results.flatMap(({ outcome }) =>
     outcome.case === 'refusal' && outcome.value.reason === 'internal' ? ['an item is refused as internal'] : [],

@@ -1,26 +1,31 @@
 // A message for every gRPC method of every service, right as it stands, in a house that has what they name: what the fuzzer mutates.
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
+import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
 import type { House } from '../house.ts';
 
-/** The services whose methods are called. */
-export const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
+// What each server has beside what all of them have.
+const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
 
 /** A message that a method takes. */
 export interface Seed {
   service: Service;
   method: DescMethod;
   init: Record<string, unknown>;
+  /** The call that it carries, of which the message is not in `init`. */
+  carried?: Seed;
 }
 
-/** Methods without a message, a line each. */
-export function missing(seeds: Seed[]): string[] {
-  const all = Object.values(services).flatMap((service) => service.methods);
-  return all.filter((each) => !seeds.some(({ method }) => method === each)).map((each) => `${each.toString()} has no message to mutate`);
+/** A method's path. */
+export function pathOf({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
 }
 
 /** Makes users, books and a webhook, and a message for each method about them. */
@@ -157,11 +162,29 @@ export async function furnish(house: House): Promise<Seed[]> {
       testWebhook: { tenantId, eventType: 'test.webhook' },
     },
   };
-  return Object.entries(messages).flatMap(([name, inits]) =>
+  const own = Object.entries(messages).flatMap(([name, inits]) =>
     Object.entries(inits).map(([method, init]) => {
       const found = services[name as Service].method[method];
       if (!found) throw new Error(`${name} has no method ${method}`);
       return { service: name as Service, method: found, init };
     }),
   );
+  return [...own, ...beside(own)];
+}
+
+/** Messages for what every server has: health, reflection, and a stream that carries each of its own calls. */
+function beside(own: Seed[]): Seed[] {
+  return Object.entries(services).flatMap(([name, { typeName }]) => {
+    const service = name as Service;
+    const reflected = { host: 'fuzzer', messageRequest: { case: 'fileContainingSymbol', value: typeName } };
+    const carry = (carried: Seed) => ({ carried, init: { number: 1, path: pathOf(carried.method), timeoutMs: 20_000 } });
+    return [
+      ...own.filter((each) => each.service === service).map((each) => ({ service, method: CallService.method.carry, ...carry(each) })),
+      { service, method: Health.method.check, init: { service: typeName } },
+      { service, method: Health.method.watch, init: { service: typeName } },
+      { service, method: Health.method.list, init: {} },
+      { service, method: ServerReflection.method.serverReflectionInfo, init: reflected },
+      { service, method: ServerReflectionAlpha.method.serverReflectionInfo, init: reflected },
+    ];
+  });
 }

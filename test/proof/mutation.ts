@@ -150,6 +150,8 @@ function scalar(dice: Dice, type: ScalarType, known: readonly string[]): string 
       return dice() < 0.5;
     case ScalarType.INT32:
       return Number(BigInt.asIntN(32, whole));
+    case ScalarType.UINT32:
+      return Number(BigInt.asUintN(32, whole));
     case ScalarType.INT64:
       return whole;
     case ScalarType.BYTES:
