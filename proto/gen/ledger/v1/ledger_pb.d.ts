@@ -1386,8 +1386,9 @@ export declare const ListEventsResponseSchema: GenMessage<ListEventsResponse>;
  *
  * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
  * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND;
+ * After `unavailable`, `internal`, a deadline, a lost connection or any status without ErrorInfo it is open whether something was changed. Answers
+ * have up to 32 MiB, of which most libraries take 4 MiB unless told otherwise: their own RESOURCE_EXHAUSTED is such a status, and a repetition is
+ * answered no shorter. What else a call may be refused for stands beside it: `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND;
  * `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
  *
  * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.

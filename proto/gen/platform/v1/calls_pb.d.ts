@@ -19,7 +19,8 @@ export declare const file_platform_v1_calls: GenFile;
  */
 export declare type CarryRequest = Message<"platform.v1.CarryRequest"> & {
   /**
-   * Names the call in its answer. The caller chooses; no two that are being answered may have the same.
+   * Names the call in its answer. The caller chooses; no two that are being answered may have the same, and that of one that was taken back is not
+   * used again on its stream.
    *
    * @generated from field: uint32 number = 1;
    */
@@ -127,7 +128,9 @@ export declare const CallService: GenService<{
    * Carry answers each call when its answer is ready, in any order. The caller ends his side when he has nothing more to ask: what he has asked is
    * still answered. When the stream breaks, his calls on it end as if each had been cancelled. The stream is refused, and every call on it lost, for
    * a request that can't be decoded, is compressed, has a number that is in use (all `validation_failed`), is 4 KiB larger than a call's message may
-   * be or does not end within 30 s, and for one that comes in pieces while too many bytes of others are unfinished (`overloaded`).
+   * be or does not end within 30 s, and for one that comes in pieces while too many bytes of others are unfinished (`overloaded`). A connection is
+   * told to go away (GOAWAY) five minutes after it began, and ends a minute later with what is still on it: whoever asks for longer opens another
+   * stream by then.
    *
    * @generated from rpc platform.v1.CallService.Carry
    */
