@@ -1,7 +1,12 @@
 import { setImmediate as later } from 'node:timers/promises';
+import { jest } from '@jest/globals';
 import { Overloaded, Turns, type TurnsOptions } from './turns.ts';
 
 const never = new AbortController().signal;
+
+afterEach(() => {
+  jest.useRealTimers();
+});
 
 /** Work whose beginning and end is noted, and which ends when it is told. */
 function desk(options: TurnsOptions) {
@@ -9,6 +14,7 @@ function desk(options: TurnsOptions) {
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
   return {
+    turns,
     begun,
     /** Asks for work like `a1`, a tenant's letter and a number. */
     ask: (work: string, signal = never): Promise<string> =>
@@ -39,6 +45,12 @@ test('what finds room begins at once, without a wait', () => {
   expect(turns.begin('a', never)).toBeInstanceOf(Promise);
 });
 
+test('where nothing may wait, what finds room begins all the same', () => {
+  const turns = new Turns({ most: 1, ofOne: 1, waiting: 0 });
+  expect(turns.begin('a', never)).toBeUndefined();
+  expect(() => turns.begin('b', never)).toThrow(Overloaded);
+});
+
 test('a tenant has no more than his part, and others have the rest', async () => {
   const here = desk({ most: 4, ofOne: 3 });
   askAll(here, 'a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'c1');
@@ -64,6 +76,13 @@ test('one who asks once waits for a round at most, however many wait before him'
   askAll(here, ...many('a'), ...many('c'), 'b0');
   await here.end('a0', 'a1', 'c0');
   expect(here.begun).toEqual(['a0', 'a1', 'c0', 'b0', 'a2']);
+});
+
+test('whoever has waited for his part has no more than it', async () => {
+  const here = desk({ ofOne: 1 });
+  askAll(here, 'a1', 'a2', 'a3', 'a4');
+  await here.end('a1', 'a2');
+  expect(here.begun).toEqual(['a1', 'a2', 'a3']);
 });
 
 test('without a bound in all each tenant has his part, and work that fails ends, too', async () => {
@@ -103,20 +122,39 @@ test('who has begun is not stopped by his caller’s leaving, and holds his plac
   askAll(here, 'a1');
   const begun = here.ask('b1', leaving.signal);
   await here.end('a1');
+  askAll(here, 'b2');
   leaving.abort(new Error('gone'));
   askAll(here, 'c1');
   expect(here.begun).toEqual(['a1', 'b1']);
   await here.end('b1');
   await expect(begun).resolves.toBe('b1');
-  expect(here.begun).toEqual(['a1', 'b1', 'c1']);
+  await here.end('c1');
+  expect(here.begun).toEqual(['a1', 'b1', 'c1', 'b2']);
 });
 
 test('who has waited too long is told so', async () => {
   const here = desk({ most: 1, ofOne: 1, patienceMs: 10 });
   askAll(here, 'a1');
-  await expect(here.ask('b1')).rejects.toThrow(Overloaded);
+  await expect(here.ask('b1')).rejects.toThrow(new Overloaded('too many calls are waiting, and this one has waited too long'));
   await here.end('a1');
   expect(here.begun).toEqual(['a1']);
+});
+
+test('each waits for so long himself, whatever became of those before him', async () => {
+  jest.useFakeTimers();
+  const here = desk({ most: 1, ofOne: 1, patienceMs: 10 });
+  const leaving = new AbortController();
+  askAll(here, 'a1', 'b1');
+  await here.end('a1');
+  const gone = here.ask('b2', leaving.signal);
+  leaving.abort(new Error('gone'));
+  await expect(gone).rejects.toThrow('gone');
+  jest.advanceTimersByTime(5);
+  askAll(here, 'b3');
+  // As long as the first two would have waited.
+  jest.advanceTimersByTime(5);
+  await here.end('b1');
+  expect(here.begun).toEqual(['a1', 'b1', 'b3']);
 });
 
 test('a tenant may have half of what waits', async () => {
@@ -129,17 +167,30 @@ test('a tenant may have half of what waits', async () => {
 });
 
 test('where no more may wait the newest of the tenant who has most gives way', async () => {
-  const here = desk({ most: 1, ofOne: 1, waiting: 4 });
-  askAll(here, 'z1', 'b1', 'c1', 'a1');
-  const newest = here.ask('a2');
-  askAll(here, 'd1');
-  await expect(newest).rejects.toThrow(Overloaded);
-  // All have as many: who comes with one more than they has most himself.
-  await expect(here.ask('d2')).rejects.toThrow(Overloaded);
-  await here.end('z1', 'b1', 'c1', 'a1', 'd1');
-  expect(here.begun).toEqual(['z1', 'b1', 'c1', 'a1', 'd1']);
+  const here = desk({ most: 1, ofOne: 1, waiting: 6 });
+  askAll(here, 'z1', 'a1', 'a2');
+  const newest = here.ask('a3');
+  askAll(here, 'b1', 'c1', 'd1', 'e1');
+  await expect(newest).rejects.toThrow(new Overloaded('too many calls are waiting'));
+  expect(here.turns.size).toBe(6);
+  await here.end('z1', 'a1', 'b1', 'c1', 'd1', 'e1', 'a2');
+  expect(here.begun).toEqual(['z1', 'a1', 'b1', 'c1', 'd1', 'e1', 'a2']);
+  expect(here.turns.size).toBe(0);
+});
+
+test('where no more may wait and none has more than one, nobody gives way', async () => {
+  const here = desk({ most: 1, ofOne: 1, waiting: 2, waitingOfOne: 2 });
+  askAll(here, 'z1', 'a1', 'b1');
+  await expect(here.ask('a2')).rejects.toThrow(Overloaded);
+  await expect(here.ask('c1')).rejects.toThrow(Overloaded);
+  await here.end('z1', 'a1', 'b1');
+  expect(here.begun).toEqual(['z1', 'a1', 'b1']);
 });
 
 test('what was not begun can’t be ended', () => {
-  expect(() => new Turns({ ofOne: 1 }).end('a')).toThrow('not begun');
+  const turns = new Turns({ most: 1, ofOne: 1 });
+  expect(() => turns.end('a')).toThrow('what ends was not begun');
+  void turns.begin('a', never);
+  void turns.begin('b', never);
+  expect(() => turns.end('b')).toThrow('what ends was not begun');
 });

@@ -2,11 +2,13 @@
 
 /** Files that reach neither a database nor the network, each with its tests beside it. Tables of words and SQL are not among them. */
 export const pureFiles = [
+  'services/platform/arrays.ts',
   'services/platform/money.ts',
   'services/platform/ids.ts',
   'services/platform/json.ts',
   'services/platform/objects.ts',
   'services/platform/trace.ts',
+  'services/platform/turns.ts',
   'services/platform/updates.ts',
   'services/ledger/accounting.ts',
   'services/ledger/books.ts',
