@@ -76,6 +76,11 @@ function reachable(from: string[]): Set<string> {
   return seen;
 }
 
+/** Brings a database, the network or what is the process's own. */
+const isOutside = (name: string) =>
+  /^(pg|@mikro-orm|kafkajs|undici|@?fastify|pino|prom-client|@connectrpc\/connect-node|@grpc)(\/|$)/.test(name) ||
+  /^node:(net|http|http2|https|tls|dns|dgram|fs|os|process|child_process|worker_threads|cluster)(\/|$)/.test(name);
+
 const fits = (patterns: RegExp[]) => (file: string) => patterns.some((pattern) => pattern.test(file));
 
 describe('the tree', () => {
@@ -121,6 +126,16 @@ describe('the tree', () => {
 
   test('each file that is held against mutants has its tests beside it', () => {
     expect(pureFiles.filter((file) => !source.has(file) || !source.has(file.replace(/\.ts$/, '.test.ts')))).toEqual([]);
+  });
+
+  test('each file of which the tests reach nothing outside is held against mutants', () => {
+    const held = new Set<string>(pureFiles);
+    const testsOf = (file: string) => {
+      const start = file.replace(/\.ts$/, '');
+      return files.filter((each) => each.startsWith(start) && /^(-.*)?\.test\.ts$/.test(each.slice(start.length)));
+    };
+    const isPure = (tests: string[]) => tests.length > 0 && ![...reachable(tests)].flatMap(imports).some(isOutside);
+    expect(product.filter((file) => !held.has(file) && isPure(testsOf(file)))).toEqual([]);
   });
 
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {
