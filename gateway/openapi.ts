@@ -198,7 +198,9 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
 export function published(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(published);
   if (typeof schema !== 'object' || schema === null) return schema;
-  const own = Object.entries(schema).filter(([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty'].includes(key));
+  const own = Object.entries(schema).filter(
+    ([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty'].includes(key),
+  );
   if ('x-immutable' in schema) own.unshift(['type', 'null']);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? (value as unknown) : published(value)]));
 }
