@@ -71,6 +71,7 @@ export const bounds: ClaimBounds = {
   lookedAt: 100,
   ofTenant: () => 100,
   sweeps: () => false,
+  except: [],
   keys: [testKey.id],
   leaseMs: 300_000,
 };

@@ -196,7 +196,6 @@ export interface Lag {
   events: number;
   /** Age of the oldest event that is not published. */
   seconds: number;
-  deadLetters: number;
 }
 
 /** Measures the lag. */
@@ -206,8 +205,7 @@ export async function lag(pool: Pool): Promise<Lag> {
       (select array_agg(tenant_id)::text from relay_marks where open_until is not null), '{}'), true)`);
     const { rows } = await client.query<Lag>(
       `select coalesce(sum(h.sequence - m.sequence), 0)::float8 as events,
-          coalesce(extract(epoch from clock_timestamp() - min(l.created_at)), 0)::float8 as seconds,
-          (select count(*) from relay_dead_letters where published_at is null)::float8 as "deadLetters"
+          coalesce(extract(epoch from clock_timestamp() - min(l.created_at)), 0)::float8 as seconds
         from relay_marks m join heads h on h.tenant_id = m.tenant_id and h.sequence > m.sequence
           left join lateral (select created_at from log where tenant_id = m.tenant_id and sequence = m.sequence + 1 offset 0) l on true
         where m.open_until is not null`,

@@ -76,6 +76,14 @@ async function settleLetter(pool: Pool, letter: Place, refusal: string | null): 
   });
 }
 
+/** How many were not published since. */
+export async function lettersLeft(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ letters: number }>(
+    'select count(*)::float8 as letters from relay_dead_letters where published_at is null',
+  );
+  return rows[0]?.letters ?? NaN;
+}
+
 /** What publishing dead letters needs. */
 export interface LettersOptions {
   pool: Pool;
@@ -127,7 +135,14 @@ async function publishLetter(letter: DueLetter, options: LettersOptions): Promis
 }
 
 async function conclude(letter: Place, refusal: string | null, { pool, logger }: LettersOptions): Promise<void> {
-  await settleLetter(pool, letter, refusal);
+  try {
+    await settleLetter(pool, letter, refusal);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    // As above: it comes again, and those behind it need not wait for that.
+    logger.warn({ err: error, ...placeOf(letter) }, 'what came of a dead letter could not be written down');
+    return;
+  }
   logger.info({ ...placeOf(letter), refusal }, refusal === null ? 'a dead letter was published' : 'a dead letter was refused again');
 }
 

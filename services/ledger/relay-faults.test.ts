@@ -139,6 +139,48 @@ test('a dead letter of which the event can not be read is refused again, and tho
   await until(() => Promise.resolve(eventsOf(damaged).length === 1));
 });
 
+test('a posting that is refused with all that it stands for counts as that, beside others and beside one who is put off', async () => {
+  const [bad, unraised, ...others] = (await newTenants(6)) as [string, string, ...string[]];
+  const first = books.openReplica(exit, logger);
+  await books.published();
+  await first.end();
+  const { writer, end } = books.openReplica(null, logger);
+  for (const tenant of [bad, unraised, ...others]) await post(writer, tenant);
+  await end();
+  await books.owner.query(refusing('relay_marks', unraised, 'new.sequence > old.sequence'));
+  const publish = (more: Event[]) => {
+    if (more.some(({ tenantId }) => tenantId === toId('tenant', bad))) return Promise.reject(new EventRefused('not his'));
+    return exit.publish(more);
+  };
+  const { metrics } = books.openReplica({ ...exit, derives: true, publish }, logger);
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
+  await until(async () => (await metricOf(metrics, 'ledger_relay_refused_total')) === 3);
+  await until(async () => (await metricOf(metrics, 'ledger_relay_published_total')) === others.length);
+  await until(async () => (await metricOf(metrics, 'ledger_relay_dead_letters')) === 3);
+  expect(toldOf('events were refused')).toHaveLength(1);
+  expect(toldOf('the relay could not publish')).toEqual([]);
+  await books.owner.query('drop trigger refused on relay_marks');
+});
+
+test('a dead letter of which the end can not be written down keeps those behind it no longer waiting', async () => {
+  const tenants = (await newTenants(4)).toSorted();
+  const [damaged, ...others] = tenants as [string, ...string[]];
+  isRefusing = true;
+  const { metrics } = books.openReplica(exit, logger);
+  await books.published();
+  isRefusing = false;
+  events.splice(0);
+  await books.owner.query(refusing('relay_dead_letters', damaged, 'new.published_at is not null'));
+  // A figure of its own: that of the lag can't be told.
+  await books.owner.query(unreadable('heads', damaged, 'hash'));
+  await redrive(books.owner, undefined, () => undefined);
+  await until(() => Promise.resolve(others.every((tenant) => eventsOf(tenant).length === 1)));
+  await until(async () => (await metricOf(metrics, 'ledger_relay_dead_letters')) === 1);
+  expect(toldOf('what came of a dead letter could not be written down').length).toBeGreaterThan(0);
+  await books.owner.query('drop policy damaged on heads');
+  await books.owner.query('drop trigger refused on relay_dead_letters');
+});
+
 test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {
   const tenants = await newTenants(7);
   const role = books.owner.escapeIdentifier(new URL(books.database.serviceUrl).username);

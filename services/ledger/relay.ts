@@ -4,13 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
 import { openGauges } from '../platform/gauges.ts';
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { gatherMs } from '../platform/pace.ts';
 import { toId } from '../platform/ids.ts';
 import { halvesOf, isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
 import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Rest } from './exit.ts';
-import { lineOf, publishDueLetters, type DeadLetter } from './letters.ts';
+import { lettersLeft, lineOf, publishDueLetters, type DeadLetter } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
 
 /** What a relay needs. */
@@ -105,10 +106,11 @@ export class Relay {
     this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
+    const letters = openGauges(options.metrics, () => lettersLeft(options.pool));
+    letters('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each);
     const gauge = openGauges(options.metrics, () => lag(options.pool));
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
-    gauge('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each.deadLetters);
     if (!options.exit) return;
     for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(options.exit));
     this.loops.push(this.poll(options.exit));
@@ -233,9 +235,10 @@ export class Relay {
       const rows = heard.length > 0 ? await claim(pool, heard, claimId, share.events, share.bytes) : [];
       const claims = claimsOf(rows, exit.derives === true);
       const full = claims.filter((each) => each.read > 0);
+      // Before anything is published: what is refused here is asked for again, and would be published again.
+      const stretches = unheard.length > 0 ? await claimEnds(pool, unheard, claimId) : [];
       const delivery: Delivery = { refused: [], postponed: new Map() };
       await deliver(exit, full, delivery);
-      const stretches = unheard.length > 0 ? await claimEnds(pool, unheard, claimId) : [];
       const grown = stretches.filter(({ mark, through }) => through > mark);
       const wanted = exit.pass && grown.length > 0 ? await exit.pass(grown) : new Set<string>();
       const asked = full.length > 0 || grown.length > 0;
@@ -279,10 +282,12 @@ export class Relay {
     this.failed.inc();
   }
 
-  private putOff(tenant: string, why: unknown): void {
+  private putOff(tenant: string, why: unknown, firstMs = 200): void {
     this.options.logger.warn({ err: why, tenant: toId('tenant', tenant) }, 'events of a tenant were not taken');
     this.postponed.add(tenant);
-    this.later(tenant, 200, 10_000);
+    // What he posted during the round waits, too.
+    this.due.delete(tenant);
+    this.later(tenant, firstMs, 10_000);
   }
 
   /**
@@ -299,6 +304,9 @@ export class Relay {
       if (isAway(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
       throw error;
     }
+    // His claim holds so long: nothing can be claimed before.
+    for (const [tenant, why] of unsettled) this.putOff(tenant, why, leaseSeconds * 1000);
+    if (unsettled.size > 0) this.failed.inc();
     for (const { tenant, published, passed } of marks) {
       if (unsettled.has(tenant)) continue;
       this.published.inc(published);
@@ -307,8 +315,6 @@ export class Relay {
     const letters = refused.filter(({ tenant }) => !unsettled.has(tenant));
     this.refusals.inc(letters.length);
     if (letters.length > 0) this.options.logger.error({ refused: letters.length, letters: letters.map(lineOf) }, 'events were refused');
-    for (const [tenant, why] of unsettled) this.putOff(tenant, why);
-    if (unsettled.size > 0) this.failed.inc();
     return unsettled;
   }
 
@@ -399,11 +405,14 @@ export class Relay {
 
 /** How far a round came that handed over. */
 function raisedBy({ claims, delivery, stretches, wanted }: Handed): Raised[] {
-  const lettersOf = (tenant: string) => delivery.refused.filter((letter) => letter.tenant === tenant).length;
+  // What a refused posting would have stood for is refused beside it, and is none of the claim's own events.
+  const isRefused = ({ tenant }: Claimed, event: Event) =>
+    delivery.refused.some((letter) => letter.tenant === tenant && letter.sequence === event.sequence && letter.part === event.part);
   const ofClaims = claims.map((each): Raised => {
     const { tenant, mark, through, events } = each;
     if (delivery.postponed.has(each)) return { tenant, sequence: mark, published: 0, passed: 0 };
-    return { tenant, sequence: through, published: events.length - lettersOf(tenant), passed: 0 };
+    const published = delivery.refused.length === 0 ? events : events.filter((event) => !isRefused(each, event));
+    return { tenant, sequence: through, published: published.length, passed: 0 };
   });
   const ofStretches = stretches.map(({ tenant, mark, through }): Raised => {
     const sequence = wanted.has(tenant) ? mark : through;

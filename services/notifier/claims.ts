@@ -41,17 +41,27 @@ export interface ClaimBounds {
   ofTenant: (tenant: string) => number;
   /** Whether a tenant's are looked through for many that are to fail, as `failed` of the round before tells that there may be. */
   sweeps: (tenant: string) => boolean;
+  /** Tenants (UUIDs) that are not looked at. */
+  except: string[];
   /** Ids of the vault's keys: of a webhook whose secret is sealed with another one nothing is claimed. */
   keys: string[];
   leaseMs: number;
+}
+
+/** A tenant (UUID) who was left for half a minute, see {@link leaveTenant}. */
+export interface Left {
+  tenant: string;
+  why: unknown;
+  /** Whether PostgreSQL refused that, too: he stays due, in front of all others. */
+  isDue: boolean;
 }
 
 /** What a round of claims found. */
 export interface ClaimRound {
   /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
   problem?: unknown;
-  /** Those of them (UUIDs) of whom PostgreSQL refuses that, and why: they are left, see {@link leaveTenant}. */
-  left: Map<string, unknown>;
+  /** Those of them of whom PostgreSQL refuses that: they were left. */
+  left: Left[];
   /** Keys that webhook secrets of tenants with work are sealed with, and that this process does not have. */
   missingKeys: Set<string>;
   claimed: Claimed[];
@@ -71,7 +81,7 @@ const unsentAtOnce = 2_000;
  * Where the key of a webhook's secret is missing nothing can be attempted, and none of it is an attempt that failed: it waits until an operator has
  * restored the key, or the tenant has made a new secret. So often it is looked at again, seconds, and with each new event.
  */
-const unreadableSeconds = 30;
+export const unreadableSeconds = 30;
 
 // Whether this process can't open the newest secret of a row of `webhooks` named `w`.
 const unreadable = (keys: string): string => `(w.enabled and split_part(w.secret, ':', 1) <> all (${keys}::text[]))`;
@@ -80,7 +90,7 @@ const unreadable = (keys: string): string => `(w.enabled and split_part(w.secret
 // wait for claims. (With the tenant's row of `due` locked instead, one busy tenant's events came in at 430/s where it is now 1,500.)
 const findWork = {
   name: 'find_work',
-  text: `with ready as materialized (select tenant_id from due where next_at <= (select clock_timestamp()) order by next_at limit $1)
+  text: `with ready as materialized (select tenant_id from due where next_at <= (select clock_timestamp()) and tenant_id <> all ($2::uuid[]) order by next_at limit $1)
     select tenant_id, pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0)) as mine from ready`,
 };
 
@@ -88,7 +98,7 @@ const nextWork = {
   name: 'next_work',
   // No row where no work is known: of min() it would be null, which greatest() takes for 0, and an idle notifier asked 40 times a second.
   text: `select greatest(0, extract(epoch from next_at - clock_timestamp()) * 1000)::float8 as next_ms
-    from due where next_at is not null order by next_at limit 1`,
+    from due where next_at is not null and tenant_id <> all ($1::uuid[]) order by next_at limit 1`,
 };
 
 // Whether a delivery of a table named `d` is older than its tenant's webhook: it was another one's, which is deleted. A retry by hand is meant for
@@ -238,29 +248,35 @@ export class Unclaimable extends Error {
   }
 }
 
-/** Looks at a tenant (UUID) again in half a minute, or when more of his is due. */
-export async function leaveTenant(pool: Pool, tenant: string): Promise<void> {
+/** Looks at a tenant (UUID) again in half a minute, or when more of his is due; `why` he is left. */
+export async function leaveTenant(pool: Pool, tenant: string, why: unknown): Promise<Left> {
   const text = `update due set next_at = clock_timestamp() + interval '${unreadableSeconds} s' where tenant_id = $1`;
-  await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
+  try {
+    await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
+    return { tenant, why, isDue: false };
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    return { tenant, why, isDue: true };
+  }
 }
 
 /** Claims what is due, fairly over tenants; committed when it resolves. Throws {@link Unclaimable}. */
 export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRound> {
   const { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs } = bounds;
   const id = uuidv7();
-  const keys = textArray(bounds.keys);
+  const [keys, except] = [textArray(bounds.keys), uuidArray(bounds.except)];
   const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
     const [, , found] = await all([
       client.query('begin'),
       client.query(toFindWork),
-      client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most] }),
+      client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most, except] }),
     ]);
     const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));
     const more = found.rows.length === most;
     if (tenants.length === 0) {
-      const [next] = await all([client.query<{ next_ms: number | null }>(nextWork), client.query('commit')]);
+      const [next] = await all([client.query<{ next_ms: number | null }>({ ...nextWork, values: [except] }), client.query('commit')]);
       const nextMs = next.rows[0]?.next_ms ?? null;
-      return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: new Map(), idle: [] };
+      return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: [], idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
     const taken = all([
@@ -279,7 +295,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), left: new Map(), idle };
+    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), left: [], idle };
   });
   const { idle } = round;
   // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
@@ -310,11 +326,7 @@ async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: Cl
   } catch (error) {
     if (!isRefused(error)) throw error;
     if (idle.length > 1) for (const half of halvesOf(idle)) await putOff(pool, half, bounds, round);
-    else
-      for (const tenant of idle) {
-        await leaveTenant(pool, tenant);
-        round.left.set(tenant, error);
-      }
+    else for (const tenant of idle) round.left.push(await leaveTenant(pool, tenant, error));
   }
 }
 
@@ -336,7 +348,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
 
 /** What is done to the deliveries of many tenants at once, with the types of its parameters, for the test of the plans. */
 export const statements = {
-  find_work: { ...findWork, types: ['int'] },
+  find_work: { ...findWork, types: ['int', 'uuid[]'] },
   claim: { ...claim, types: ['uuid[]', 'int[]', 'int', 'uuid', 'float8', 'boolean[]', 'int', 'text[]'] },
   move_on: { ...moveOn, types: ['uuid[]', 'int[]', 'text[]'] },
 };

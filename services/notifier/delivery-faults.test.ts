@@ -103,6 +103,35 @@ test('a tenant who can not be put off keeps nobody else due', async () => {
   });
 });
 
+test('a tenant who can not even be left, and is the first in every line, keeps nobody else waiting', async () => {
+  const notifier = await start({ logger });
+  const quick = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 40 }, () => subscribe(notifier, quick.url)));
+  const damaged = tenants[5]!;
+  await asOwner(notifier, async (owner) => {
+    await store(notifier, damaged, 'now()');
+    await owner.query(`create function refuse() returns trigger language plpgsql as $$
+      begin
+        if new.tenant_id = '${damaged.tenant}' then raise exception 'invalid page' using errcode = 'XX001'; end if;
+        return new;
+      end $$`);
+    await owner.query('create trigger refused before update on due for each row execute function refuse()');
+    await owner.query(unreadable('payloads', damaged.tenant, 'body'));
+    for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
+    await quick.count(78);
+    await until(async () => (await figure(notifier, 'notifier_due_tenants')) === 1);
+    // He stays due, and is not asked for all the time.
+    const asked = await figure(notifier, 'notifier_unclaimable_total');
+    expect(asked).toBeGreaterThan(0);
+    for (const each of tenants) if (each !== damaged) await ingest(notifier, each);
+    await quick.count(117);
+    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeLessThanOrEqual(asked + 1);
+    expect(lines.filter(({ level }) => level >= 50)).toHaveLength(1);
+    await owner.query('drop trigger refused on due');
+    await owner.query('drop policy damaged on payloads');
+  });
+});
+
 test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {
   const notifier = await start({ logger });
   const quick = await receiver();

@@ -5,7 +5,7 @@ import { Counter } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound } from './claims.ts';
+import { claimDue, leaveTenant, Unclaimable, unreadableSeconds, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
 import { putOff } from './outcomes.ts';
 
@@ -73,6 +73,8 @@ export class Courier {
   private readonly unclaimable: Counter;
   /** Of keys that are missing and tenants that are left, when that was told last, by `performance.now()`. */
   private readonly told = new Map<string, number>();
+  /** Until when tenants that can't even be left are not looked at, by `performance.now()`: they stay due, in front of all others. */
+  private readonly shunned = new Map<string, number>();
   private running = true;
   private awake = false;
   private wakeUp: () => void = () => undefined;
@@ -176,16 +178,18 @@ export class Courier {
   private async leave({ tenants, cause }: Unclaimable): Promise<void> {
     const { pool, logger, pollMs } = this.options;
     for (const tenant of tenants) {
-      this.tellLeft(tenant, cause);
-      await leaveTenant(pool, tenant).catch(async (error: unknown) => {
+      try {
+        this.noteLeft(await leaveTenant(pool, tenant, cause));
+      } catch (error) {
         logger.warn({ err: error }, 'a tenant could not be put off');
         await this.sleep(pollMs);
-      });
+      }
     }
   }
 
-  private tellLeft(tenant: string, why: unknown): void {
+  private noteLeft({ tenant, why, isDue }: Left): void {
     this.unclaimable.inc();
+    if (isDue) this.shunned.set(tenant, performance.now() + unreadableSeconds * 1000);
     const line = { err: why, tenant: toId('tenant', tenant) };
     if (this.isNews(tenant)) this.options.logger.error(line, 'deliveries of a tenant could not be claimed');
   }
@@ -203,7 +207,9 @@ export class Courier {
     const asked = performance.now();
     const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
-    const bounds = { free, tenants, lookedAt, ofTenant, sweeps, keys: vault.keyIds, leaseMs: timeoutMs + marginMs };
+    for (const [tenant, until] of this.shunned) if (until < asked) this.shunned.delete(tenant);
+    const except = [...this.shunned.keys()];
+    const bounds = { free, tenants, lookedAt, ofTenant, sweeps, except, keys: vault.keyIds, leaseMs: timeoutMs + marginMs };
     return { ...(await claimDue(pool, bounds)), asked, free };
   }
 
@@ -215,7 +221,7 @@ export class Courier {
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
     }
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
-    for (const [tenant, why] of left) this.tellLeft(tenant, why);
+    for (const each of left) this.noteLeft(each);
     for (const key of missingKeys) {
       if (!this.isNews(key)) continue;
       logger.error({ key_id: key }, 'deliveries wait: webhook secrets are sealed with a key that WEBHOOK_ENCRYPTION_KEY does not name');
