@@ -228,7 +228,8 @@ export async function until<Found>(look: () => Promise<Found | null | undefined 
   for (;;) {
     const found = await look();
     if (found !== null && found !== undefined && found !== false) return found;
-    await new Promise((done) => setTimeout(done, 20));
+    // Of a test that ran out of time the looks go on: they alone keep no process.
+    await new Promise((done) => setTimeout(done, 20).unref());
   }
 }
 

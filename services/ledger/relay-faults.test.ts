@@ -1,11 +1,13 @@
 // What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else; what it refuses of all is told as that.
 import pino from 'pino';
+import { Registry } from 'prom-client';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { unreadable, until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
 import { toId } from '../platform/ids.ts';
-import { EventRefused, type Exit } from './exit.ts';
+import { EventRefused, NotTaken, type Exit, type Rest } from './exit.ts';
 import { redrive } from './letters.ts';
+import { Relay } from './relay.ts';
 
 interface Line {
   msg: string;
@@ -103,6 +105,37 @@ test('a tenant of whom a mark can not be raised costs the others neither time no
   await books.owner.query('update relay_marks set claimed_until = clock_timestamp() where claim_id is not null');
   await books.published();
   expect(others.map((tenant) => eventsOf(tenant).length)).toEqual(others.map(() => 5));
+});
+
+test('what a tenant posts while his events are not taken is no reason to try sooner', async () => {
+  const tenant = await books.newTenant();
+  const tries: number[] = [];
+  const publish = () => {
+    tries.push(performance.now());
+    relay.wake(tenant);
+    return Promise.reject(new NotTaken('not now'));
+  };
+  const { relay } = books.openReplica({ ...exit, publish }, logger);
+  await until(() => Promise.resolve(tries.length > 3));
+  const pauses = tries.slice(1).map((time, place) => time - tries[place]!);
+  expect(pauses.slice(0, 3).map((pause, place) => pause >= 190 * 2 ** place)).toEqual([true, true, true]);
+});
+
+test('of whom it can not be read where his events end, nobody in his round is published twice', async () => {
+  const [listening, damaged] = (await newTenants(2)) as [string, string];
+  const pass = (stretches: Rest[]) => Promise.resolve(new Set(stretches.map(({ tenant }) => tenant).filter((each) => each === listening)));
+  // It looks for leftovers when it starts, and then no more.
+  const relay = new Relay({ pool: books.relayed, exit: { ...exit, pass }, pollMs: 3_600_000, logger, metrics: new Registry() });
+  books.ends.push(() => relay.close());
+  await books.published();
+  const { writer } = books.openReplica(null, logger);
+  for (const tenant of [listening, damaged]) await post(writer, tenant);
+  await books.owner.query(unreadable('heads', damaged, 'hash'));
+  for (const tenant of [listening, damaged]) relay.wake(tenant);
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
+  await until(() => Promise.resolve(eventsOf(listening).length >= 5));
+  expect(eventsOf(listening).map(({ sequence, part }) => `${sequence}.${part}`)).toEqual(['1.0', '2.0', '3.0', '3.1', '3.2']);
+  await books.owner.query('drop policy damaged on heads');
 });
 
 test('a tenant of whom the head can not be read does not keep what others have left behind', async () => {

@@ -282,12 +282,12 @@ export class Relay {
     this.failed.inc();
   }
 
-  private putOff(tenant: string, why: unknown, firstMs = 200): void {
+  private putOff(tenant: string, why: unknown): void {
     this.options.logger.warn({ err: why, tenant: toId('tenant', tenant) }, 'events of a tenant were not taken');
     this.postponed.add(tenant);
     // What he posted during the round waits, too.
     this.due.delete(tenant);
-    this.later(tenant, firstMs, 10_000);
+    this.later(tenant, 200, 10_000);
   }
 
   /**
@@ -304,8 +304,7 @@ export class Relay {
       if (isAway(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
       throw error;
     }
-    // His claim holds so long: nothing can be claimed before.
-    for (const [tenant, why] of unsettled) this.putOff(tenant, why, leaseSeconds * 1000);
+    for (const [tenant, why] of unsettled) this.putOff(tenant, why);
     if (unsettled.size > 0) this.failed.inc();
     for (const { tenant, published, passed } of marks) {
       if (unsettled.has(tenant)) continue;

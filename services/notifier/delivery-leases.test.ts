@@ -50,6 +50,16 @@ test('what is claimed is handed out, also where a tenant without work can’t be
   expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: expect.any(Number) });
 });
 
+test('of tenants who are not looked at nothing is claimed, and nobody is told to look at once', async () => {
+  const notifier = await start({ claims: false });
+  const tenants = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
+  const except = tenants.map(({ tenant }) => tenant);
+  for (const tenant of tenants) await ingest(notifier, tenant);
+  expect(await claimDue(notifier.work, { ...bounds, except })).toMatchObject({ claimed: [], nextMs: null });
+  const { claimed } = await claimDue(notifier.work, { ...bounds, except: except.slice(1) });
+  expect(claimed.map(({ tenant }) => tenant)).toEqual(except.slice(0, 1));
+});
+
 test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
   const notifier = await start({ claims: false });
   expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
