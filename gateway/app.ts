@@ -340,7 +340,6 @@ function fieldsOf({ body, query, routeOptions }: FastifyRequest): unknown {
 const frameworkCodes: Record<string, ProblemCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
   FST_ERR_BAD_URL: 'route_not_found',
-  FST_ERR_MAX_PARAM_LENGTH: 'route_not_found',
   // The client left in the middle of its body; nobody reads this answer.
   ECONNRESET: 'malformed_request',
 };

@@ -152,11 +152,6 @@ export class Batcher {
     else this.perTenant.delete(tenant);
   }
 
-  /** Postings waiting or on their way. */
-  get size(): number {
-    return this.postings;
-  }
-
   private enqueue(stream: Stream, postings: Waiting[]): void {
     for (const each of postings) {
       const { tenantId } = each.posting;

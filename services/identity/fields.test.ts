@@ -5,7 +5,7 @@ import {
   cursorAfter,
   email,
   integer,
-  invalidField,
+  invalid,
   newPassword,
   oneOf,
   optionalText,
@@ -34,7 +34,7 @@ const required = because('required', 'is required');
 const notText = because('unicode', 'has a character that is not text');
 
 test('a refusal names the field, the tag and the value', () => {
-  expect(invalidField('f', 'gt', 'is wrong', '0')).toMatchObject({
+  expect(invalid('f', 'gt', 'is wrong', '0')).toMatchObject({
     reason: 'validation_failed',
     message: 'f is wrong',
     details: { field: 'f', tag: 'gt', value: '0' },

@@ -4,12 +4,10 @@ import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { limitedAddress } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
-function invalid(field: string, tag: string, message: string, value = ''): Refusal {
+/** A refusal that blames a field; `value` is what was sent, empty for a secret. */
+export function invalid(field: string, tag: string, message: string, value = ''): Refusal {
   return new Refusal('validation_failed', `${field} ${message}`, { field, tag, value });
 }
-
-/** A refusal of a field that only its use case can judge. */
-export const invalidField = invalid;
 
 function storable(field: string, value: string): void {
   // PostgreSQL stores neither; a lone surrogate can't come through protobuf, but through JSON.

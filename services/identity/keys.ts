@@ -130,7 +130,7 @@ const mostVerified = 1_000;
  */
 export async function verifyKeys(pool: Pool, texts: string[]): Promise<(VerifiedKey | null)[]> {
   if (texts.length > mostVerified) {
-    throw field.invalidField('keys', 'max', `must have at most ${mostVerified} items`, String(texts.length));
+    throw field.invalid('keys', 'max', `must have at most ${mostVerified} items`, String(texts.length));
   }
   const uuids = texts.map((text) => toUuid('key', idOfKeyText(text) ?? ''));
   const wanted = uuids.filter((uuid) => uuid !== null);
@@ -218,17 +218,17 @@ function isPast(time: Date | null, nowMs: number): boolean {
 }
 
 function checkedScopes(given: string[]): string[] {
-  if (given.length === 0) throw field.invalidField('scopes', 'min', 'needs at least one scope');
+  if (given.length === 0) throw field.invalid('scopes', 'min', 'needs at least one scope');
   const unknown = unknownScope(given);
   if (unknown >= 0) {
-    throw field.invalidField(`scopes[${unknown}]`, 'oneof', 'is not a scope', (given[unknown] ?? '').slice(0, 255));
+    throw field.invalid(`scopes[${unknown}]`, 'oneof', 'is not a scope', (given[unknown] ?? '').slice(0, 255));
   }
   return foldScopes(given);
 }
 
 function checkedExpiry(ms: bigint | undefined, nowMs: number): Date | null {
   if (ms === undefined) return null;
-  if (ms > BigInt(endOfTimeMs)) throw field.invalidField('expires_at', 'datetime', 'is beyond the year 9999', String(ms));
-  if (ms <= BigInt(nowMs)) throw field.invalidField('expires_at', 'gt', 'must be in the future', String(ms));
+  if (ms > BigInt(endOfTimeMs)) throw field.invalid('expires_at', 'datetime', 'is beyond the year 9999', String(ms));
+  if (ms <= BigInt(nowMs)) throw field.invalid('expires_at', 'gt', 'must be in the future', String(ms));
   return new Date(Number(ms));
 }

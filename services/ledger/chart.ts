@@ -28,7 +28,7 @@ export interface Place {
   createdMs: number;
 }
 
-/** The place that the next event appended to this head will get. `nowMs` is as for `place`. */
+/** The place that the next event appended to this head will get. `nowMs` is as for `append`. */
 export function nextPlace(head: Head, nowMs: number): Place {
   return { sequence: head.sequence + 1n, createdMs: Math.max(nowMs, head.lastMs) };
 }

@@ -1,4 +1,4 @@
-// Where events go: Kafka or the notifier, behind one function type; and how a round's events are handed over where some are refused.
+// Where events go: Kafka or the notifier, behind one {@link Exit}; and how a round's events are handed over where some are refused.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { updatesOf, withUpdates } from '../platform/updates.ts';

@@ -76,7 +76,7 @@ export function ledgerRoutes({
   const postings: Partial<ServiceImpl<typeof LedgerService>> = {
     async postTransaction(request, context) {
       const { posting } = request;
-      if (!posting) throw requiredPosting('posting');
+      if (!posting) throw requiredPosting();
       Object.assign(context.values.get(logFields), named(posting));
       return post(readOr(traced(posting, context), orderOf), context);
     },
@@ -143,8 +143,8 @@ async function resultOf(writer: Writer, order: Order | Refusal, how: Parameters<
   return create(PostingResultSchema, { outcome: { case: 'refusal', value } });
 }
 
-function requiredPosting(field: string): Refusal {
-  return new Refusal('validation_failed', `${field} is required`, { field, tag: 'required', value: '' });
+function requiredPosting(): Refusal {
+  return new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
 }
 
 /** A refusal as a gRPC error. A resource that the request itself names, without a field to blame, is NOT_FOUND. */

@@ -1,6 +1,5 @@
 // A delivery that is claimed is attempted: signed, sent when it is its endpoint's turn, recorded. A process may die or stall between any two of
 // these: its lease runs out and another worker sends the same event again.
-import { performance } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';

@@ -1,6 +1,6 @@
 // The notifier's settings, read once.
 import { createSecretKey } from 'node:crypto';
-import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
+import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
 import type { Quotas } from './limits.ts';
 import type { VaultKey } from './vault.ts';
 
@@ -27,14 +27,13 @@ export interface NotifierConfig extends CommonSettings {
 
 /** Reads and checks the settings. Throws BadSetting. */
 export function notifierConfig(settings: Settings): NotifierConfig {
-  const common = commonSettings(settings, 50053);
   const insecureTargets = settings.oneOf('WEBHOOK_ALLOW_INSECURE_TARGETS', ['true', 'false'], 'false') === 'true';
-  if (insecureTargets && common.production) {
+  if (insecureTargets && isProduction(settings)) {
     throw new BadSetting('WEBHOOK_ALLOW_INSECURE_TARGETS', 'must not be true where NODE_ENV is production');
   }
   const quota = (name: string, fallback: number) => settings.integer(name, { min: 1, max: 100_000, fallback });
   return {
-    ...common,
+    ...commonSettings(settings, 50053),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     encryptionKeys: encryptionKeys(settings.text('WEBHOOK_ENCRYPTION_KEY')),
     insecureTargets,

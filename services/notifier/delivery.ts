@@ -1,5 +1,4 @@
 // Sends what is due: claims it, commits, and begins its attempts as there is room.
-import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { Counter } from 'prom-client';
 import { toId } from '../platform/ids.ts';

@@ -1,6 +1,5 @@
 // Tenants' endpoints as this process knows them: how many requests each has to answer at a time and whose turn it is, how much is claimed for
 // it in advance, and where its deliveries go.
-import { performance } from 'node:perf_hooks';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';

@@ -1,6 +1,5 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';

@@ -165,14 +165,10 @@ export function serveHealth(
         strangers.delete(context);
       }
     },
-    ...('list' in Health.method
-      ? {
-          async list() {
-            const now = await status('', '');
-            return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
-          },
-        }
-      : {}),
+    async list() {
+      const now = await status('', '');
+      return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
+    },
   };
   // Connect makes room for a message when its length is promised.
   router.service(Health, implementation, { readMaxBytes: mostBytesOfHealthCheck });

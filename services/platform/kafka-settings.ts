@@ -12,7 +12,7 @@ export interface KafkaSettings {
   partitions: number;
   /** Copies of a topic that is yet to be made; undefined: the brokers' default. */
   replication: number | undefined;
-  /** Largest record batch of a topic that is yet to be made, bytes. */
+  /** Largest record batch of a topic that is yet to be made, and of what the ledger sends at a time to any, bytes. */
   maxMessageBytes: number;
 }
 

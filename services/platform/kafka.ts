@@ -1,5 +1,5 @@
 // What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file,
-// each service's own `kafka.ts` and the notifier's `codecs.ts` sees, so that it can be replaced. Loaded only where there is a Kafka: it is 143
+// each service's own `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced. Loaded only where there is a Kafka: it is 143
 // modules.
 import { Kafka, logLevel, type KafkaConfig, type LogEntry } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types

@@ -34,11 +34,13 @@ export class Lifetime {
   }
 }
 
+const graceSeconds = 25;
+
 /**
  * Runs a process: `start` opens everything and returns. SIGTERM and SIGINT stop it and exit with 0, also while it still waits for what it needs,
- * or with 1 where that leaves work undone. A failed start is one line on standard error and exit status 1. A stop that takes longer than `graceSeconds` is cut, with status 1.
+ * or with 1 where that leaves work undone. A failed start is one line on standard error and exit status 1. A stop that takes longer than 25 s is cut, with status 1.
  */
-export async function run(start: (lifetime: Lifetime) => Promise<void>, graceSeconds = 25): Promise<void> {
+export async function run(start: (lifetime: Lifetime) => Promise<void>): Promise<void> {
   const lifetime = new Lifetime();
   let stopping = false;
   const stop = () => {

@@ -125,8 +125,6 @@ export interface CommonSettings {
   /** Bearer tokens accepted from internal callers; the first one is sent. */
   internalTokens: string[];
   logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
-  /** Whether the process runs in production, where insecure settings are refused. */
-  production: boolean;
 }
 
 /** Reads what every process needs. Throws {@link BadSetting}. */
@@ -141,7 +139,6 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
-    production: isProduction(settings),
   };
 }
 
