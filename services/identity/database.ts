@@ -1,13 +1,47 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
-import { MikroORM, type EntityManager } from '@mikro-orm/postgresql';
+import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
+import { CompiledQuery, type Kysely } from 'kysely';
 import { connectionOptions, keepAliveMs, patienceMs, type Client, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
+
+// MikroORM writes values into the text of its statements, and PostgreSQL logs the text of each that fails: two registrations at once left the hash of
+// a password in its log. Here they are parameters, as everywhere else.
+class BindingConnection extends PostgreSqlConnection {
+  override async execute<Result>(
+    ...[query, params = [], method = 'all', transaction]: Parameters<PostgreSqlConnection['execute']>
+  ): Promise<Result> {
+    await this.ensureConnection();
+    const { sql, params: given } = typeof query === 'string' ? { sql: query, params } : isRaw(query) ? query : query.toRaw();
+    const values: unknown[] = [];
+    const text = this.bind(sql, given as readonly unknown[], values);
+    const client = (transaction ?? this.getClient()) as Kysely<unknown>;
+    const work = async () => this.transformRawResult<Result>(await client.executeQuery(CompiledQuery.raw(text, values)), method);
+    return this.executeQuery(text, work);
+  }
+
+  // `?` stands for a value, `??` for a name, `\?` for itself.
+  private bind(sql: string, params: readonly unknown[], values: unknown[]): string {
+    let next = 0;
+    return sql.replaceAll(/\\\?|\?\??/g, (mark) => {
+      if (mark === '\\?') return '?';
+      const value = params[next++];
+      if (mark === '??') return this.platform.quoteIdentifier(value as string);
+      if (isRaw(value)) return this.bind(value.sql, value.params, values);
+      return `$${values.push(value)}`;
+    });
+  }
+}
+
+const BindingDriver: typeof PostgreSqlDriver = class extends PostgreSqlDriver {
+  protected override readonly connection = new BindingConnection(this.config);
+};
 
 /** Opens MikroORM with a pool of its own: it reads times and arrays by parsers that the plain pool does not have. */
 export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {
   return MikroORM.init({
     clientUrl: url,
+    driver: BindingDriver,
     entities,
     pool: { min: 0, max: connections, idleTimeoutMillis: 60_000 },
     driverOptions: {

@@ -105,6 +105,9 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
     });
 }
 
+// Characters of an identifier in a log line; a good one has fewer.
+const mostOfId = 100;
+
 // What a log line tells of a request, where it names it.
 interface Named {
   userId?: string;
@@ -123,7 +126,9 @@ function answer<Request extends object, Response>(
 ): (request: Request, context: HandlerContext) => Promise<Response> {
   return async (request, context) => {
     const { userId, tenantId, keyId } = request as Named;
-    const fields = Object.assign(context.values.get(logFields), { user: userId, tenant: tenantId, key_id: keyId });
+    // As they came: whatever stood in a path.
+    const [user, tenant, key_id] = [userId, tenantId, keyId].map((id) => id?.slice(0, mostOfId));
+    const fields = Object.assign(context.values.get(logFields), { user, tenant, key_id });
     try {
       return await work(request, context);
     } catch (thrown) {

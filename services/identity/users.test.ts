@@ -3,6 +3,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newEmail, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { until } from '../../test/notifier.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
@@ -64,6 +65,26 @@ describe('register', () => {
     for (const answer of answers) {
       if (answer.status === 'rejected') expect(refusalOf(answer.reason)?.reason).toBe('email_taken');
     }
+  });
+
+  // PostgreSQL logs the text of a statement that fails, also where only a lock was not had in time.
+  test.each([
+    ['access exclusive', 'select'],
+    ['exclusive', 'insert'],
+  ])('no statement has in its text what a user gives, nor a hash of it (%s)', async (mode, verb) => {
+    const email = newEmail();
+    await admin.query('begin');
+    await admin.query(`lock table users in ${mode} mode`);
+    const registered = client.register({ email, password, ...names });
+    const text = await until(async () => {
+      await admin.query('select pg_stat_clear_snapshot()');
+      const query = `select query from pg_stat_activity where datname = current_database() and query like '%"users"%' and wait_event_type = 'Lock'`;
+      return (await admin.query<{ query: string }>(query)).rows[0]?.query;
+    });
+    await admin.query('rollback');
+    expect(text).toMatch(new RegExp(`^${verb} `));
+    for (const secret of [email, '$argon2', ...Object.values(names)]) expect(text).not.toContain(secret);
+    await registered;
   });
 
   test('while 50 users register at once a key is verified before they are done, within the memory that the house allows', async () => {
@@ -351,4 +372,15 @@ describe('sessions', () => {
 
 test.each(['user_', 'nobody', newId('user'), newId('key')])('there is no user %s', async (userId) => {
   expect((await refusal(client.getUser({ userId }))).reason).toBe('unauthenticated');
+});
+
+test('of an identifier as it came the log has so much as a good one has', async () => {
+  const { id: userId } = await newUser(client);
+  const tenantId = '\u0000'.repeat(5_000);
+  expect(await refusal(client.verifyTenantMember({ userId, tenantId }))).toMatchObject({ reason: 'tenant_not_found' });
+  const lines = await until(() => {
+    const told = identity.child.output().split('\n');
+    return Promise.resolve(told.some((line) => line.includes('VerifyTenantMember') && line.includes(userId)) && told);
+  });
+  expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(2_000);
 });

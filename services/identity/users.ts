@@ -1,5 +1,5 @@
 // Users: who they are, and how they show it.
-import { UniqueConstraintViolationException, raw, type MikroORM } from '@mikro-orm/postgresql';
+import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
 import { Turns } from '../platform/turns.ts';
@@ -56,12 +56,9 @@ export async function register({ orm, passwords, strangers }: LoginParts, given:
     const em = rows(orm);
     const createdAt = new Date(await clockOf(em));
     const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
-    try {
-      await em.insert(User, user);
-    } catch (error) {
-      if (error instanceof UniqueConstraintViolationException) throw taken();
-      throw error;
-    }
+    // A key that is taken would be an error, with the email in PostgreSQL's log.
+    const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
+    if (affectedRows === 0) throw taken();
     return user;
   });
 }
