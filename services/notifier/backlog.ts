@@ -4,7 +4,7 @@ import { openGauges } from '../platform/gauges.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 
 interface Backlog {
-  /** Since the longest waiting tenant's next attempt was due. */
+  /** Since an attempt of the tenant who waits longest was due, or he was looked at last: where many wait, they take turns. */
   seconds: number;
   /** Tenants with an attempt that is due. */
   tenants: number;
@@ -26,7 +26,11 @@ async function measure(pool: Pool): Promise<Backlog> {
 /** Adds gauges of the backlog to the figures. */
 export function registerBacklog(pool: Pool, metrics: Registry): void {
   const gauge = openGauges(metrics, () => measure(pool));
-  gauge('notifier_due_seconds', 'How long the longest waiting tenant has had an attempt that is due', ({ seconds }) => seconds);
+  gauge(
+    'notifier_due_seconds',
+    'How long the tenant who waits longest has had an attempt that is due, or, where many take turns, has not been looked at',
+    ({ seconds }) => seconds,
+  );
   gauge('notifier_due_tenants', 'Tenants with an attempt that is due', ({ tenants }) => tenants);
   gauge('notifier_dead_letters', 'Dead letters that wait for an operator', ({ letters }) => letters);
 }

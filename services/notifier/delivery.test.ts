@@ -36,6 +36,25 @@ test('an event reaches the receiver signed, and its delivery says so', async () 
   expect(whole).toMatchObject({ payload: body, responseBody: 'thanks', attempts: [{ number: 1, statusCode: 200 }] });
 });
 
+test('how late deliveries were is told, also where tenants take turns and were looked at just now', async () => {
+  const notifier = await start({ claims: false });
+  const { url, count } = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(notifier, url)));
+  for (const tenant of tenants) {
+    await ingest(notifier, tenant, 2);
+    await inTransaction(notifier.work, [tenant.tenant], (client) =>
+      client.query(`update deliveries set run_at = now() - interval '1 hour'`),
+    );
+  }
+  notifier.courier.start();
+  await count(6);
+  await ingest(notifier, tenants[0]!);
+  await count(7);
+  const told = await notifier.metrics.getSingleMetricAsString('notifier_late_seconds');
+  expect(told).toMatch(/^notifier_late_seconds_bucket\{le="1800"\} 1$/m);
+  expect(told).toMatch(/^notifier_late_seconds_bucket\{le="7200"\} 7$/m);
+});
+
 describe('the schedule', () => {
   test('a delivery that fails is tried again 60 s after its first attempt and 120 s after its second, then it has failed', async () => {
     const notifier = await start({ config: { retryDelays: [60, 120] } });

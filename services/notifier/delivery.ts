@@ -1,6 +1,6 @@
 // Sends what is due: claims it, commits, and begins its attempts as there is room.
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
-import { Counter } from 'prom-client';
+import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
@@ -68,6 +68,7 @@ export class Courier {
   /** Those that are made here, and those of tests that somebody waits for. */
   readonly attempts: Attempts;
   private readonly endpoints: Endpoints;
+  private readonly late: Histogram;
   private readonly unsent: Counter;
   private readonly unclaimable: Counter;
   /** Of keys that are missing and tenants that are left, when that was told last, by `performance.now()`. */
@@ -83,6 +84,12 @@ export class Courier {
     this.options = options;
     this.endpoints = new Endpoints(options);
     this.attempts = new Attempts(options, this.endpoints, () => this.wake());
+    this.late = new Histogram({
+      name: 'notifier_late_seconds',
+      help: 'How long deliveries had been due when they were claimed',
+      buckets: [0.1, 0.5, 1, 5, 15, 60, 300, 1800, 7200, 28_800, 86_400],
+      registers: [options.metrics],
+    });
     this.unsent = new Counter({
       name: 'notifier_unsent_total',
       help: 'Deliveries that failed without an attempt: their webhook is disabled or deleted, or a test was left behind',
@@ -215,6 +222,7 @@ export class Courier {
   private report({ claimed, failed, problem, left, missingKeys }: Round): void {
     const { logger } = this.options;
     this.endpoints.claimed(claimed, failed);
+    for (const { dueMs, startedMs } of claimed) this.late.observe((startedMs - dueMs) / 1000);
     if (failed.length > 0) {
       this.unsent.inc(failed.length);
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
