@@ -55,6 +55,33 @@ test('how late deliveries were is told, also where tenants take turns and were l
   expect(told).toMatch(/^notifier_late_seconds_bucket\{le="7200"\} 7$/m);
 });
 
+test('a receiver that hangs up on an event each time gets it once more than it is tried at most, and a test once', async () => {
+  const notifier = await start();
+  const hungUpOn: string[] = [];
+  let bad = 'none yet';
+  const { url } = await receiver(({ headers }, response) => {
+    const what = headers['x-webhook-event'] === 'test.webhook' ? 'test' : String(headers['webhook-id']);
+    if (what !== 'test' && what !== bad) return response.end('ok');
+    hungUpOn.push(what);
+    return response.socket!.destroy();
+  });
+  const tenant = await subscribe(notifier, url);
+  const { tenantId, posting } = tenant;
+  // What is hung up on comes over a connection that has answered, where the machine is not too slow for that.
+  await ingest(notifier, tenant);
+  await settled(notifier.client, tenantId, 1);
+  await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow();
+  await ingest(notifier, tenant);
+  await settled(notifier.client, tenantId, 3);
+  const event = posting();
+  bad = event.id;
+  await notifier.client.ingest({ events: [event] });
+  const [newest] = await settled(notifier.client, tenantId, 4);
+  expect(newest).toMatchObject({ eventId: bad, status: 'failed', attempts: 3 });
+  expect(hungUpOn.filter((what) => what === 'test')).toHaveLength(1);
+  expect([3, 4]).toContain(hungUpOn.filter((what) => what === bad).length);
+});
+
 describe('the schedule', () => {
   test('a delivery that fails is tried again 60 s after its first attempt and 120 s after its second, then it has failed', async () => {
     const notifier = await start({ config: { retryDelays: [60, 120] } });

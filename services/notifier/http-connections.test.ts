@@ -27,7 +27,7 @@ function sender(targets: Targets): Sender {
   return made;
 }
 
-const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{"ä":1}' });
+const post = (by: Sender, url: string, onceMore = true) => by.send({ url, headers: {}, body: '{"ä":1}', onceMore });
 
 describe('a connection that is kept, and ends just when the next request is sent,', () => {
   /** Answers the first request of each connection; `next` has every other one. */
@@ -63,10 +63,11 @@ describe('a connection that is kept, and ends just when the next request is sent
   });
 
   test.each([
+    ['it may not be sent once more', 1, (socket: Socket) => socket.destroy(), false],
     ['the new one ends, too', 2, (socket: Socket) => socket.destroy()],
     ['it took a while to end', 1, (socket: Socket) => setTimeout(() => socket.destroy(), 2_500)],
     ['an answer has begun', 1, (socket: Socket) => socket.end('HTTP/1.1 200 OK\r\n')],
-  ])('costs one where %s', async (_, asked, end) => {
+  ])('costs one where %s', async (_, asked, end, onceMore = true) => {
     let over = false;
     const answer = first(end);
     const { url, received } = await receiver((request, response, place) => {
@@ -78,7 +79,7 @@ describe('a connection that is kept, and ends just when the next request is sent
     let sent = 0;
     let told: Answer | null = null;
     while (answer.others === 0) {
-      told = await post(by, url);
+      told = await post(by, url, onceMore);
       sent++;
     }
     expect(told).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });

@@ -1,5 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
 import { authority, good, laterAuthority, weak } from '../../test/certificates.ts';
@@ -48,7 +50,8 @@ function sender({
   return made;
 }
 
-const post = (by: Sender, url: string, signal?: AbortSignal) => by.send({ url, headers: { 'x-test': 'yes' }, body: '{"ä":1}' }, signal);
+const post = (by: Sender, url: string, signal?: AbortSignal) =>
+  by.send({ url, headers: { 'x-test': 'yes' }, body: '{"ä":1}', onceMore: true }, signal);
 
 /** What is told under the first deadline that lets an answer begin: a busy machine may need more than a short one. */
 async function postBegun(url: string) {
@@ -164,7 +167,7 @@ test.each([
 });
 
 test.each([
-  ['blanks of headers', `HTTP/1.1 200 OK\r\n${`a:${' '.repeat(1000)}b\r\n`.repeat(4_000)}content-length: 2\r\n\r\nok`],
+  ['blanks of headers', `HTTP/1.1 200 OK\r\n${`a:${' '.repeat(15_000)}b\r\n`.repeat(100)}content-length: 2\r\n\r\nok`],
   [
     'extensions of chunks',
     `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${`1;${'x'.repeat(1000)}\r\na\r\n`.repeat(4_000)}0\r\n\r\n`,
@@ -176,6 +179,58 @@ test.each([
   const answer = await post(sender(), `http://${place}/`);
   expect(answer).toMatchObject({ errorClass: 'connection_failed', body: null });
   expect(answer!.detail).toContain('more than 524288 bytes');
+});
+
+test.each([
+  ['lines of a head', 'HTTP/1.1 200 OK\r\n'],
+  ['lines behind a body', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n'],
+  ['interim answers', 'HTTP/1.1 103 Early Hints\r\n'],
+])('many short %s are more than is read', async (_, start) => {
+  const place = await speaker((socket) => {
+    socket.once('data', () => socket.write(start + 'a:\r\n'.repeat(10_000)));
+  });
+  const answer = await post(sender(), `http://${place}/`);
+  expect(answer).toMatchObject({ errorClass: 'connection_failed', body: null });
+  expect(answer!.detail).toContain('more than 300 lines');
+});
+
+test('a body may have any lines, in one piece or in chunks of a byte', async () => {
+  const lines = '\n'.repeat(answerLimit);
+  const { url } = await receiver(({ path }, response) => {
+    if (path === '/whole') response.end(lines);
+    else response.writeHead(200, { 'content-length': 2 * answerLimit }).write(lines);
+  });
+  const chunks = await speaker((socket) => {
+    socket.once('data', () =>
+      socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\n\n\r\n'.repeat(answerLimit)}0\r\n\r\n`),
+    );
+  });
+  for (const place of [url.replace('/hook', '/whole'), url, `http://${chunks}/`]) {
+    expect(await post(sender(), place)).toMatchObject({ statusCode: 200, errorClass: null, body: lines });
+  }
+});
+
+test('of an answer in the smallest pieces no more is held than the body has', async () => {
+  let sent = 0;
+  const text = `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\na\r\n'.repeat(65_000)}`;
+  const place = await speaker((socket) => {
+    socket.once('data', () => socket.write(text, () => sent++));
+  });
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  const memory = () => (gc(), process.memoryUsage().heapUsed + process.memoryUsage().external);
+  const by = sender({ timeoutMs: 300_000 });
+  const stop = new AbortController();
+  const before = memory();
+  const answers = Array.from({ length: 32 }, () => post(by, `http://${place}/`, stop.signal));
+  while (sent < answers.length) await pause(20);
+  // What is sent is read soon; in pieces each would then hold 7 MB.
+  for (let look = 0; look < 50; look++) {
+    expect((memory() - before) / answers.length).toBeLessThan(1_000_000);
+    await pause(20);
+  }
+  stop.abort();
+  await Promise.all(answers);
 });
 
 test('on connections that stay, each answer is read up to its own limit', async () => {

@@ -22,6 +22,8 @@ export interface Outgoing {
   url: string;
   headers: Record<string, string>;
   body: string | Buffer;
+  /** Whether it is sent once more where a connection that was kept ends just then: the receiver may have had it all the same. */
+  onceMore: boolean;
 }
 
 /** How requests are made. */
@@ -43,6 +45,13 @@ const mostInterim = 16;
 // with them: blanks before each value, or an extension of each chunk, made 1 GiB of one answer in seconds. (64 KiB in chunks of one byte each
 // come as 384 KiB.)
 const mostBytes = 8 * answerLimit;
+
+// Of each line of a head, and of what follows a body, undici makes objects of 200 bytes, however few it has, so it counted 16 KiB where it held
+// 3.5 MiB: a hundred such answers ended a process. A body may have three lines a byte, where each byte is a chunk.
+const mostLines = 300;
+const linesOfByte = 3;
+/** So much is given to undici at a time, bytes, and what it has made of that is looked at in between. */
+const pieceBytes = 2_048;
 
 // Of several addresses each but the last is given so long to connect, milliseconds, which is enough where a packet is lost. (With Node's 250 one was
 // given up that is further away, and where the next was of a family that does not get through, so was its receiver, each time.)
@@ -88,9 +97,9 @@ export class Sender {
 
   /**
    * Sends one request and tells what came of it; null where `signal` ended it first. Never throws. Where a receiver closes a connection that was
-   * kept, just when the request is sent, it is sent once more over a new one.
+   * kept, just when the request is sent, it is sent once more over a new one, if it may be.
    */
-  async send({ url, headers, body }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
+  async send({ url, headers, body, onceMore }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
     let exchange: Exchange | undefined;
     let ended: Error | undefined;
@@ -121,7 +130,7 @@ export class Sender {
         return exchange.answered;
       };
       const { statusCode, text } = await ask(this.agent).catch((error: unknown) => {
-        if (ended || !this.closed.has(error as Error)) throw error;
+        if (ended || !onceMore || !this.closed.has(error as Error)) throw error;
         return ask(this.single);
       });
       return done({ statusCode, errorClass: errorOfStatus(statusCode), body: text });
@@ -153,7 +162,9 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
   const heads = new Heads();
+  let exchange: Exchange | undefined;
   let bytes = 0;
+  let lines = 0;
   let kept = false;
   let sentAt = 0;
   socket.on('error', (error) => {
@@ -162,16 +173,25 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
   socket.write = (...given: unknown[]) => {
     kept ||= bytes > 0;
     bytes = 0;
+    lines = 0;
+    exchange = begun;
     sentAt = performance.now();
     heads.begin();
     return write(...given);
   };
-  socket.read = (size) => {
-    const chunk = read(size) as Buffer | null;
-    if (chunk) heads.takeContinue(chunk);
-    bytes += chunk?.length ?? 0;
-    if (bytes > mostBytes) socket.destroy(new Error(`more than ${mostBytes} bytes of an answer`));
-    return chunk;
+  socket.read = () => {
+    const isLong = bytes > mostBytes;
+    if (isLong || lines > mostLines + linesOfByte * (exchange?.size ?? 0)) {
+      const most = isLong ? `${mostBytes} bytes of an answer` : `${mostLines} lines of an answer beside its body`;
+      socket.destroy(new Error(`more than ${most}`));
+      return null;
+    }
+    const piece = read(socket.readableLength > pieceBytes ? pieceBytes : undefined) as Buffer | null;
+    if (!piece) return null;
+    heads.takeContinue(piece);
+    bytes += piece.length;
+    for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, at + 1)) lines++;
+    return piece;
   };
 }
 
@@ -223,6 +243,10 @@ class Heads {
   }
 }
 
+/** The last one whose request was begun: what is written in the same turn is of it. */
+let begun: Exchange | undefined;
+const begin = (exchange: Exchange) => (begun = exchange);
+
 // They end with their headers, whatever those say (RFC 9112, section 6.3). For undici one that says a length then lacks so many bytes.
 const bodiless = new Set([204, 304]);
 
@@ -234,8 +258,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** Null before the answer's head has come. */
   statusCode: number | null = null;
   private readonly whole = Promise.withResolvers<{ statusCode: number; text: string }>();
-  private readonly chunks: Buffer[] = [];
-  private size = 0;
+  private room = Buffer.alloc(0);
+  /** Bytes of the body that are kept: one more than are read, at most. */
+  size = 0;
   private interim = 0;
   private ended: Error | undefined;
   private controller: Dispatcher.DispatchController | undefined;
@@ -254,6 +279,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
+    begin(this);
     if (this.ended) controller.abort(this.ended);
   }
 
@@ -267,15 +293,21 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.chunks.push(chunk);
-    this.size += chunk.length;
+    // Copied: a piece holds on to all that was read with it, and pieces of a byte each are objects of a hundred (9 MiB an answer).
+    const most = Math.min(this.size + chunk.length, answerLimit + 1);
+    if (most > this.room.length) {
+      const room = Buffer.allocUnsafe(Math.min(Math.max(most, 2 * this.room.length), answerLimit + 1));
+      this.room.copy(room, 0, 0, this.size);
+      this.room = room;
+    }
+    this.size += chunk.copy(this.room, this.size);
     if (this.size < answerLimit) return;
     this.onResponseEnd();
     controller.abort(new Error('as much as is read'));
   }
 
   onResponseEnd(): void {
-    this.whole.resolve({ statusCode: this.statusCode as number, text: textOf(this.chunks, this.size) });
+    this.whole.resolve({ statusCode: this.statusCode as number, text: textOf(this.room.subarray(0, this.size)) });
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
@@ -287,10 +319,10 @@ class Exchange implements Dispatcher.DispatchHandler {
 const decoding = { ignoreBOM: true };
 const decoder = new TextDecoder('utf-8', decoding);
 
-function textOf(chunks: Buffer[], size: number): string {
-  const bytes = (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)).subarray(0, answerLimit);
+function textOf(body: Buffer): string {
+  const bytes = body.subarray(0, answerLimit);
   // `stream`: a character that the cut went through is left out.
-  const text = size > bytes.length ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
+  const text = body.length > bytes.length ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
   // PostgreSQL stores no NUL.
   return text.replaceAll('\0', '\ufffd');
 }
