@@ -133,7 +133,7 @@ test('a command says where its address leads, if that is no ledger', async () =>
   encrypted.searchParams.set('sslmode', 'verify-full');
   expect(await verify(encrypted.href)).toEqual({
     status: 1,
-    errors: 'MIGRATION_DATABASE_URL names a database that does not let us in: The server does not support SSL connections\n',
+    errors: "MIGRATION_DATABASE_URL names a database that can't be reached: The server does not support SSL connections\n",
   });
 });
 
@@ -160,6 +160,6 @@ test('a command says why it can’t reach a server whose name has several addres
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(twoAddresses)}`];
   expect(await verify('postgres://owner:secret@postgresql:1/ledger', { flags })).toEqual({
     status: 1,
-    errors: 'MIGRATION_DATABASE_URL names a database that does not let us in: connect ECONNREFUSED 127.0.0.1:1\n',
+    errors: "MIGRATION_DATABASE_URL names a database that can't be reached: connect ECONNREFUSED 127.0.0.1:1\n",
   });
 });

@@ -20,7 +20,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
   client.on('error', () => undefined);
   await client.connect().catch((error: unknown) => {
-    throw new BadSetting(variable, `names a database that does not let us in: ${reasonOf(error)}`);
+    throw new BadSetting(variable, `names a database that can't be reached: ${reasonOf(error)}`);
   });
   try {
     await mustBeALedger(client);

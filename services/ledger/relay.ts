@@ -104,7 +104,7 @@ export class Relay {
       registers,
     });
     this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
-    this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters: alert on any', registers });
+    this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
     const letters = openGauges(options.metrics, () => lettersLeft(options.pool));
     letters('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each);

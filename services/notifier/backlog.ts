@@ -32,5 +32,5 @@ export function registerBacklog(pool: Pool, metrics: Registry): void {
     ({ seconds }) => seconds,
   );
   gauge('notifier_due_tenants', 'Tenants with an attempt that is due', ({ tenants }) => tenants);
-  gauge('notifier_dead_letters', 'Dead letters that wait for an operator', ({ letters }) => letters);
+  gauge('notifier_dead_letters', 'Dead letters that wait for an operator: alert on any', ({ letters }) => letters);
 }

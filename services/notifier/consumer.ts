@@ -101,7 +101,7 @@ export class Consumer {
     this.parts = parts;
     const registers = [parts.metrics];
     this.taken = new Counter({ name: 'notifier_events_total', help: 'Events that came', labelNames: ['result'], registers });
-    this.gaps = new Counter({ name: 'notifier_inbox_gaps_total', help: 'Gaps found in the logs of tenants', registers });
+    this.gaps = new Counter({ name: 'notifier_inbox_gaps_total', help: 'Gaps found in the logs of tenants: alert on any', registers });
     const help = 'Events taken at places that older ones had: the ledger was restored to an earlier state. Alert on any';
     this.reissued = new Counter({ name: 'notifier_events_reissued_total', help, registers });
     this.dead = new Counter({ name: 'notifier_dead_letters_total', help: 'Events kept because nothing could be made of them', registers });
