@@ -1,5 +1,5 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
-import { halvesOf, inTransaction, isRefused, ms, type Pool } from '../platform/postgres.ts';
+import { inTransaction, ms, takeApart, type Pool } from '../platform/postgres.ts';
 import { eventColumns, eventNames, type EventRow } from './events.ts';
 import type { Rest } from './exit.ts';
 import type { DeadLetter } from './letters.ts';
@@ -78,20 +78,12 @@ export async function settle(
   marks: readonly { tenant: string; sequence: bigint }[],
   refused: readonly DeadLetter[],
 ): Promise<Map<string, unknown>> {
-  if (marks.length === 0) return new Map();
-  try {
-    await settleTogether(pool, claimId, marks, refused);
-    return new Map();
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-    if (marks.length === 1) return new Map(marks.map(({ tenant }) => [tenant, error]));
-    const unsettled = new Map<string, unknown>();
-    for (const half of halvesOf(marks)) {
-      const letters = refused.filter((letter) => half.some(({ tenant }) => tenant === letter.tenant));
-      for (const [tenant, why] of await settle(pool, claimId, half, letters)) unsettled.set(tenant, why);
-    }
-    return unsettled;
-  }
+  const unsettled = new Map<string, unknown>();
+  if (marks.length === 0) return unsettled;
+  const lettersOf = (part: typeof marks) => refused.filter((letter) => part.some(({ tenant }) => tenant === letter.tenant));
+  const take = (part: typeof marks) => settleTogether(pool, claimId, part, part === marks ? refused : lettersOf(part));
+  await takeApart(marks, take, ({ tenant }, why) => unsettled.set(tenant, why));
+  return unsettled;
 }
 
 async function settleTogether(
@@ -163,32 +155,29 @@ export async function leftovers(pool: Pool, after: string | null, everything = f
 }
 
 async function behindOf(pool: Pool, tenants: string[], over: Set<string>): Promise<string[]> {
-  const look = inTransaction(pool, tenants, async (client) => {
-    const { rows } = await client.query<{ tenant_id: string }>({
-      name: 'behind',
-      text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
+  const behind: string[] = [];
+  const look = (part: readonly string[]) =>
+    inTransaction(pool, [...part], async (client) => {
+      const { rows } = await client.query<{ tenant_id: string }>({
+        name: 'behind',
+        text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
         where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
-      values: [tenants],
-    });
-    const quiet = tenants.filter((tenant) => over.has(tenant));
-    if (quiet.length > 0) {
-      await client.query({
-        name: 'close_marks',
-        text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
+        values: [part],
+      });
+      const quiet = part.filter((tenant) => over.has(tenant));
+      if (quiet.length > 0) {
+        await client.query({
+          name: 'close_marks',
+          text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
           update relay_marks m set open_until = null from quiet
           where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp()`,
-        values: [quiet],
-      });
-    }
-    return rows.map((row) => row.tenant_id);
-  });
-  return look.catch(async (error: unknown) => {
-    if (!isRefused(error)) throw error;
-    if (tenants.length === 1) return tenants;
-    const found: string[] = [];
-    for (const half of halvesOf(tenants)) found.push(...(await behindOf(pool, half, over)));
-    return found;
-  });
+          values: [quiet],
+        });
+      }
+      behind.push(...rows.map((row) => row.tenant_id));
+    });
+  await takeApart(tenants, look, (tenant) => behind.push(tenant));
+  return behind;
 }
 
 /** How far publication is behind, over all tenants. */

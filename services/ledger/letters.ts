@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { inTransaction, isRefused, type Pool } from '../platform/postgres.ts';
+import { inTransaction, isRefused, takeApart, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';
@@ -42,7 +42,7 @@ async function claimDueLetters(pool: Pool, most: number): Promise<Place[]> {
     text: `with due as (
         select tenant_id, sequence, part from relay_dead_letters
         where published_at is null and due and (claimed_until is null or claimed_until <= clock_timestamp())
-        order by tenant_id, sequence, part limit $1 for update skip locked)
+        order by claimed_until nulls first, tenant_id, sequence, part limit $1 for update skip locked)
       update relay_dead_letters d set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}) from due
       where d.tenant_id = due.tenant_id and d.sequence = due.sequence and d.part = due.part
       returning d.tenant_id, d.sequence, d.part`,
@@ -105,15 +105,9 @@ export async function publishDueLetters(options: LettersOptions): Promise<void> 
 }
 
 async function publishLetters(due: Place[], options: LettersOptions): Promise<void> {
-  let letters: DueLetter[];
-  try {
-    letters = await readLetters(options.pool, due);
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-    if (due.length > 1) for (const letter of due) await publishLetters([letter], options);
-    else for (const letter of due) await conclude(letter, unreadable(error), options);
-    return;
-  }
+  const letters: DueLetter[] = [];
+  const read = async (part: readonly Place[]) => void letters.push(...(await readLetters(options.pool, [...part])));
+  await takeApart(due, read, (letter, why) => conclude(letter, unreadable(why), options));
   for (const letter of letters) await publishLetter(letter, options);
 }
 

@@ -10,6 +10,7 @@ import { redrive } from './letters.ts';
 import { Relay } from './relay.ts';
 
 interface Line {
+  level: number;
   msg: string;
   time: number;
   tenant?: string;
@@ -212,6 +213,50 @@ test('a dead letter of which the end can not be written down keeps those behind 
   expect(toldOf('what came of a dead letter could not be written down').length).toBeGreaterThan(0);
   await books.owner.query('drop policy damaged on heads');
   await books.owner.query('drop trigger refused on relay_dead_letters');
+});
+
+test('dead letters that take their time keep nothing waiting that others have left behind', async () => {
+  const [tenant, other] = (await newTenants(2)) as [string, string];
+  isRefusing = true;
+  const first = books.openReplica(exit, logger);
+  await books.published();
+  await first.end();
+  isRefusing = false;
+  const letter = Promise.withResolvers<undefined>();
+  let asked = 0;
+  const publish = async (more: Event[]) => {
+    if (more.some(({ sequence }) => sequence === 2n)) {
+      asked++;
+      await letter.promise;
+    }
+    await exit.publish(more);
+  };
+  books.openReplica({ ...exit, publish }, logger);
+  await redrive(books.owner, undefined, () => undefined);
+  await until(() => Promise.resolve(asked > 0));
+  const { writer } = books.openReplica(null, logger);
+  for (const each of [tenant, other]) await post(writer, each);
+  await until(() => Promise.resolve(events.filter(({ sequence }) => sequence === 3n).length === 6));
+  letter.resolve(undefined);
+  await until(() => Promise.resolve(events.filter(({ sequence }) => sequence === 2n).length === 2));
+});
+
+test('a dead letter that can not be read is told of, and is no sign that the other side is away', async () => {
+  const [damaged] = (await newTenants(2)) as [string, string];
+  isRefusing = true;
+  const { relay } = books.openReplica(exit, logger);
+  await books.published();
+  isRefusing = false;
+  await books.owner.query(unreadable('relay_dead_letters', damaged, 'reason'));
+  await redrive(books.owner, undefined, () => undefined);
+  const failures = () => toldOf('dead letters could not be published');
+  await until(() => Promise.resolve(failures().length > 0));
+  const [{ time }] = failures() as [Line];
+  // For longer than a silence of the other side would be taken for its absence.
+  await until(() => Promise.resolve(failures().at(-1)!.time - time > 6_000));
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  expect(lines.filter(({ msg, level }) => msg === 'dead letters could not be published' && level > 20)).toHaveLength(1);
+  await books.owner.query('drop policy damaged on relay_dead_letters');
 });
 
 test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {

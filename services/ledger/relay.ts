@@ -113,7 +113,7 @@ export class Relay {
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
     if (!options.exit) return;
     for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(options.exit));
-    this.loops.push(this.poll(options.exit));
+    this.loops.push(this.poll(options.exit), this.letters(options.exit));
   }
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
@@ -370,7 +370,6 @@ export class Relay {
         after = found.next;
         everything &&= after !== null;
         more = everything;
-        if (this.failures === 0) await publishDueLetters({ ...this.options, exit, signal: this.closed.signal });
         if (performance.now() - this.answeredAt > 5_000) {
           await exit.probe();
           // A round that failed is judged by a round.
@@ -382,6 +381,22 @@ export class Relay {
         if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }
       if (!more) await this.pause(this.options.pollMs ?? 1_000);
+    }
+  }
+
+  /** Apart from the looks for leftovers, which would wait for them. */
+  private async letters(exit: Exit): Promise<void> {
+    const { logger, pollMs } = this.options;
+    let isTold = false;
+    while (!this.closed.signal.aborted) {
+      try {
+        if (this.failures === 0) await publishDueLetters({ ...this.options, exit, signal: this.closed.signal });
+        isTold = false;
+      } catch (error) {
+        logger[isTold || isAway(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');
+        isTold = true;
+      }
+      await this.pause(pollMs ?? 1_000);
     }
   }
 

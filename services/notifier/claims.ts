@@ -3,7 +3,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, halvesOf, inTransaction, isRefused, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, isRefused, ms, onClient, seeing, takeApart, type Pool } from '../platform/postgres.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 
@@ -54,8 +54,6 @@ export interface ClaimBounds {
 export interface Left {
   tenant: string;
   why: unknown;
-  /** Whether PostgreSQL refused that, too: he stays due, in front of all others. */
-  isDue: boolean;
 }
 
 /** What a round of claims found. */
@@ -252,15 +250,13 @@ export class Unclaimable extends Error {
   }
 }
 
-/** Looks at a tenant (UUID) again in half a minute, or when more of his is due; `why` he is left. */
-export async function leaveTenant(pool: Pool, tenant: string, why: unknown): Promise<Left> {
+/** Has no replica look at a tenant (UUID) for half a minute, or until more of his is due; where PostgreSQL refuses that, too, he stays due, in front of all others. */
+export async function leaveTenant(pool: Pool, tenant: string): Promise<void> {
   const text = `update due set next_at = clock_timestamp() + interval '${unreadableSeconds} s' where tenant_id = $1`;
   try {
     await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
-    return { tenant, why, isDue: false };
   } catch (error) {
     if (!isRefused(error)) throw error;
-    return { tenant, why, isDue: true };
   }
 }
 
@@ -309,29 +305,28 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
 
 // Tenants of whom nothing was claimed are due again when they have something. Who can't be put off would keep the others due with him, for ever.
 async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: ClaimRound): Promise<void> {
-  const concerned = uuidArray(idle);
-  const moved = onClient(pool, (client) =>
-    all([
-      client.query('begin'),
-      client.query(notDurable),
-      client.query(seeing(idle)),
-      client.query({ ...holdTenantsAlone, values: [concerned] }),
-      client.query({ ...lockDue, values: [concerned] }),
-      client.query<{ missing: string | null }>({
-        ...moveOn,
-        values: [concerned, plainArray(idle.map(bounds.ofTenant)), textArray(bounds.keys)],
-      }),
-      client.query('commit'),
-    ]),
-  );
-  try {
-    const [, , , , , answer] = await moved;
+  const move = async (part: readonly string[]): Promise<void> => {
+    const concerned = uuidArray([...part]);
+    const [, , , , , answer] = await onClient(pool, (client) =>
+      all([
+        client.query('begin'),
+        client.query(notDurable),
+        client.query(seeing([...part])),
+        client.query({ ...holdTenantsAlone, values: [concerned] }),
+        client.query({ ...lockDue, values: [concerned] }),
+        client.query<{ missing: string | null }>({
+          ...moveOn,
+          values: [concerned, plainArray(part.map(bounds.ofTenant)), textArray(bounds.keys)],
+        }),
+        client.query('commit'),
+      ]),
+    );
     for (const { missing } of answer.rows) if (missing !== null) round.missingKeys.add(missing);
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-    if (idle.length > 1) for (const half of halvesOf(idle)) await putOff(pool, half, bounds, round);
-    else for (const tenant of idle) round.left.push(await leaveTenant(pool, tenant, error));
-  }
+  };
+  await takeApart(idle, move, async (tenant, why) => {
+    await leaveTenant(pool, tenant);
+    round.left.push({ tenant, why });
+  });
 }
 
 function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {

@@ -60,8 +60,8 @@ async function figure({ metrics }: RunningNotifier, name: string): Promise<numbe
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await metrics.metrics())?.[1]);
 }
 
-test('a tenant of whom a delivery can not be read keeps nobody else waiting, and is looked at again in half a minute', async () => {
-  const notifier = await start({ logger });
+test('a tenant of whom a delivery can not be read keeps nobody else waiting, and is looked at again some time later', async () => {
+  const notifier = await start({ logger, shunMs: 200 });
   const quick = await receiver();
   const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
   const damaged = tenants[5]!;
@@ -81,6 +81,26 @@ test('a tenant of whom a delivery can not be read keeps nobody else waiting, and
     await owner.query('drop policy damaged on payloads');
     await passTime(notifier, damaged);
     await quick.count(23);
+  });
+});
+
+test('of a tenant who is left, what comes meanwhile is no reason to look at him sooner', async () => {
+  const notifier = await start({ logger });
+  const quick = await receiver();
+  const [damaged, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
+  await asOwner(notifier, async (owner) => {
+    // What is stored by hand, and nothing else of his: what comes can be taken.
+    await owner.query(`create policy damaged on payloads as restrictive for select
+      using (case when tenant_id = '${damaged.tenant}' and body = '{}' then 1 / (length(body) - 2) = 1 else true end)`);
+    await store(notifier, damaged, 'now()');
+    await until(async () => (await figure(notifier, 'notifier_unclaimable_total')) > 0);
+    for (let turn = 1; turn <= 20; turn++) {
+      await ingest(notifier, damaged);
+      await ingest(notifier, other);
+      await quick.count(turn);
+    }
+    expect(await figure(notifier, 'notifier_unclaimable_total')).toBe(1);
+    await owner.query('drop policy damaged on payloads');
   });
 });
 

@@ -4,7 +4,7 @@ import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { claimDue, leaveTenant, Unclaimable, unreadableSeconds, type Claimed, type ClaimRound, type Left } from './claims.ts';
+import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
 import { putOff } from './outcomes.ts';
 
@@ -16,6 +16,8 @@ export interface CourierOptions extends AttemptsOptions {
   perTenant: number;
   /** How often work of other workers that ended is looked for. */
   pollMs: number;
+  /** So long a tenant of whom nothing can be claimed is not looked at, milliseconds. */
+  shunMs: number;
 }
 
 /**
@@ -73,7 +75,7 @@ export class Courier {
   private readonly unclaimable: Counter;
   /** Of keys that are missing and tenants that are left, when that was told last, by `performance.now()`. */
   private readonly told = new Map<string, number>();
-  /** Until when tenants that can't even be left are not looked at, by `performance.now()`: they stay due, in front of all others. */
+  /** Until when tenants that are left are not looked at here, whatever comes for them, by `performance.now()`. */
   private readonly shunned = new Map<string, number>();
   private running = true;
   private awake = false;
@@ -185,7 +187,8 @@ export class Courier {
     const { pool, logger, pollMs } = this.options;
     for (const tenant of tenants) {
       try {
-        this.noteLeft(await leaveTenant(pool, tenant, cause));
+        await leaveTenant(pool, tenant);
+        this.noteLeft({ tenant, why: cause });
       } catch (error) {
         logger.warn({ err: error }, 'a tenant could not be put off');
         await this.sleep(pollMs);
@@ -193,9 +196,9 @@ export class Courier {
     }
   }
 
-  private noteLeft({ tenant, why, isDue }: Left): void {
+  private noteLeft({ tenant, why }: Left): void {
     this.unclaimable.inc();
-    if (isDue) this.shunned.set(tenant, performance.now() + unreadableSeconds * 1000);
+    this.shunned.set(tenant, performance.now() + this.options.shunMs);
     const line = { err: why, tenant: toId('tenant', tenant) };
     if (this.isNews(tenant)) this.options.logger.error(line, 'deliveries of a tenant could not be claimed');
   }

@@ -4,6 +4,7 @@ import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
 import { registerBacklog } from './backlog.ts';
+import { unreadableSeconds } from './claims.ts';
 import type { NotifierConfig } from './config.ts';
 import { Consumer } from './consumer.ts';
 import { Courier } from './delivery.ts';
@@ -28,6 +29,7 @@ export interface Tuning {
   ca?: string;
   marginMs?: number;
   pollMs?: number;
+  shunMs?: number;
 }
 
 /** What a notifier is made of. */
@@ -46,7 +48,7 @@ export function assemble(
   const vault = new Vault(config.encryptionKeys);
   const { timeoutMs, retryDelays, concurrency, endpointConcurrency: perTenant, quotas } = config;
   const sender = new Sender({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
-  const { marginMs = 15_000, pollMs = 1_000 } = tuning;
+  const { marginMs = 15_000, pollMs = 1_000, shunMs = unreadableSeconds * 1000 } = tuning;
   const courier = new Courier({
     pool: work,
     sender,
@@ -59,6 +61,7 @@ export function assemble(
     perTenant,
     marginMs,
     pollMs,
+    shunMs,
   });
   const consumer = new Consumer({ pool: work, logger, metrics, wake: () => courier.wake() });
   registerBacklog(calls, metrics);

@@ -1,6 +1,7 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
+import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import { halvesOf, isAway, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { answerLimit } from './http.ts';
 import { recordOutcomes, type Outcome } from './outcomes.ts';
@@ -99,8 +100,10 @@ export class Recorder {
       try {
         return await recordOutcomes(this.pool, outcomes);
       } catch (error) {
-        this.logger.warn({ err: error, deliveries: outcomes.length }, 'recording failed');
-        if (!isAway(error) && outcomes.length > 1) return this.writeEach(outcomes);
+        const [first, ...others] = outcomes as [Outcome, ...Outcome[]];
+        const only = others.length === 0 && { tenant: toId('tenant', first.tenant), delivery_id: toId('wh_delivery', first.id) };
+        this.logger.warn({ err: error, deliveries: outcomes.length, ...only }, 'recording failed');
+        if (!isAway(error) && others.length > 0) return this.writeHalves(outcomes);
         // One that PostgreSQL does not take is left to its lease.
         if (!isAway(error) || this.givenUp) return new Set();
         await new Promise((done) => setTimeout(done, pause));
@@ -108,9 +111,9 @@ export class Recorder {
     }
   }
 
-  private async writeEach(outcomes: Outcome[]): Promise<Set<string>> {
+  private async writeHalves(outcomes: readonly Outcome[]): Promise<Set<string>> {
     const settled = new Set<string>();
-    for (const outcome of outcomes) for (const id of await this.write([outcome])) settled.add(id);
+    for (const half of halvesOf(outcomes)) for (const id of await this.write(half)) settled.add(id);
     return settled;
   }
 }

@@ -1,5 +1,5 @@
 // Forgets deliveries and their attempts when their time is over.
-import { inTransaction, isRefused, type Pool } from '../platform/postgres.ts';
+import { inTransaction, takeApart, type Pool } from '../platform/postgres.ts';
 
 // Deliveries in one statement, over all of its tenants: it holds no lock for long, and ends well within its time on a slow disk.
 const rowsAtOnce = 2_000;
@@ -31,8 +31,8 @@ export async function sweep(pool: Pool, days: number, eventTypes: readonly strin
   const over = (): boolean => signal?.aborted ?? false;
   let swept = 0;
   const refusals: unknown[] = [];
-  const sweepOf = async (tenants: string[]): Promise<void> => {
-    for (let left = tenants; left.length > 0 && !over();) {
+  const sweepOf = async (tenants: readonly string[]): Promise<void> => {
+    for (let left = [...tenants]; left.length > 0 && !over();) {
       const values = [left, days, eventTypes];
       const { rows } = await inTransaction(pool, left, (client) =>
         client.query<{ tenant_id: string; swept: number }>({ ...statement, values }),
@@ -51,15 +51,7 @@ export async function sweep(pool: Pool, days: number, eventTypes: readonly strin
     const last = tenants.at(-1);
     if (last === undefined) break;
     after = last;
-    await sweepOf(tenants).catch(async (error: unknown) => {
-      if (!isRefused(error)) throw error;
-      for (const tenant of tenants) {
-        await sweepOf([tenant]).catch((refusal: unknown) => {
-          if (!isRefused(refusal)) throw refusal;
-          refusals.push(refusal);
-        });
-      }
-    });
+    await takeApart(tenants, sweepOf, (_, why) => refusals.push(why));
   }
   if (refusals.length > 0) throw refusals[0];
   return swept;

@@ -379,6 +379,24 @@ export function isRefused(error: unknown): boolean {
   return error instanceof pg.DatabaseError && isOfWork(error) && !/^(42|3F)/.test(error.code ?? '');
 }
 
+/**
+ * Takes work, and where PostgreSQL refuses a part of it, by halves: whoever is to blame is left, and the others are taken. Throws what is not of
+ * the work, see {@link isRefused}.
+ */
+export async function takeApart<Part>(
+  work: readonly Part[],
+  take: (part: readonly Part[]) => Promise<void>,
+  leave: (one: Part, why: unknown) => unknown,
+): Promise<void> {
+  try {
+    await take(work);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    if (work.length > 1) for (const half of halvesOf(work)) await takeApart(half, take, leave);
+    else for (const one of work) await leave(one, error);
+  }
+}
+
 /** The halves of work of which PostgreSQL refuses a part: whoever is to blame is found by trying them. */
 export function halvesOf<Part>(work: readonly Part[]): Part[][] {
   const middle = Math.ceil(work.length / 2);
