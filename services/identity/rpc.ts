@@ -10,9 +10,8 @@ import {
   type VerifyApiKeyResponseSchema,
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
-import { isAway } from '../platform/postgres.ts';
-import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
+import { translate } from '../platform/translate.ts';
 import { Overloaded, type Turns } from '../platform/turns.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
@@ -131,21 +130,13 @@ function answer<Request extends object, Response>(
     const fields = Object.assign(context.values.get(logFields), { user, tenant, key_id });
     try {
       return await work(request, context);
-    } catch (thrown) {
-      const error = thrown instanceof Overloaded ? new Refusal('overloaded', thrown.message, { retryAfter: 1 }) : thrown;
-      if (error instanceof Refusal) {
-        fields['reason'] = error.reason;
-        throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });
-      }
-      if (context.signal.aborted) {
+    } catch (error) {
+      const isRefused = error instanceof Refusal || error instanceof Overloaded;
+      if (context.signal.aborted && !isRefused) {
         const { reason } = context.signal as { reason: unknown };
         throw reason instanceof ConnectError ? reason : new ConnectError('the caller has gone', Code.Canceled);
       }
-      if (isAway(error)) {
-        fields['err'] = error;
-        throw refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
-      }
-      throw error;
+      throw translate(error, codes, fields);
     }
   };
 }

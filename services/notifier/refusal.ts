@@ -1,5 +1,5 @@
 // What this service refuses, in its own words; rpc.ts gives each reason its gRPC code.
-import type { RefusalInfo } from '../platform/refusal.ts';
+import { Refusal as AnyRefusal } from '../platform/refusal.ts';
 
 /** Why a call is refused; the same strings are the codes of REST. */
 export type Reason =
@@ -15,17 +15,7 @@ export type Reason =
   | 'unavailable';
 
 /** Thrown for what is refused by a rule; anything else that is thrown is a fault. */
-export class Refusal extends Error {
-  readonly reason: Reason;
-  readonly details: Omit<RefusalInfo, 'reason' | 'message'>;
-
-  constructor(reason: Reason, message: string, details: Omit<RefusalInfo, 'reason' | 'message'> = {}) {
-    super(message);
-    this.name = 'Refusal';
-    this.reason = reason;
-    this.details = details;
-  }
-}
+export class Refusal extends AnyRefusal<Reason> {}
 
 /** A refusal that blames a field; `value` is what was sent, empty for a secret. */
 export function invalid(field: string, tag: string, message: string, value = ''): Refusal {

@@ -9,17 +9,16 @@ import {
   type WebhookSchema,
 } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { toId } from '../platform/ids.ts';
-import { isAway, type Pool } from '../platform/postgres.ts';
-import { refuse } from '../platform/refusal.ts';
+import type { Pool } from '../platform/postgres.ts';
 import { logFields } from '../platform/serve.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
-import { Overloaded } from '../platform/turns.ts';
+import { translate } from '../platform/translate.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
 import { deliveryOf, filterOf, integer, tenantOf, timeOf } from './fields.ts';
 import type { Standing } from './limits.ts';
-import { Refusal, type Reason } from './refusal.ts';
+import type { Reason } from './refusal.ts';
 import type { DeliveryRow } from './rows.ts';
 import { sendTest } from './trial.ts';
 import { configure, notConfigured, readWebhook, remove, rotate, update, type WebhookParts, type WebhookRow } from './webhooks.ts';
@@ -145,20 +144,10 @@ function answer<Request, Response>(
   work: (request: Request, context: HandlerContext) => Promise<Response>,
 ): (request: Request, context: HandlerContext) => Promise<Response> {
   return async (request, context) => {
-    const fields = context.values.get(logFields);
     try {
       return await work(request, context);
-    } catch (thrown) {
-      const error = thrown instanceof Overloaded ? new Refusal('overloaded', thrown.message, { retryAfter: 1 }) : thrown;
-      if (error instanceof Refusal) {
-        fields['reason'] = error.reason;
-        throw refuse(codes[error.reason], { reason: error.reason, message: error.message, ...error.details });
-      }
-      if (isAway(error)) {
-        fields['err'] = error;
-        throw refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
-      }
-      throw error;
+    } catch (error) {
+      throw translate(error, codes, context.values.get(logFields));
     }
   };
 }

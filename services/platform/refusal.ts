@@ -1,4 +1,4 @@
-// A refusal on its way from a service to its caller: a gRPC error with google.rpc details.
+// A refusal, and on its way from a service to its caller: a gRPC error with google.rpc details.
 import { ConnectError, type Code } from '@connectrpc/connect';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 
@@ -14,6 +14,19 @@ export interface RefusalInfo {
   retryAfter?: number | undefined;
   /** What else the caller may use; travels in the ErrorInfo. */
   metadata?: Record<string, string> | undefined;
+}
+
+/** What a service throws where a rule refuses; each has its own reasons. */
+export class Refusal<Reason extends string> extends Error {
+  readonly reason: Reason;
+  readonly details: Omit<RefusalInfo, 'reason' | 'message'>;
+
+  constructor(reason: Reason, message: string, details: Omit<RefusalInfo, 'reason' | 'message'> = {}) {
+    super(message);
+    this.name = 'Refusal';
+    this.reason = reason;
+    this.details = details;
+  }
 }
 
 /** A refusal as a gRPC error: google.rpc.ErrorInfo always, BadRequest where a field is to blame, RetryInfo where a time is known. */

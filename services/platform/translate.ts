@@ -1,0 +1,25 @@
+// What a call throws for what its use case has thrown.
+import type { Code } from '@connectrpc/connect';
+import { isAway } from './postgres.ts';
+import { Refusal, refuse } from './refusal.ts';
+import { Overloaded } from './turns.ts';
+
+/**
+ * A refusal as a gRPC error, its code by the service's table; {@link Overloaded} and a database that is away as the refusals that they mean; whatever
+ * else it was. `fields` of the call's log line are told the reason.
+ */
+export function translate<Reason extends string>(
+  thrown: unknown,
+  codes: Record<Reason | 'overloaded' | 'unavailable', Code>,
+  fields: Record<string, unknown>,
+): unknown {
+  const error = thrown instanceof Overloaded ? new Refusal('overloaded', thrown.message, { retryAfter: 1 }) : thrown;
+  if (error instanceof Refusal) {
+    const { reason, message, details } = error as Refusal<Reason>;
+    fields['reason'] = reason;
+    return refuse(codes[reason], { reason, message, ...details });
+  }
+  if (!isAway(error)) return error;
+  fields['err'] = error;
+  return refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
+}
