@@ -1,6 +1,6 @@
 // Messages of the services as the records of the answers. Records with metadata are written as text, with the metadata as it is stored:
 // reading it would lose what a double can't hold, and cost the hot path a parse and a print.
-import type { ApiKey, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
+import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -74,8 +74,8 @@ export function attemptRecord(attempt: Attempt): Record<string, unknown> {
   return { number, started_at: timeOf(startedMs), duration_ms: durationMs, status_code: statusCode, error_class: errorClass };
 }
 
-/** The headers of a limit of the notifier's. */
-export function limitFields(limit: Limit | undefined): ReturnType<typeof limitHeaders> {
+/** The headers of where a caller stands with a limit; the notifier always tells it. */
+export function limitFields(limit: Limit | RateLimit | undefined): ReturnType<typeof limitHeaders> {
   if (!limit) throw new Error('the notifier answered without where the caller stands');
   const { policy, quota, windowSeconds, remaining, resetSeconds } = limit;
   return limitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });

@@ -3,10 +3,9 @@ import { Type } from 'typebox';
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { within, type App } from '../app.ts';
 import { email, name, secret } from '../fields.ts';
-import { limitHeaders } from '../problem.ts';
 import { record, ref } from '../records.ts';
 import type { Services } from '../services.ts';
-import { timeOf, userRecord } from '../wire.ts';
+import { limitFields, timeOf, userRecord } from '../wire.ts';
 
 const exampleUser = {
   id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
@@ -126,10 +125,7 @@ export function userRoutes(app: App, { identity }: Services): void {
       const given = { email: address, password, clientAddress: request.ip };
       const { session: opened, user, rateLimit } = await identity.login(given, within(request, 15_000));
       reply.headers(noStore);
-      if (rateLimit) {
-        const { policy, quota, windowSeconds: window, remaining, resetSeconds: reset } = rateLimit;
-        reply.headers(limitHeaders({ policy, quota, window, remaining, reset }));
-      }
+      if (rateLimit) reply.headers(limitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
     },
   );

@@ -1,19 +1,10 @@
 // Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
 import { onClient, type Pool } from '../platform/postgres.ts';
+import { standingMetadata, type Standing } from '../platform/standing.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
 const loginLimits = { perAccount: 10, perAddress: 100, seconds: 900 };
-
-/** Where a login stands with the limit that is nearer to being reached. Times in seconds. */
-export interface Standing {
-  policy: 'login';
-  quota: number;
-  window: number;
-  remaining: number;
-  /** When the next failure is forgotten. */
-  reset: number;
-}
 
 interface Counts {
   account_failures: number;
@@ -48,7 +39,10 @@ const record = {
   ) select * from counts`,
 };
 
-/** Where this address (as it is limited) stands with this account. Throws the refusal `rate_limited` where a limit is reached. */
+/**
+ * Where this address (as it is limited) stands with this account, by the limit that is nearer to being reached. Throws the refusal `rate_limited`
+ * where one is reached.
+ */
 export async function admitLogin(pool: Pool, email: string, address: string): Promise<Standing> {
   const { rows } = await pool.query<Counts>({ ...look, values: [address, email] });
   return admitted(rows[0]);
@@ -80,11 +74,6 @@ const forget = `delete from login_failures where ctid = any (array(
 /** Forgets failures that no limit counts any more. */
 export async function forgetFailures(pool: Pool): Promise<void> {
   while ((await pool.query(forget)).rowCount === forgottenAtOnce);
-}
-
-/** The figures of a standing as the metadata of a refusal. */
-export function standingMetadata(standing: Standing): Record<string, string> {
-  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
 }
 
 function admitted(found: Counts | undefined): Standing {

@@ -2,6 +2,7 @@
 import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
+import { standingMetadata, type Standing } from '../platform/standing.ts';
 import { Turns } from '../platform/turns.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -9,7 +10,7 @@ import type { Passwords } from './passwords.ts';
 import { Refusal } from './refusal.ts';
 import { User, type UserRow } from './entities.ts';
 import { openSession, type Session, type Signer } from './sessions.ts';
-import { admitLogin, recordFailure, standingMetadata, type Standing } from './throttle.ts';
+import { admitLogin, recordFailure } from './throttle.ts';
 
 /**
  * The turns of callers who have shown no credential, by address, at what is looked up and written for them: of five connections of each pool two

@@ -1,6 +1,7 @@
 // Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
 import { inTransaction, ms, readTenant, type Connections } from '../platform/postgres.ts';
-import { admit, type Quotas, type Standing } from './limits.ts';
+import type { Standing } from '../platform/standing.ts';
+import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { deliveryColumns, unlessSooner, type DeliveryRow } from './rows.ts';
 import { selectWebhook, type WebhookRow } from './webhooks.ts';

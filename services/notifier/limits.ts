@@ -1,5 +1,6 @@
 // Limits as rolling windows in PostgreSQL, so that they hold over all replicas: one row a tenant and policy with the times it counts.
 import { inTransaction, type Connections } from '../platform/postgres.ts';
+import { standingMetadata, type Standing } from '../platform/standing.ts';
 import { Refusal } from './refusal.ts';
 
 /** What is limited. */
@@ -10,17 +11,6 @@ export type Quotas = Record<Policy, number>;
 
 /** Length of each window, seconds. */
 const windows: Record<Policy, number> = { 'webhook-config': 60, retries: 3600, tests: 3600 };
-
-/** Where a tenant stands with a limit, this request counted. */
-export interface Standing {
-  policy: Policy;
-  quota: number;
-  /** Seconds. */
-  window: number;
-  remaining: number;
-  /** Seconds until the oldest counted request leaves the window. */
-  reset: number;
-}
 
 const live = `where at > clock_timestamp() - $3::float8 * interval '1 second'`;
 const statements = {
@@ -39,7 +29,7 @@ const statements = {
   },
 };
 
-/** Counts a request. Throws the refusal `rate_limited` where the window is full; that request is not counted. */
+/** Counts a request and tells where the tenant stands then. Throws the refusal `rate_limited` where the window is full; that request is not counted. */
 export async function admit(pool: Connections, quotas: Quotas, tenant: string, policy: Policy): Promise<Standing> {
   const quota = quotas[policy];
   const window = windows[policy];
@@ -57,11 +47,6 @@ export async function admit(pool: Connections, quotas: Quotas, tenant: string, p
   });
   const standing = { policy, quota, window, reset: Math.min(window, Math.max(1, reset ?? window)) };
   if (taken < quota) return { ...standing, remaining: quota - taken - 1 };
-  const metadata = limitMetadata({ ...standing, remaining: 0 });
+  const metadata = standingMetadata({ ...standing, remaining: 0 });
   throw new Refusal('rate_limited', 'too many requests, try again later', { retryAfter: standing.reset, metadata });
-}
-
-/** The figures of a standing as the metadata of a refusal. */
-export function limitMetadata(standing: Standing): Record<string, string> {
-  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
 }

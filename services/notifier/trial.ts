@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, ms } from '../platform/postgres.ts';
+import { standingMetadata, type Standing } from '../platform/standing.ts';
 import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
 import type { Claimed } from './claims.ts';
 import { readDelivery, type WholeDelivery } from './deliveries.ts';
@@ -10,7 +11,7 @@ import type { Courier } from './delivery.ts';
 import { readDestinations } from './destinations.ts';
 import { testBody } from './envelope.ts';
 import { invalid, Refusal } from './refusal.ts';
-import { admit, limitMetadata, type Standing } from './limits.ts';
+import { admit } from './limits.ts';
 import { unlessSooner } from './rows.ts';
 import { eventTypes } from './webhook.ts';
 import { notConfigured, type WebhookParts } from './webhooks.ts';
@@ -64,7 +65,7 @@ export async function sendTest(
       status_code: statusCode === null ? '' : String(statusCode),
       error_class: errorClass ?? 'timeout',
     };
-    throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...limitMetadata(standing) } });
+    throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...standingMetadata(standing) } });
   }
   return { whole: await readDelivery(pool, tenant, claimed.id), responseTimeMs: durationMs, standing };
 }

@@ -1,8 +1,9 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
 import { inTransaction, ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
+import type { Standing } from '../platform/standing.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
-import { admit, type Quotas, type Standing } from './limits.ts';
+import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { newSecret, type Vault } from './vault.ts';
 

@@ -1,0 +1,17 @@
+// Where a caller stands with a limit.
+
+/** A limit's figures for one caller. */
+export interface Standing {
+  policy: string;
+  quota: number;
+  /** Seconds. */
+  window: number;
+  remaining: number;
+  /** Seconds until one more is allowed. */
+  reset: number;
+}
+
+/** The figures as the metadata of a refusal. */
+export function standingMetadata(standing: Standing): Record<string, string> {
+  return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
+}
