@@ -333,5 +333,7 @@ test('what a direct caller sends is checked field by field', async () => {
   expect(await wrong(ledger.client.listAccounts({ tenantId, limit: -1 }))).toBe('limit min');
   expect(await wrong(ledger.client.listAccounts({ tenantId, cursor: 'xyz' }))).toBe('cursor id');
   expect(await wrong(ledger.client.listAccounts({ tenantId, type: 'goods' }))).toBe('type oneof');
+  expect(await refusal(make(tenantId, 'a', { type: 'x'.repeat(2000) }))).toMatchObject({ value: 'x'.repeat(1000) });
+  expect(await refusal(make(tenantId, 'a', { currency: '' }))).toMatchObject({ tag: 'required', message: 'currency is required' });
   expect(await refusal(ledger.client.getAccount({ tenantId, accountCode: '*' }))).toMatchObject({ reason: 'account_not_found' });
 });

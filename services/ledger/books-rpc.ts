@@ -1,22 +1,19 @@
 // The RPCs of the chart and of every read: what a caller may send, checked field by field, then the use case.
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { currencies } from '../platform/money.ts';
 import type { Connections, Pool } from '../platform/postgres.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
-import { traceparentOf } from '../platform/trace.ts';
 import { Turns } from '../platform/turns.ts';
 import { Refusal } from './accounting.ts';
 import { createAccount, getAccount, listAccounts, setUpChart, unknownAccount, updateAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
-import type { By } from './chart.ts';
 import { listEvents } from './events.ts';
 import { getHierarchy } from './hierarchy.ts';
 import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { Span } from './span.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { checkedCode, checkedId, checkedMetadata, checkedText, traced } from './wire.ts';
+import { byOf, checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid, traced } from './wire.ts';
 
 /**
  * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw
@@ -54,7 +51,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         name: checkedText('name', request.name, { min: 1, max: 255 }),
         type: oneOf('type', request.type, accountTypes),
         normalBalance: optional(request.normalBalance, (side) => oneOf('normal_balance', side, ['debit', 'credit'])) ?? null,
-        currency: optional(request.currency, (currency) => oneOf('currency', currency, currencies)) ?? null,
+        currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)) ?? null,
         parentCode: optional(request.parentCode, (code) => checkedCode('parent_code', code)) ?? null,
         isGroup: request.isGroup,
         // An empty description is none, as it is in a change.
@@ -100,7 +97,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
     async listTransactions(request, { signal }) {
       const filter = {
         accountCode: optional(request.accountCode, (code) => checkedCode('account_code', code)),
-        currency: optional(request.currency, (currency) => oneOf('currency', currency, currencies)),
+        currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)),
         reference: optional(request.reference, (text) => checkedText('reference', text, { max: 255 })),
         idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
         ...spanOf(request),
@@ -109,12 +106,12 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
       return listTransactions(pool.of(tenant, signal), tenant, filter, pageOf(request));
     },
     async getBalance(request, { signal }) {
-      const currency = request.currency === '' ? '' : oneOf('currency', request.currency, currencies);
+      const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
       const tenant = tenantOf(request);
       return { balance: await getBalance(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency) };
     },
     async listBalanceHistory(request, { signal }) {
-      const currency = request.currency === '' ? '' : oneOf('currency', request.currency, currencies);
+      const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
       const code = namedCode(request.accountCode);
       const tenant = tenantOf(request);
       return listBalanceHistory(pool.of(tenant, signal), tenant, code, currency, spanOf(request), pageOf(request));
@@ -128,20 +125,8 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
   };
 }
 
-function invalid(field: string, tag: string, value: string, message: string): Refusal {
-  return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 255) });
-}
-
 function tenantOf(request: { tenantId: string }): string {
   return checkedId('tenant_id', 'tenant', request.tenantId);
-}
-
-function byOf(request: { actor: string; requestId: string; traceparent: string }): By {
-  return {
-    actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
-    requestId: checkedText('request_id', request.requestId, { max: 255 }),
-    traceparent: traceparentOf(request.traceparent),
-  };
 }
 
 function pageOf(request: { limit: number; cursor: string }) {

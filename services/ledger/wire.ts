@@ -10,7 +10,7 @@ import type { Posting, ReverseTransactionRequest, Transaction } from '../../prot
 import { sha256 } from '../platform/digest.ts';
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
-import { isCurrency, toDecimal, toMinor } from '../platform/money.ts';
+import { isCurrency, toDecimal, toMinor, type Currency } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { Refusal, net, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
 
@@ -44,7 +44,8 @@ export interface Order extends Request {
 
 const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
-function invalid(field: string, tag: string, value: string, message: string): Refusal {
+/** A refusal that blames a field; `value` is what was sent, of which the beginning is told. */
+export function invalid(field: string, tag: string, value: string, message: string): Refusal {
   return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 1000) });
 }
 
@@ -74,7 +75,7 @@ export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], i
 }
 
 /** Checks a currency. Throws {@link Refusal} naming the field. */
-export function checkedCurrency(field: string, currency: string): string {
+export function checkedCurrency(field: string, currency: string): Currency {
   if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);
   if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of NGN USD EUR GBP`);
   return currency;
@@ -132,7 +133,8 @@ export function orderOf(posting: Posting): Order {
   const metadata = checkedMetadata(posting.metadata);
   const { timeoutMs } = posting;
   if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
-  const { idempotencyKey, description, actor, requestId, traceparent } = common(posting, transactionId);
+  const { idempotencyKey, description } = common(posting, transactionId);
+  const { actor, requestId, traceparent } = byOf(posting);
   // Field by field, and its fingerprint last: spread from others it was copied twice.
   const order: Order = {
     kind,
@@ -165,6 +167,7 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
   const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
   const order = {
     ...common(request, transactionId),
+    ...byOf(request),
     tenantId: request.tenantId,
     tenant,
     transactionId,
@@ -182,18 +185,20 @@ export function reversalOf(request: ReverseTransactionRequest): Order {
   return { ...order, fingerprint: fingerprint(order, '{}') };
 }
 
-interface CommonFields {
-  idempotencyKey: string;
-  description: string;
-  actor: string;
-  requestId: string;
-  traceparent: string;
-}
-
-function common(request: CommonFields, transactionId: string) {
+function common(request: { idempotencyKey: string; description: string }, transactionId: string) {
   return {
     idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedText('idempotency_key', request.idempotencyKey, { max: 255 }),
     description: checkedText('description', request.description, { max: 1000 }),
+  };
+}
+
+/** Who asks, and in which request. Throws {@link Refusal} naming the field. */
+export function byOf(request: {
+  actor: string;
+  requestId: string;
+  traceparent: string;
+}): Pick<Order, 'actor' | 'requestId' | 'traceparent'> {
+  return {
     actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
     traceparent: traceparentOf(request.traceparent),
