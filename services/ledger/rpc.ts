@@ -7,7 +7,7 @@ import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
 import { Overloaded } from '../platform/turns.ts';
 import { Refusal, type Reason } from './accounting.ts';
-import { chartAndReads } from './books-rpc.ts';
+import { chartAndReads } from './chart-rpc.ts';
 import type { Outcome } from './queue.ts';
 import { orderOf, reversalOf, traced, type Order } from './wire.ts';
 import type { Writer } from './writer.ts';
