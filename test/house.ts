@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Children, type Child, type ChildOptions, type Ending } from '../deploy/local/children.ts';
-import { createDatabase, dropDatabases, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
+import { createDatabase, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
 import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
-import { bareEnvironment, currentRun } from './run.ts';
+import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 import type { OwnServer } from './server.ts';
 
 const run = promisify(execFile);

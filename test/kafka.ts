@@ -6,8 +6,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Admin, EachMessagePayload, Kafka } from 'kafkajs';
 import { pino } from 'pino';
-import { kafkaProblem, startBroker } from '../deploy/local/broker.ts';
-import { Children } from '../deploy/local/children.ts';
+import { javaFlags, kafkaJars, kafkaProblem, startBroker } from '../deploy/local/broker.ts';
+import { Children, type ChildOptions } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { EventSchema, type Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { openKafka } from '../services/platform/kafka.ts';
@@ -195,4 +195,22 @@ export function testClient(brokers: string): Kafka {
 export function settingsOf(brokers: string, topic: string, more: Partial<KafkaSettings> = {}): KafkaSettings {
   const topics = { topic, partitions: 4, replication: undefined, maxMessageBytes: 1 << 20 };
   return { brokers: brokers.split(','), ssl: false, sasl: undefined, ...topics, ...more };
+}
+
+/** Kafka's own console consumer, from the topic's beginning to its end; ends when nothing comes for `idleMs`. */
+export function consoleConsumer(address: string, topic: string, idleMs: number): ChildOptions {
+  const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--property', `print.${each}=true`]);
+  return {
+    name: 'console-consumer',
+    command: 'java',
+    args: [
+      ...javaFlags(
+        kafkaJars(() => undefined),
+        '256m',
+      ),
+      'org.apache.kafka.tools.consumer.ConsoleConsumer',
+      ...['--bootstrap-server', address, '--topic', topic, '--from-beginning', '--timeout-ms', String(idleMs)],
+      ...formatting,
+    ],
+  };
 }

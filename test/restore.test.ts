@@ -1,11 +1,11 @@
 // What deploy/OPERATING.md has an operator do where one database was restored and is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { dropDatabases, withClient } from '../deploy/local/databases.ts';
+import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { startHouse, type House } from './house.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
-import { bareEnvironment } from './run.ts';
+import { bareEnvironment, dropDatabases } from './run.ts';
 import { newSubscriber, type Subscriber } from './subscriber.ts';
 
 let house: House;

@@ -3,12 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { Children, endRecorded } from '../deploy/local/children.ts';
-import { dropDatabases, withClient } from '../deploy/local/databases.ts';
+import { withClient } from '../deploy/local/databases.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { compileCache } from '../deploy/local/plan.ts';
 import { startPostgres } from '../deploy/local/postgres.ts';
-import { childrenOf, identify, isRunning, type Identity } from '../deploy/local/processes.ts';
+import { hasProc, identify, isRunning, statusOf, type Identity } from '../deploy/local/processes.ts';
 import { unmountBelow } from './disk.ts';
 
 /** What the tests of one run share. */
@@ -124,4 +125,18 @@ async function dropEverything(run: Run): Promise<void> {
   ]);
   const names = (rows: { name: string }[] = []) => rows.map((row) => row.name);
   await dropDatabases(run.adminUrl, names(databases), names(roles));
+}
+
+/** Removes databases, whoever is connected, and then roles. */
+export async function dropDatabases(adminUrl: string, names: string[], roles: string[]): Promise<void> {
+  await withClient(adminUrl, async (client) => {
+    for (const name of names) await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
+    for (const role of roles) await client.query(`drop role if exists ${pg.escapeIdentifier(role)}`);
+  });
+}
+
+/** The processes that this one has started and that still run; empty where the system does not tell as Linux does. */
+export function childrenOf(parent: number): number[] {
+  const children = hasProc ? readdirSync('/proc').map(Number) : [];
+  return children.filter((pid) => pid > 0 && Number(statusOf(pid)?.[1]) === parent);
 }

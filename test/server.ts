@@ -5,11 +5,10 @@ import { join } from 'node:path';
 import { Children } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { startPostgres, type PostgresOptions } from '../deploy/local/postgres.ts';
-import { childrenOf } from '../deploy/local/processes.ts';
 import { mountDisk, type Disk } from './disk.ts';
 import { testPort } from './house.ts';
 import { openProxy } from './proxy.ts';
-import { currentRun } from './run.ts';
+import { childrenOf, currentRun } from './run.ts';
 import { startStandby } from './standby.ts';
 
 /** A server that may be away. */

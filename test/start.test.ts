@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
-import { dropDatabases, withClient } from '../deploy/local/databases.ts';
+import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './house.ts';
-import { bareEnvironment, currentRun } from './run.ts';
+import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);

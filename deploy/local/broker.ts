@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { openKafka } from '../../services/platform/kafka.ts';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { ending, type Child, type ChildOptions, type Children } from './children.ts';
+import { ending, type Child, type Children } from './children.ts';
 
 const version = '4.1.1';
 
@@ -36,7 +36,7 @@ function jarDirectory(): string {
 }
 
 /** The directory of Kafka's jars, its console clients among them; Maven fetches them the first time. Throws {@link StartFailure}. */
-function kafkaJars(say: (line: string) => void): string {
+export function kafkaJars(say: (line: string) => void): string {
   const directory = jarDirectory();
   if (existsSync(directory)) return directory;
   say(`fetching Apache Kafka ${version} through Maven (the first time takes half a minute)`);
@@ -120,26 +120,8 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   return { address, child };
 }
 
-/** Kafka's own console consumer, from the topic's beginning to its end; ends when nothing comes for `idleMs`. */
-export function consoleConsumer(address: string, topic: string, idleMs: number): ChildOptions {
-  const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--property', `print.${each}=true`]);
-  return {
-    name: 'console-consumer',
-    command: 'java',
-    args: [
-      ...javaFlags(
-        kafkaJars(() => undefined),
-        '256m',
-      ),
-      'org.apache.kafka.tools.consumer.ConsoleConsumer',
-      ...['--bootstrap-server', address, '--topic', topic, '--from-beginning', '--timeout-ms', String(idleMs)],
-      ...formatting,
-    ],
-  };
-}
-
-// The serial collector and the first compiler alone: half the start and a third of the memory.
-function javaFlags(jars: string, heap: string): string[] {
+/** How a JVM is started on those jars. The serial collector and the first compiler alone: half the start and a third of the memory. */
+export function javaFlags(jars: string, heap: string): string[] {
   return [`-Xmx${heap}`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', join(jars, '*')];
 }
 

@@ -81,14 +81,6 @@ export function keptDatabases(dataDirectory: string): Partial<Record<string, Ser
   }
 }
 
-/** Removes databases, whoever is connected, and then roles. */
-export async function dropDatabases(adminUrl: string, names: string[], roles: string[]): Promise<void> {
-  await withClient(adminUrl, async (client) => {
-    for (const name of names) await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
-    for (const role of roles) await client.query(`drop role if exists ${pg.escapeIdentifier(role)}`);
-  });
-}
-
 /** Runs `work` on a connection of its own and closes it. */
 export async function withClient<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });

@@ -1,6 +1,6 @@
 // Tells one process from a later one with the same number, and ends those that nobody waits for any more.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** A process as it can be found again after its parent is gone. */
@@ -39,14 +39,8 @@ export function isRunning({ pid, started }: Identity): boolean {
   return mark !== undefined && mark === started;
 }
 
-/** The processes that this one has started and that still run; empty where the system does not tell as Linux does. */
-export function childrenOf(parent: number): number[] {
-  const children = hasProc ? readdirSync('/proc').map(Number) : [];
-  return children.filter((pid) => pid > 0 && Number(statusOf(pid)?.[1]) === parent);
-}
-
-/** The fields of `/proc/<pid>/stat` from the third, the state, on. */
-function statusOf(pid: number): string[] | undefined {
+/** The fields of `/proc/<pid>/stat` from the third, the state, on; undefined where there is no such process. */
+export function statusOf(pid: number): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     // The command's name stands in parentheses and may hold anything: count from the last one.

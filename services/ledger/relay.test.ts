@@ -4,11 +4,20 @@ import { jest } from '@jest/globals';
 import { ConfigResourceTypes, Partitioners, type PartitionMetadata } from 'kafkajs';
 import pg from 'pg';
 import { Registry } from 'prom-client';
-import { consoleConsumer } from '../../deploy/local/broker.ts';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newChildren, patient } from '../../test/house.ts';
-import { describeWithKafka, kafkaBrokers, messagesOf, newTopic, ownKafka, settingsOf, testClient, testWithJava } from '../../test/kafka.ts';
+import {
+  consoleConsumer,
+  describeWithKafka,
+  kafkaBrokers,
+  messagesOf,
+  newTopic,
+  ownKafka,
+  settingsOf,
+  testClient,
+  testWithJava,
+} from '../../test/kafka.ts';
 import { until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
