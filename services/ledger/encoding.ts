@@ -1,6 +1,6 @@
 // The messages of each posting in protobuf's binary form. Written field by field from the last byte to the first, so that each length is known when
-// its turn comes, into a buffer that is kept: the library begins each message with a buffer of 128 bytes and doubles it until it fits, which took
-// 6.5 µs for an event alone; so, 1.7.
+// its turn comes, into a buffer that is kept: the library begins each message with a buffer of 128 bytes and doubles it until it fits. The README's
+// decisions tell what that costs an event.
 import { toBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   AccountCreatedSchema,
