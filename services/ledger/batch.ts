@@ -14,16 +14,6 @@ import { suspenseCode } from './templates.ts';
 import { postedEvent, type Order } from './wire.ts';
 import { write } from './write.ts';
 
-/** An idempotency key as a batch knows it: used before, or decided in it. */
-export interface UsedKey {
-  /** UUID of the transaction. */
-  id: string;
-  fingerprint: Buffer;
-  sequence: bigint;
-  /** The transaction, where it was decided in memory. */
-  transaction?: Transaction;
-}
-
 /**
  * So long at least a call may take to the database, milliseconds, however soon its callers give up: what comes later is decided again under locks,
  * which costs all tenants of the batch.
@@ -54,8 +44,8 @@ export class Batch {
   private opened: string[] = [];
   private readonly states = new Map<string, TenantState>();
   /** By tenant and key. */
-  readonly keys = new Map<string, UsedKey>();
-  private readonly before: readonly ReadonlyMap<string, UsedKey>[];
+  readonly keys = new Map<string, store.KnownKey>();
+  private readonly before: readonly ReadonlyMap<string, store.KnownKey>[];
   private readonly originals = new Map<string, store.Original>();
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
@@ -68,7 +58,7 @@ export class Batch {
   untilMs = Infinity;
 
   /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
-  constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, UsedKey>[] = []) {
+  constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, store.KnownKey>[] = []) {
     this.items = items;
     this.tenants = [...new Set(items.map(({ order }) => order.tenant))].sort();
     this.marks = marks;
@@ -272,7 +262,7 @@ export class Batch {
     }
   }
 
-  private replayOf(item: Item, known: UsedKey): Outcome {
+  private replayOf(item: Item, known: store.KnownKey): Outcome {
     const { order, uncertain } = item;
     if (!known.fingerprint.equals(order.fingerprint)) throw keyReused(order);
     const transaction = known.transaction ?? this.records.get(`${order.tenant} ${known.sequence}`);
