@@ -19,6 +19,8 @@ export interface OwnServer {
   disk: Disk | null;
   /** Whether it runs: it may have ended by itself. */
   running(): boolean;
+  /** Its log, since it was started. */
+  log(): string;
   /** Sends a signal: SIGSTOP and SIGCONT to all of its processes; SIGQUIT, the immediate stop, is waited for, and so is SIGINT. */
   signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGQUIT' | 'SIGINT'): Promise<void>;
   /** Starts it anew on the same port and directory, after its end; resolves when it answers. */
@@ -60,6 +62,7 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
     adminUrl: adminUrl.href,
     disk,
     running: () => child.running(),
+    log: () => child.output(),
     signal: async (signal) => {
       child.signal(signal);
       // Each of its processes leads a group of its own.

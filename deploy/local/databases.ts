@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import { scramVerifier } from '../../services/platform/scram.ts';
 import { writeWhole } from './children.ts';
 
 /** A service's database, as owner and as the service. */
@@ -41,7 +42,8 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
     const exists = async (query: string, value: string) => ((await client.query(query, [value])).rowCount ?? 0) > 0;
     if (!(await exists('select from pg_roles where rolname = $1', plan.owner.role))) {
       // createrole: the owner's `migrate` makes the service's role.
-      await client.query(`create role ${owner} login createrole password ${pg.escapeLiteral(plan.owner.password)}`).catch(unlessMade);
+      const verifier = pg.escapeLiteral(scramVerifier(plan.owner.password));
+      await client.query(`create role ${owner} login createrole password ${verifier}`).catch(unlessMade);
     }
     if (await exists('select from pg_database where datname = $1', plan.name)) return;
     const { rows } = await client.query<{ super: boolean }>('select rolsuper as super from pg_roles where rolname = current_user');
@@ -58,7 +60,7 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
  */
 export async function matchPasswords(adminUrl: string, plan: DatabasePlan, database: ServiceDatabase): Promise<void> {
   const set = (role: { role: string; password: string }) =>
-    `alter role ${pg.escapeIdentifier(role.role)} password ${pg.escapeLiteral(role.password)}`;
+    `alter role ${pg.escapeIdentifier(role.role)} password ${pg.escapeLiteral(scramVerifier(role.password))}`;
   if (await isRefused(database.ownerUrl)) await withClient(adminUrl, (client) => client.query(set(plan.owner)));
   await withClient(database.ownerUrl, async (client) => {
     const known = await client.query('select from pg_roles where rolname = $1', [plan.service.role]);

@@ -1,7 +1,9 @@
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
-import { freshDatabase } from '../../test/house.ts';
+import { withClient } from '../../deploy/local/databases.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { until } from '../../test/notifier.ts';
+import { ownServer, type OwnServer } from '../../test/server.ts';
 import { migrate } from './migration.ts';
 
 class First extends Migration {
@@ -188,4 +190,51 @@ test('what is granted and revoked again the role has at no time', async () => {
     await other.end();
     await database.drop();
   }
+});
+
+describe('the password of a service', () => {
+  // Quotes, and what SASLprep makes another letter, a space or nothing.
+  const password = `secret'"$$\\ e\u0301\ufb01\u2460\u00a0\u00ad\u{1f469}`;
+  let server: OwnServer;
+  let database: FreshDatabase;
+  const migrateFor = async (username: string, given: string) => {
+    const url = new URL(database.serviceUrl);
+    Object.assign(url, { username, password: encodeURIComponent(given) });
+    await migrate(database.ownerUrl, url.href, { names: [], migrations: () => Promise.resolve([]), appendOnly: [] });
+    return url.href;
+  };
+  beforeAll(async () => {
+    server = await ownServer();
+    database = await freshDatabase('identity', { adminUrl: server.adminUrl });
+  });
+  afterAll(() => server.end());
+
+  const asAdmin = (change: string) =>
+    withClient(server.adminUrl, (client) => client.query(`alter role ${new URL(database.ownerUrl).username} ${change}`));
+
+  test('lets its role in, and is not in the log of a PostgreSQL that logs each change of a role', async () => {
+    await asAdmin(`set log_statement = 'ddl'`);
+    const url = await migrateFor('made', password);
+    const { rows } = await withClient(url, (client) => client.query('select current_user as role'));
+    expect(rows).toEqual([{ role: 'made' }]);
+    expect(server.log()).toMatch(/statement: create role "made" /);
+    expect(server.log()).not.toContain('secret');
+  });
+
+  test('is none where the address has none', async () => {
+    await migrateFor('without', '');
+    const { rows } = await withClient(server.adminUrl, (client) =>
+      client.query(`select rolpassword as password from pg_authid where rolname = 'without'`),
+    );
+    expect(rows).toEqual([{ password: null }]);
+  });
+
+  test('is not in the log either where the owner may not make the role', async () => {
+    await asAdmin('nocreaterole');
+    await expect(migrateFor('refused', password)).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: this role may not migrate: permission denied to create role$/,
+    );
+    expect(server.log()).toMatch(/STATEMENT: +create role "refused" /);
+    expect(server.log()).not.toContain('secret');
+  });
 });

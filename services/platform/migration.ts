@@ -5,6 +5,7 @@ import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { answerOf } from './postgres.ts';
+import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
 export interface NamedMigration {
@@ -80,8 +81,9 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
     if (known.rowCount === 0) {
       const name = client.escapeIdentifier(role);
+      const verifier = client.escapeLiteral(scramVerifier(password));
       // Two databases of one server may create the same role at once; the advisory lock is one database's.
-      await client.query(`create role ${name} login password ${client.escapeLiteral(password)}`).catch((error: pg.DatabaseError) => {
+      await client.query(`create role ${name} login password ${verifier}`).catch((error: pg.DatabaseError) => {
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }

@@ -1,0 +1,43 @@
+import { migrate } from '../../services/platform/migration.ts';
+import { ownServer, type OwnServer } from '../../test/server.ts';
+import { createDatabase, matchPasswords, withClient, type DatabasePlan } from './databases.ts';
+
+let server: OwnServer;
+
+beforeAll(async () => {
+  server = await ownServer();
+});
+afterAll(() => server.end());
+
+const planOf = (name: string, password: string): DatabasePlan => ({
+  name,
+  owner: { role: `${name}_owner`, password },
+  service: { role: `${name}_service`, password: `${password} too` },
+});
+const nothing = { names: [], migrations: () => Promise.resolve([]), appendOnly: [] };
+const roleAt = async (url: string) =>
+  (await withClient(url, (client) => client.query<{ role: string }>('select current_user as role'))).rows[0]?.role;
+
+test('roles log in with the passwords of the plan, also of another plan than that of before, and no log has them', async () => {
+  await withClient(server.adminUrl, (client) => client.query(`alter role postgres set log_statement = 'ddl'`));
+  const first = planOf('passwords', `secret'"\\é`);
+  const made = await createDatabase(server.adminUrl, first);
+  await withClient(server.adminUrl, (client) => client.query(`alter role passwords_owner set log_statement = 'ddl'`));
+  await migrate(made.ownerUrl, made.serviceUrl, nothing);
+  const second = planOf('passwords', `another secret'"\\é`);
+  const again = await createDatabase(server.adminUrl, second);
+  await expect(roleAt(again.ownerUrl)).rejects.toThrow(/password authentication failed/);
+  await matchPasswords(server.adminUrl, second, again);
+  expect([await roleAt(again.ownerUrl), await roleAt(again.serviceUrl)]).toEqual(['passwords_owner', 'passwords_service']);
+  const changes = [...server.log().matchAll(/statement: ((?:create|alter) role "\w+")/g)].map(([, change]) => change);
+  expect(changes).toEqual([
+    'create role "passwords_owner"',
+    'create role "passwords_service"',
+    'alter role "passwords_owner"',
+    'alter role "passwords_service"',
+  ]);
+  expect(server.log()).not.toContain('secret');
+  // Whoever starts again with the same changes nothing.
+  await matchPasswords(server.adminUrl, second, again);
+  expect(server.log().match(/statement: alter role "/g)).toHaveLength(2);
+});
