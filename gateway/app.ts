@@ -127,7 +127,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     if (pipelined(request.raw.socket, 1) > mostPipelined) request.raw.socket.destroy();
     request.caller = nobody;
     request.count = unknownRoute;
-    reply.header('x-request-id', request.id);
+    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
     load.begin();
     reply.raw.on('close', () => {
       load.end(request);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
@@ -141,6 +142,35 @@ describe('/docs', () => {
     expect(answer.headers.get('content-type')).toContain('javascript');
     expect((await answer.text()).length).toBeGreaterThan(100_000);
     expect(html).toContain('/openapi.json');
+  });
+
+  test('runs its own scripts alone, talks to this server alone, and tells nobody where its reader comes from', async () => {
+    const page = await fetch(`${alone.url}/docs/`);
+    const html = await page.text();
+    const [inline, ...more] = [...html.matchAll(/<script type="text\/javascript">([^]*?)<\/script>/g)].map(([, script = '']) => script);
+    expect(more).toEqual([]);
+    const digest = createHash('sha256')
+      .update(inline ?? '')
+      .digest('base64');
+    expect(page.headers.get('content-security-policy')?.split('; ')).toEqual([
+      `default-src 'none'`,
+      `script-src 'self' 'sha256-${digest}'`,
+      `style-src 'self' 'unsafe-inline'`,
+      `img-src 'self' data:`,
+      `font-src 'self' data:`,
+      `connect-src 'self'`,
+      `frame-ancestors 'none'`,
+      `base-uri 'none'`,
+      `form-action 'none'`,
+    ]);
+    expect(page.headers.get('referrer-policy')).toBe('no-referrer');
+    const script = new URL(/<script src="([^"]+)"/.exec(html)?.[1] ?? '', page.url);
+    for (const url of [`${alone.url}/docs`, script]) {
+      const { headers, body } = await fetch(url, { redirect: 'manual' });
+      await body?.cancel();
+      expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'; script-src 'self'; /);
+      expect(headers.get('referrer-policy')).toBe('no-referrer');
+    }
   });
 
   test('costs the gateway one copy, however many ask for it and do not take it', async () => {

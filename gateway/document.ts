@@ -1,4 +1,5 @@
 // Serves the OpenAPI document and a page to read it, both from this process alone.
+import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
 import type { App } from './app.ts';
@@ -70,7 +71,8 @@ export async function documentRoutes(app: App): Promise<void> {
       const path = (request.url.split('?')[0] as string).replace(/^https?:\/\/[^/]*/, '');
       const page = (await docs).get(path);
       if (!page) throw new Problem('route_not_found');
-      const { statusCode, headers, rawPayload } = page;
+      const { statusCode, headers, rawPayload, policy } = page;
+      reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer' });
       const { location, 'content-type': type } = headers;
       if (location !== undefined) return reply.redirect(location, statusCode);
       if (type !== undefined) reply.header('content-type', type);
@@ -79,7 +81,9 @@ export async function documentRoutes(app: App): Promise<void> {
   }
 }
 
-type Page = Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'>;
+interface Page extends Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'> {
+  policy: string;
+}
 
 // By the one path that each has: the same page has as many others, percent-encoded or not, as somebody cares to invent, and each would be a copy.
 // The page's program is 40 MiB once it is loaded: only a gateway that somebody asks for the page loads it.
@@ -105,9 +109,27 @@ async function docsPages(): Promise<Map<string, Page>> {
   await docs.ready();
   const page = async (path: string): Promise<[string, Page]> => {
     const { statusCode, headers, rawPayload } = await docs.inject({ method: 'GET', url: path });
-    return [path, { statusCode, headers, rawPayload }];
+    const isPage = headers['content-type']?.startsWith('text/html') === true;
+    return [path, { statusCode, headers, rawPayload, policy: policyOf(isPage ? rawPayload.toString() : '') }];
   };
   return new Map(await Promise.all(paths.map(page)));
+}
+
+// The page asks for credentials: it runs its own scripts alone, talks to this server alone, and stands in nobody's frame. It makes styles as it
+// goes, and asks once whether it may make code (`Function`), without which it works.
+function policyOf(page: string): string {
+  const inline = [...page.matchAll(/<script(?![^>]*\ssrc=)[^>]*>([^]*?)<\/script>/g)].map(([, script = '']) => script);
+  return [
+    `default-src 'none'`,
+    ['script-src', `'self'`, ...inline.map((script) => `'sha256-${hash('sha256', script, 'base64')}'`)].join(' '),
+    `style-src 'self' 'unsafe-inline'`,
+    `img-src 'self' data:`,
+    `font-src 'self' data:`,
+    `connect-src 'self'`,
+    `frame-ancestors 'none'`,
+    `base-uri 'none'`,
+    `form-action 'none'`,
+  ].join('; ');
 }
 
 const openapiDoc = {

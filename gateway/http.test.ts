@@ -105,6 +105,23 @@ describe('paths and methods', () => {
   });
 });
 
+// In this order: the document, a refusal, a preflight, no route, a path that can't be decoded, a header that can't be read, a tunnel, no HTTP.
+test.each([
+  ['GET /openapi.json HTTP/1.1\r\nHost: x', 200],
+  ['GET /v1/user HTTP/1.1\r\nHost: x', 401],
+  ['OPTIONS /v1/user HTTP/1.1\r\nHost: x\r\nOrigin: https://app.example.com\r\nAccess-Control-Request-Method: GET', 204],
+  ['GET /nothing HTTP/1.1\r\nHost: x', 404],
+  ['GET /%zz HTTP/1.1\r\nHost: x', 404],
+  ['GET /healthz HTTP/1.1\r\nHost: x, y', 400],
+  ['CONNECT example.com:443 HTTP/1.1\r\nHost: x', 404],
+  ['nonsense', 400],
+])('no browser takes an answer for another type than it says it is: %j', async (request, status) => {
+  const received = await alone.raw(`${request}\r\nConnection: close\r\n\r\n`);
+  const [head = ''] = received.split('\r\n\r\n');
+  expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+  expect(head.toLowerCase().match(/^x-content-type-options: .*$/gm)).toEqual(['x-content-type-options: nosniff']);
+});
+
 describe('request ids', () => {
   test('a sane one comes back, another is replaced', async () => {
     for (const id of ['req-1', 'A.b_c-9', 'x'.repeat(128)]) {
