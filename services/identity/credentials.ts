@@ -1,6 +1,5 @@
-// The shapes of what callers show: API keys, refresh tokens, scopes, addresses. Pure: no database, no network.
+// The shapes of what callers show: API keys, refresh tokens, scopes. Pure: no database, no network.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
 
 /** What a key may be allowed to do. */
@@ -73,22 +72,4 @@ export function sameHash(one: string, other: string): boolean {
 /** A new refresh token: 256 random bits. */
 export function newRefreshToken(): string {
   return `lrt_${secret()}`;
-}
-
-/**
- * What counts as one address for a limit: an IPv4 address, the /64 of an IPv6 address (one subscriber has at least that many), or the
- * text itself where it is no address. Some proxies name a port with it (RFC 7239, section 6), which is another one with each connection.
- */
-export function limitedAddress(address: string): string {
-  const [, host = address] = /^\[(.*)\](?::\d+)?$/.exec(address) ?? /^([0-9.]+):\d+$/.exec(address) ?? [];
-  const text = host.replace(/^::ffff:(?=[0-9.]+$)/i, '').replace(/%.*$/, '');
-  if (isIP(text) !== 6) return text.slice(0, 64);
-  const [head = '', tail] = text.split('::');
-  const left = head === '' ? [] : head.split(':');
-  const right = tail === undefined ? [] : tail.split(':');
-  // A dotted end stands for two groups, and lies beyond the first four in any case.
-  const length = left.length + right.length + (text.includes('.') ? 1 : 0);
-  const groups = [...left, ...Array<string>(8 - length).fill('0'), ...right];
-  const prefix = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
-  return `${prefix.join(':')}::/64`;
 }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { newId, newUuid, toUuid } from '../platform/ids.ts';
 import {
   afterCursor,
+  clientAddress,
   cursorAfter,
   email,
   integer,
@@ -94,6 +95,74 @@ describe('a password', () => {
     expect(refused(() => password('f', 'x'.repeat(129)))).toEqual(because('max', 'is longer than 128 characters'));
     expect(refused(() => password('f', '\ud800'))).toEqual(notText);
   });
+});
+
+test.each([
+  ['192.0.2.7', '192.0.2.7'],
+  ['::ffff:192.0.2.7', '192.0.2.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:DB8:0001:2::1', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['::', '0:0:0:0::/64'],
+  ['1:2:3:4:5:6:7::', '1:2:3:4::/64'],
+  ['1::', '1:0:0:0::/64'],
+  ['1::3:4:5:6:7:8', '1:0:3:4::/64'],
+  ['::3:4:5:6:7:8', '0:0:3:4::/64'],
+  ['1::4:5:6:7:8', '1:0:0:4::/64'],
+  ['1::5:6:7:192.0.2.7', '1:0:0:5::/64'],
+  ['::FFFF:192.0.2.7', '192.0.2.7'],
+  ['::ffff:c000:207', '192.0.2.7'],
+  ['0:0:0:0:0:ffff:192.0.2.7', '192.0.2.7'],
+  ['0000:0000:0000:0000:0000:FFFF:C000:0207', '192.0.2.7'],
+  ['::0:ffff:192.0.2.7%eth0', '192.0.2.7'],
+  ['::ffff:0:c000:207', '0:0:0:0::/64'],
+  ['::192.0.2.7', '0:0:0:0::/64'],
+  ['::c000:207', '0:0:0:0::/64'],
+  ['1::ffff:192.0.2.7', '1:0:0:0::/64'],
+  ['fe80::1:2:3:4:5%eth0.1', 'fe80:0:0:1::/64'],
+  ['x'.repeat(100), 'x'.repeat(64)],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['64:ff9b::192.0.2.7', '192.0.2.7'],
+  ['64:ff9b::c000:207', '192.0.2.7'],
+  ['0064:FF9B:0:0:0:0:192.0.2.7', '192.0.2.7'],
+  ['64:ff9b::1:c000:207', '64:ff9b:0:0::/64'],
+  ['64:ff9b:1::c000:207', '64:ff9b:1:0::/64'],
+  ['1:2:3:4:5:6:192.0.2.7', '1:2:3:4::/64'],
+  ['192.0.2.7:54321', '192.0.2.7'],
+  ['[2001:db8:1:2::1]:54321', '2001:db8:1:2::/64'],
+  ['[2001:db8:1:2::1]', '2001:db8:1:2::/64'],
+  ['[::ffff:192.0.2.7]:1', '192.0.2.7'],
+  ['[64:ff9b::c000:207]', '192.0.2.7'],
+  ['::ffff:192.0.2.700', '::ffff:192.0.2.700'],
+  ['192.0.2.7:', '192.0.2.7:'],
+  ['host:54321', 'host:54321'],
+  ['', ''],
+  ['unix socket', 'unix socket'],
+])('for a limit the address %j is %j', (address, limited) => {
+  expect(clientAddress(address)).toBe(limited);
+});
+
+test('an IPv4 address counts as one, mapped or translated, in decimal or hexadecimal', () => {
+  const bytes = fc.uint8Array({ minLength: 4, maxLength: 4 });
+  fc.assert(
+    fc.property(bytes, fc.constantFrom('::ffff:', '64:ff9b::'), (four, prefix) => {
+      const hex = Buffer.from(four).toString('hex');
+      expect(clientAddress(`${prefix}${four.join('.')}`)).toBe(four.join('.'));
+      expect(clientAddress(`${prefix}${hex.slice(0, 4)}:${hex.slice(4)}`)).toBe(four.join('.'));
+    }),
+  );
+});
+
+test('all addresses of one /64 count as one, those of another do not', () => {
+  const group = fc.integer({ min: 0, max: 0xffff }).map((number) => number.toString(16));
+  const four = fc.tuple(group, group, group, group).map((groups) => groups.join(':'));
+  fc.assert(
+    fc.property(four, four, four, (network, host, other) => {
+      expect(clientAddress(`${network}:${host}`)).toBe(`${network}::/64`);
+      expect(clientAddress(`${network}:${host}`) === clientAddress(`${other}:${host}`)).toBe(network === other);
+    }),
+  );
 });
 
 test('a secret is there, whatever it is', () => {

@@ -1,7 +1,8 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { hash as digest } from 'node:crypto';
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
-import { limitedAddress } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
 /** A refusal that blames a field; `value` is what was sent, empty for a secret. */
@@ -53,9 +54,24 @@ export function password(field: string, value: string): string {
   return value;
 }
 
-/** The address of a client as it is limited; of callers who tell none, the empty one. */
+// Where the last 32 bits are an IPv4 address: mapped, and translated by NAT64.
+const carriers = ['::ffff:0:0/96', '64:ff9b::/96'].map((range) => ipaddr.IPv6.parseCIDR(range));
+
+/**
+ * What counts as one client for a limit: an IPv4 address, however it is written (also mapped into IPv6, or translated by NAT64: RFC 6052),
+ * the /64 of another IPv6 address (one subscriber has at least that many), or the text itself where it is no address; of callers who tell
+ * none, the empty one. Some proxies name a port with it (RFC 7239, section 6), which is another one with each connection.
+ */
 export function clientAddress(value: string): string {
-  return limitedAddress(optionalText('client_address', value, 255) ?? '');
+  const address = optionalText('client_address', value, 255) ?? '';
+  const [, host = address] = /^\[(.*)\](?::\d+)?$/.exec(address) ?? /^([0-9.]+):\d+$/.exec(address) ?? [];
+  const given = host.replace(/%.*$/, '');
+  if (isIP(given) !== 6) return given.slice(0, 64);
+  // As a URL has it: of an address with dots in it the parser takes more for a mapped one than is.
+  const six = ipaddr.IPv6.parse(new URL(`http://[${given}]`).hostname.slice(1, -1));
+  if (carriers.some((range) => six.match(range))) return six.toByteArray().slice(12).join('.');
+  const prefix = six.parts.slice(0, 4).map((part) => part.toString(16));
+  return `${prefix.join(':')}::/64`;
 }
 
 /** A secret that is looked up; it appears in no message. */
