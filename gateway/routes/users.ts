@@ -62,7 +62,8 @@ export function userRoutes(app: App, { identity }: Services): void {
           id: 'register',
           tag: 'Users',
           summary: 'Register',
-          description: 'A second call with this email, in whatever case, is refused (`email_taken`).',
+          description:
+            'A second call with this email, in whatever case, is refused (`email_taken`). Passwords are compared in Unicode’s form NFC.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
           answers: {
             201: {

@@ -89,6 +89,16 @@ describe('a password', () => {
     expect(refused(() => newPassword('f', '1234567\0'))).toEqual(notText);
   });
 
+  test('is the same however its letters are composed, and as long as it was typed', () => {
+    for (const read of [newPassword, password]) expect(read('f', 'pa\u0308sswo\u0308rd')).toBe('p\u00e4ssw\u00f6rd');
+    // Compatible is not the same.
+    expect(password('f', '\ufb01\u2460')).toBe('\ufb01\u2460');
+    expect(newPassword('f', 'e\u0301'.repeat(4))).toBe('\u00e9'.repeat(4));
+    expect(refused(() => newPassword('f', '\u0958'.repeat(7)))).toEqual(because('min', 'is shorter than 8 characters'));
+    expect(newPassword('f', '\u0958'.repeat(128))).toBe('\u0915\u093c'.repeat(128));
+    expect(refused(() => password('f', 'e\u0301'.repeat(65)))).toEqual(because('max', 'is longer than 128 characters'));
+  });
+
   test('that is shown may be shorter: it was chosen by other rules', () => {
     expect(password('f', 'x')).toBe('x');
     expect(refused(() => password('f', ''))).toEqual(required);

@@ -39,19 +39,22 @@ export function email(field: string, value: string): string {
   return given;
 }
 
-/** A new password; it appears in no message. */
+/** A new password, of at least 8 characters as they were typed, as {@link password} has it; it appears in no message. */
 export function newPassword(field: string, value: string): string {
   const given = password(field, value);
-  if (codePoints(given) < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
+  if (codePoints(value) < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
   return given;
 }
 
-/** A password that is shown, however it was chosen. */
+/**
+ * A password that is shown, however it was chosen, in NFC (RFC 8265, section 4.2): keyboards differ in how they write one letter. What is
+ * limited is the length of what was typed.
+ */
 export function password(field: string, value: string): string {
   if (value === '') throw invalid(field, 'required', 'is required');
   storable(field, value);
   if (codePoints(value) > 128) throw invalid(field, 'max', 'is longer than 128 characters');
-  return value;
+  return value.normalize('NFC');
 }
 
 // Where the last 32 bits are an IPv4 address: mapped, and translated by NAT64.

@@ -160,6 +160,12 @@ describe('login', () => {
     expect(rateLimit).toMatchObject({ policy: 'login', quota: 10, windowSeconds: 900, remaining: 10 });
   });
 
+  test('a password is the same whether its letters are composed or not', async () => {
+    const email = newEmail();
+    await client.register({ email, password: 'schl\u00fcssel', ...names });
+    expect((await client.login({ email, password: 'schlu\u0308ssel' })).user?.email).toBe(email);
+  });
+
   test('the token is verified by the published key: EdDSA, issuer, audience, subject, one hour, thumbprint as its name', async () => {
     const user = await newUser(client);
     const { session } = await login(user.email);

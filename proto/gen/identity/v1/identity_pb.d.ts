@@ -184,7 +184,7 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   email: string;
 
   /**
-   * 8 to 128 code points; kept only as argon2id.
+   * 8 to 128 code points as they are sent; compared in NFC, kept only as argon2id.
    *
    * @generated from field: string password = 2;
    */
