@@ -2,8 +2,11 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
+import { withClient } from '../deploy/local/databases.ts';
 import { root, services } from '../deploy/local/plan.ts';
+import { migrate } from '../services/platform/migration.ts';
 import { forgetSecrets, imports, processOf, processes, settingsOf, start, text, unread } from './needs.ts';
+import { ownServer } from './server.ts';
 
 type Manifest = Record<string, any>;
 
@@ -67,6 +70,33 @@ describe('the compose file', () => {
     const environment = (name: string) => compose['services'][name].environment as Record<string, string>;
     const addresses = services.map((name) => [`${name.toUpperCase()}_ADDR`, `${name}:${String(environment(name)['PORT'])}`]);
     expect(environment('gateway')).toMatchObject(Object.fromEntries(addresses));
+  });
+
+  test('makes databases which each service has to itself', async () => {
+    const server = await ownServer();
+    try {
+      const here = (name: string, variable: string, database = name) => {
+        const url = new URL(compose['services'][name].environment[variable] as string);
+        url.host = new URL(server.adminUrl).host;
+        url.pathname = `/${database}`;
+        return url.href;
+      };
+      // One by one, as psql does: a database is not made together with anything else.
+      for (const statement of (compose['configs'].databases.content as string).split(';').filter((each) => each.trim() !== '')) {
+        await withClient(server.adminUrl, (client) => client.query(statement));
+      }
+      for (const name of services) {
+        const ownerUrl = here(`${name}-migrate`, 'MIGRATION_DATABASE_URL', name);
+        await migrate(ownerUrl, here(name, 'DATABASE_URL'), { names: [], migrations: () => Promise.resolve([]), appendOnly: [] });
+        for (const database of services) {
+          const connected = withClient(here(name, 'DATABASE_URL', database), () => Promise.resolve('connected'));
+          if (database === name) expect(await connected).toBe('connected');
+          else await expect(connected).rejects.toThrow(`permission denied for database "${database}"`);
+        }
+      }
+    } finally {
+      await server.end();
+    }
   });
 
   test('names services, volumes and files that there are', () => {

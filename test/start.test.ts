@@ -278,6 +278,10 @@ describe('npm start', () => {
           const house = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) });
           const address = await house.ready;
           expect(house.output()).not.toMatch(/PostgreSQL/);
+          const { rows } = await withClient(adminUrl, (client) =>
+            client.query(`select has_database_privilege('identity_service', 'ledger', 'connect') as may`),
+          );
+          expect(rows).toEqual([{ may: false }]);
           expect(name === 'first' ? await register(address) : await login(address)).toBe(name === 'first' ? 201 : 200);
           house.process.kill('SIGTERM');
           expect(await house.ended).toBe(0);

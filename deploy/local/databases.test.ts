@@ -1,6 +1,6 @@
 import { migrate } from '../../services/platform/migration.ts';
 import { ownServer, type OwnServer } from '../../test/server.ts';
-import { createDatabase, matchPasswords, withClient, type DatabasePlan } from './databases.ts';
+import { closeToOthers, createDatabase, matchPasswords, withClient, type DatabasePlan } from './databases.ts';
 
 let server: OwnServer;
 
@@ -40,4 +40,25 @@ test('roles log in with the passwords of the plan, also of another plan than tha
   // Whoever starts again with the same changes nothing.
   await matchPasswords(server.adminUrl, second, again);
   expect(server.log().match(/statement: alter role "/g)).toHaveLength(2);
+});
+
+test('a database that is closed takes its owner, its service and who was let in by name, as often as it is closed', async () => {
+  const [one, other] = [planOf('one', 'a password'), planOf('other', 'a password')];
+  const [mine, his] = [await createDatabase(server.adminUrl, one), await createDatabase(server.adminUrl, other)];
+  for (const { ownerUrl, serviceUrl } of [mine, his]) await migrate(ownerUrl, serviceUrl, nothing);
+  const into = ({ name }: { name: string }, url: string) => {
+    const there = new URL(url);
+    there.pathname = `/${name}`;
+    return roleAt(there.href);
+  };
+  expect(await into(mine, his.serviceUrl)).toBe('other_service');
+  await withClient(mine.ownerUrl, (client) => client.query('grant connect on database one to other_owner'));
+  for (let turn = 0; turn < 2; turn++) {
+    await closeToOthers(mine);
+    expect([await roleAt(mine.ownerUrl), await roleAt(mine.serviceUrl)]).toEqual(['one_owner', 'one_service']);
+    expect(await into(mine, his.ownerUrl)).toBe('other_owner');
+    await expect(into(mine, his.serviceUrl)).rejects.toThrow('permission denied for database "one"');
+  }
+  await expect(withClient(mine.serviceUrl, (client) => client.query('create temp table t ()'))).rejects.toThrow(/temporary tables/);
+  await withClient(mine.ownerUrl, (client) => client.query('create temp table t ()'));
 });

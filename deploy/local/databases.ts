@@ -69,6 +69,17 @@ export async function matchPasswords(adminUrl: string, plan: DatabasePlan, datab
   });
 }
 
+/**
+ * Lets nobody but its owner and the service's role, which must be there, connect to a database: PostgreSQL lets everybody. Others who were granted
+ * it by name keep it.
+ */
+export async function closeToOthers({ name, ownerUrl, serviceUrl }: ServiceDatabase): Promise<void> {
+  const database = pg.escapeIdentifier(name);
+  const role = pg.escapeIdentifier(decodeURIComponent(new URL(serviceUrl).username));
+  const change = `revoke connect, temporary on database ${database} from public; grant connect on database ${database} to ${role}`;
+  await withClient(ownerUrl, (client) => client.query(change));
+}
+
 /** Notes in a data directory where its databases are, for the operator's commands. */
 export function keepDatabases(dataDirectory: string, databases: Record<string, ServiceDatabase>): void {
   writeWhole(join(dataDirectory, 'databases.json'), `${JSON.stringify(databases, null, 2)}\n`);

@@ -7,7 +7,15 @@ import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
 import { isAway } from '../../services/platform/postgres.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, ending, type Child, type ChildOptions } from './children.ts';
-import { createDatabase, keepDatabases, matchPasswords, withClient, type DatabasePlan, type ServiceDatabase } from './databases.ts';
+import {
+  closeToOthers,
+  createDatabase,
+  keepDatabases,
+  matchPasswords,
+  withClient,
+  type DatabasePlan,
+  type ServiceDatabase,
+} from './databases.ts';
 import { endOrphan, lockDirectory } from './lock.ts';
 import { gatewayChild, hostAndPort, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
 import { lastingPortProblem } from './ports.ts';
@@ -82,6 +90,7 @@ async function start(): Promise<void> {
   };
   say('bringing the schemas up to date');
   await Promise.all(services.map((service) => migrate(migrateChild(service, plan))));
+  for (const service of services) await closeToOthers(databases[service]);
   say(`starting ${services.join(', ')} and the gateway`);
   for (const service of services) settings.addresses[service].forEach((_, replica) => startAndWatch(serviceChild(service, replica, plan)));
   const gateway = startAndWatch(gatewayChild(settings.host, settings.port, plan));
