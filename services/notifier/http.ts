@@ -179,7 +179,9 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
     heads.begin();
     return write(...given);
   };
-  socket.read = () => {
+  socket.read = (size) => {
+    // Node's own, which asks for more and takes nothing.
+    if (size === 0) return read(size) as null;
     const isLong = bytes > mostBytes;
     if (isLong || lines > mostLines + linesOfByte * (exchange?.size ?? 0)) {
       const most = isLong ? `${mostBytes} bytes of an answer` : `${mostLines} lines of an answer beside its body`;
