@@ -46,8 +46,8 @@ const mostInterim = 16;
 // come as 384 KiB.)
 const mostBytes = 8 * answerLimit;
 
-// Of each line of a head, and of what follows a body, undici makes objects of 200 bytes, however few it has, so it counted 16 KiB where it held
-// 3.5 MiB: a hundred such answers ended a process. A body may have three lines a byte, where each byte is a chunk.
+// Of each line of a head, and of what follows a body, undici makes objects of 200 bytes, however few it has: it counted 16 KiB where it held
+// 3.5 MiB, of each of 64 answers. A body may have three lines a byte, where each byte is a chunk.
 const mostLines = 300;
 const linesOfByte = 3;
 /** So much is given to undici at a time, bytes, and what it has made of that is looked at in between. */
@@ -295,7 +295,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    // Copied: a piece holds on to all that was read with it, and pieces of a byte each are objects of a hundred (9 MiB an answer).
+    // Copied: a piece holds on to all that was read with it, and pieces of a byte each are objects of a hundred (7 MiB an answer).
     const most = Math.min(this.size + chunk.length, answerLimit + 1);
     if (most > this.room.length) {
       const room = Buffer.allocUnsafe(Math.min(Math.max(most, 2 * this.room.length), answerLimit + 1));
