@@ -106,8 +106,12 @@ describe('who may call', () => {
     for (const operation of guardedByKey) {
       for (const scope of scopes) {
         const path = pathOf(operation, { id: 'malformed' });
-        const { status, body } = await house.rest(operation.method, path, { ...hopeless(operation), key: ofScope.get(scope) ?? '' });
-        const refused = status === 403 && body.code === 'forbidden';
+        const { status, headers, body } = await house.rest(operation.method, path, {
+          ...hopeless(operation),
+          key: ofScope.get(scope) ?? '',
+        });
+        const said = `Bearer realm="ledger", error="insufficient_scope", scope="${operation.scope}"`;
+        const refused = status === 403 && body.code === 'forbidden' && headers.get('www-authenticate') === said;
         expect([operation.id, scope, refused ? 'refused' : status]).toEqual([
           operation.id,
           scope,

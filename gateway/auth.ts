@@ -1,7 +1,7 @@
 // Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
 import type { FastifyRequest, preValidationHookHandler } from 'fastify';
 import type { Keys, KnownKey } from './keys.ts';
-import { Problem, challenge } from './problem.ts';
+import { Problem, challenge, insufficient } from './problem.ts';
 import type { Tokens } from './tokens.ts';
 
 /** What an API key may be allowed to do. */
@@ -106,7 +106,10 @@ function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Pro
 
 /** The refusal of a key that lacks a scope. */
 export function missingScope(scope: Scope): Problem {
-  return new Problem('forbidden', { message: `the API key lacks the scope ${scope}` });
+  return new Problem('forbidden', {
+    message: `the API key lacks the scope ${scope}`,
+    headers: { 'www-authenticate': `${insufficient}, scope="${scope}"` },
+  });
 }
 
 function bearer(request: FastifyRequest): string | null {

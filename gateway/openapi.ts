@@ -50,7 +50,10 @@ const headers = {
   'X-Request-Id': { description: 'The id of the request: the client’s own, if it has 1 to 128 of `A-Za-z0-9._-`.', example: 'req-7f3a' },
   'Idempotent-Replayed': { description: '`true`: an earlier request with this key has posted.', example: 'true' },
   'Retry-After': { description: 'When to try again, seconds.', example: '1' },
-  'WWW-Authenticate': { description: 'How to authenticate (RFC 6750).', example: 'Bearer realm="ledger"' },
+  'WWW-Authenticate': {
+    description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
+    example: 'Bearer realm="ledger"',
+  },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of it, and the seconds until more is given back.', example: '"login";r=9;t=900' },
 } as const;
@@ -65,6 +68,7 @@ function headerDocs(names: readonly HeaderName[]): object {
 const limitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
+  403: ['WWW-Authenticate'],
   429: ['Retry-After', ...limitHeaderNames],
   503: ['Retry-After'],
 };

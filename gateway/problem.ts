@@ -92,6 +92,16 @@ interface ProblemDetails {
 /** The `WWW-Authenticate` of a request without a credential (RFC 6750, section 3). */
 export const challenge = 'Bearer realm="ledger"';
 
+/** That of a request whose credential is good, but not for this (section 3.1). */
+export const insufficient = `${challenge}, error="insufficient_scope"`;
+
+const usualHeaders: Record<number, Record<string, string>> = {
+  // RFC 9110: it says how to authenticate.
+  401: { 'www-authenticate': challenge },
+  403: { 'www-authenticate': insufficient },
+  503: { 'retry-after': '1' },
+};
+
 /** Thrown for everything that answers with an error envelope. */
 export class Problem extends Error {
   readonly code: ProblemCode;
@@ -108,8 +118,7 @@ export class Problem extends Error {
     this.details = given.details;
     this.errors = given.errors;
     this.beside = given.beside;
-    // RFC 9110: a 401 says how to authenticate.
-    const usual = this.status === 503 ? { 'retry-after': '1' } : this.status === 401 ? { 'www-authenticate': challenge } : undefined;
+    const usual = usualHeaders[this.status];
     this.headers = given.headers ? { ...usual, ...given.headers } : usual;
   }
 

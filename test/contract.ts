@@ -101,7 +101,10 @@ export function contractOf(document: any): Contract {
     faults(method, path, { status, headers, body }) {
       const faults: string[] = [];
       if (!headers.get('x-request-id')) faults.push('no X-Request-Id');
-      const needed = { 401: 'www-authenticate', 405: 'allow', 429: 'retry-after', 503: 'retry-after' } as Record<number, string>;
+      const needed = { 401: 'www-authenticate', 403: 'www-authenticate', 405: 'allow', 429: 'retry-after', 503: 'retry-after' } as Record<
+        number,
+        string
+      >;
       const header = needed[status];
       if (header !== undefined && body?.success === false && !headers.get(header)) faults.push(`no ${header}`);
       const operation = find(method, path);
