@@ -1,11 +1,24 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
+import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { inTransaction, ms, takeApart, type Pool } from '../platform/postgres.ts';
-import { eventColumns, eventNames, type EventRow } from './events.ts';
-import type { Rest } from './exit.ts';
-import type { DeadLetter } from './letters.ts';
+import { withUpdates } from '../platform/updates.ts';
+import { eventColumns, eventNames, eventOf, type EventRow } from './events.ts';
+import type { DeadLetter, Rest, Stretch } from './exit.ts';
+import { genesis } from './log.ts';
 
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
 export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
+
+/** A tenant's mark in hand, and what was read beyond it. */
+export interface Claimed extends Stretch {
+  /** Events of the log; `events` may have those that are derived, too. */
+  read: number;
+  /** Their payload. */
+  bytes: number;
+  events: Event[];
+  /** Why the row behind `through` can't be read; absent where it can, or was not asked for. */
+  unreadable?: unknown;
+}
 
 /** How long a claim holds unless it is given back or renewed, seconds: so long the events of a replica that was killed wait for another. */
 export const leaseSeconds = 10;
@@ -38,6 +51,32 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, most
       values: [tenants, claimId, most + 1, bytes],
     });
     return rows;
+  });
+}
+
+/** What was claimed, with every event that must be published, by tenant. `derives`: as the exit does. */
+export function claimsOf(rows: ClaimedRow[], derives: boolean): Claimed[] {
+  return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, [...own]]) => {
+    const mark = own[0]?.mark ?? 0n;
+    const stored = own.filter((row) => row.sequence !== null);
+    const beyond = stored.filter((row) => row.sequence > mark);
+    // The row of the mark is read with them for its hash.
+    const before = stored.length > beyond.length ? stored[0] : undefined;
+    const claimed: Claimed = { tenant, mark, through: mark, read: 0, bytes: 0, events: [] };
+    for (const [place, row] of beyond.entries()) {
+      try {
+        const event = eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis);
+        claimed.events.push(...(derives ? [event] : withUpdates(event)));
+      } catch (error) {
+        // Thrown, it would keep back the events of all tenants, and not only what lies behind it.
+        claimed.unreadable = error;
+        break;
+      }
+      claimed.through = row.sequence;
+      claimed.read++;
+      claimed.bytes += row.payload.length;
+    }
+    return claimed;
   });
 }
 

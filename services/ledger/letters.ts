@@ -6,20 +6,9 @@ import { inTransaction, isRefused, takeApart, type Pool } from '../platform/post
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';
-import { EventRefused, NotTaken, type Exit } from './exit.ts';
+import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
 import { genesis } from './log.ts';
 import { withUpdates } from '../platform/updates.ts';
-
-/** An event that was refused, for the dead letters. */
-export interface DeadLetter {
-  tenant: string;
-  sequence: bigint;
-  part: number;
-  /** UUID. */
-  eventId: string;
-  type: string;
-  reason: string;
-}
 
 /** A dead letter as a line of the log tells of it: by the identifiers that callers know. */
 export function lineOf({ tenant, eventId, ...rest }: DeadLetter): Record<string, unknown> {

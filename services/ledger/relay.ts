@@ -9,10 +9,11 @@ import { gatherMs } from '../platform/pace.ts';
 import { toId } from '../platform/ids.ts';
 import { halvesOf, isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { claim, claimEnds, lag, leaseSeconds, leftovers, renew, settle } from './claims.ts';
-import { claimsOf, deliver, type Claimed, type Delivery, type Exit, type Rest } from './exit.ts';
-import { lettersLeft, lineOf, publishDueLetters, type DeadLetter } from './letters.ts';
+import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
+import type { DeadLetter, Exit, Rest } from './exit.ts';
+import { lettersLeft, lineOf, publishDueLetters } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
+import { publishClaims, type Publication } from './publication.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -52,7 +53,7 @@ interface Raised {
 /** What a round claimed, and what came of it. */
 interface Handed {
   claims: Claimed[];
-  delivery: Delivery;
+  publication: Publication;
   /** Of tenants without a webhook, as far as is known. */
   stretches: Rest[];
   /** Tenants of them who have one after all: nothing of theirs was passed over. */
@@ -206,7 +207,7 @@ export class Relay {
     const marks = handed ? raisedBy(handed) : givenBack(tenants);
     let unsettled: ReadonlyMap<string, unknown> = new Map();
     try {
-      unsettled = await this.settle({ claimId, ends, marks, refused: handed?.delivery.refused ?? [] });
+      unsettled = await this.settle({ claimId, ends, marks, refused: handed?.publication.refused ?? [] });
     } catch (error) {
       failure ??= error;
     }
@@ -237,8 +238,7 @@ export class Relay {
       const full = claims.filter((each) => each.read > 0);
       // Before anything is published: what is refused here is asked for again, and would be published again.
       const stretches = unheard.length > 0 ? await claimEnds(pool, unheard, claimId) : [];
-      const delivery: Delivery = { refused: [], postponed: new Map() };
-      await deliver(exit, full, delivery);
+      const publication = await publishClaims(exit, full);
       const grown = stretches.filter(({ mark, through }) => through > mark);
       const wanted = exit.pass && grown.length > 0 ? await exit.pass(grown) : new Set<string>();
       const asked = full.length > 0 || grown.length > 0;
@@ -246,17 +246,21 @@ export class Relay {
       if (!asked && this.failures > 0) await exit.probe();
       if (asked || this.failures > 0) this.answered();
       const cut = full.filter((each) => each.read >= share.events || each.bytes > share.bytes);
-      return { claims, delivery, stretches, wanted, cut: new Set(cut) };
+      return { claims, publication, stretches, wanted, cut: new Set(cut) };
     } finally {
       clearInterval(held);
     }
   }
 
   /** What is next for each tenant of a round that came to its end, but for those that were put off as it was written down. */
-  private conclude(tenants: string[], { claims, delivery, stretches, wanted, cut }: Handed, unsettled: ReadonlyMap<string, unknown>): void {
+  private conclude(
+    tenants: string[],
+    { claims, publication, stretches, wanted, cut }: Handed,
+    unsettled: ReadonlyMap<string, unknown>,
+  ): void {
     this.carried = countOf(claims);
     for (const each of claims) {
-      const why = delivery.postponed.get(each) ?? each.unreadable;
+      const why = publication.postponed.get(each) ?? each.unreadable;
       if (unsettled.has(each.tenant)) continue;
       if (why !== undefined) this.putOff(each.tenant, why);
       else {
@@ -418,14 +422,14 @@ export class Relay {
 }
 
 /** How far a round came that handed over. */
-function raisedBy({ claims, delivery, stretches, wanted }: Handed): Raised[] {
+function raisedBy({ claims, publication, stretches, wanted }: Handed): Raised[] {
   // What a refused posting would have stood for is refused beside it, and is none of the claim's own events.
   const isRefused = ({ tenant }: Claimed, event: Event) =>
-    delivery.refused.some((letter) => letter.tenant === tenant && letter.sequence === event.sequence && letter.part === event.part);
+    publication.refused.some((letter) => letter.tenant === tenant && letter.sequence === event.sequence && letter.part === event.part);
   const ofClaims = claims.map((each): Raised => {
     const { tenant, mark, through, events } = each;
-    if (delivery.postponed.has(each)) return { tenant, sequence: mark, published: 0, passed: 0 };
-    const published = delivery.refused.length === 0 ? events : events.filter((event) => !isRefused(each, event));
+    if (publication.postponed.has(each)) return { tenant, sequence: mark, published: 0, passed: 0 };
+    const published = publication.refused.length === 0 ? events : events.filter((event) => !isRefused(each, event));
     return { tenant, sequence: through, published: published.length, passed: 0 };
   });
   const ofStretches = stretches.map(({ tenant, mark, through }): Raised => {
