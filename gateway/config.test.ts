@@ -1,7 +1,7 @@
 import { Settings } from '../services/platform/settings.ts';
-import { readConfig } from './config.ts';
+import { gatewayConfig } from './config.ts';
 
-const read = (env: NodeJS.ProcessEnv) => readConfig(new Settings({ INTERNAL_TOKEN: 'token', ...env }));
+const read = (env: NodeJS.ProcessEnv) => gatewayConfig(new Settings({ INTERNAL_TOKEN: 'token', ...env }));
 
 test('a gateway told nothing but its token listens where npm start expects it', () => {
   expect(read({})).toMatchObject({

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../services/platform/settings.ts';
 
 /** Everything the gateway is told. */
-export interface Config extends CommonSettings {
+export interface GatewayConfig extends CommonSettings {
   identityAddresses: string[];
   ledgerAddresses: string[];
   notifierAddresses: string[];
@@ -18,7 +18,7 @@ export interface Config extends CommonSettings {
 }
 
 /** Throws {@link BadSetting}. */
-export function readConfig(settings: Settings): Config {
+export function gatewayConfig(settings: Settings): GatewayConfig {
   return {
     ...commonSettings(settings, 8080),
     identityAddresses: settings.addresses('IDENTITY_ADDR', '127.0.0.1:50051'),

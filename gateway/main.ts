@@ -12,7 +12,7 @@ import { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
 import { buildApp } from './app.ts';
 import { Batcher, type Ledger } from './batcher.ts';
-import { readConfig } from './config.ts';
+import { gatewayConfig } from './config.ts';
 import { Keys } from './keys.ts';
 import { registerRoutes } from './routes/all.ts';
 import { Tokens } from './tokens.ts';
@@ -23,7 +23,7 @@ const maxMessageBytes = 32 << 20;
 const identityMessageBytes = 1 << 20;
 
 await run(async (lifetime) => {
-  const config = readConfig(new Settings(process.env));
+  const config = gatewayConfig(new Settings(process.env));
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
   const token = config.internalTokens[0] ?? '';

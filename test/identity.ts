@@ -1,9 +1,10 @@
 // One identity service as a process of its own, on a database of its own, for the tests of its rules.
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { Children, type Child } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
+import { newSigningKey } from '../deploy/local/secrets.ts';
 import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
@@ -27,11 +28,6 @@ export interface RunningIdentity {
 
 const token = 'token-of-the-test';
 export const signingKey = newSigningKey();
-
-/** An Ed25519 private key as PKCS #8 PEM. */
-export function newSigningKey(): string {
-  return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
-}
 
 /** Starts the service's process with these variables alone and does not wait for anything. */
 export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { child: Child; end: () => Promise<void> } {

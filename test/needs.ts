@@ -1,10 +1,11 @@
 // What the processes need of those who deploy them: the files that they import, the variables that they read and the secrets.
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { root, services } from '../deploy/local/plan.ts';
-import { readConfig as gatewayConfig } from '../gateway/config.ts';
-import { readConfig as identityConfig } from '../services/identity/config.ts';
+import { newSigningKey } from '../deploy/local/secrets.ts';
+import { gatewayConfig } from '../gateway/config.ts';
+import { identityConfig } from '../services/identity/config.ts';
 import { ledgerConfig } from '../services/ledger/config.ts';
 import { notifierConfig } from '../services/notifier/config.ts';
 import { kafkaSettings } from '../services/platform/kafka-settings.ts';
@@ -33,7 +34,7 @@ const secrets: Record<string, string> = {
   'internal-token': 'internal',
   'database-url': 'postgres://service:password@postgresql:5432/database',
   'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
-  'jwt-private-key': generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  'jwt-private-key': newSigningKey(),
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',
 };

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { newSigningKey } from '../../test/identity.ts';
+import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
-import { readConfig } from './config.ts';
+import { identityConfig } from './config.ts';
 
 const good = {
   DATABASE_URL: 'postgres://identity:secret@127.0.0.1/identity',
@@ -9,7 +9,7 @@ const good = {
   JWT_PRIVATE_KEY: newSigningKey(),
 };
 
-const read = (change: NodeJS.ProcessEnv = {}) => readConfig(new Settings({ ...good, ...change }));
+const read = (change: NodeJS.ProcessEnv = {}) => identityConfig(new Settings({ ...good, ...change }));
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 
 test('without other words the service listens on port 50051 of this machine, and plain HTTP is off', () => {

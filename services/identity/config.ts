@@ -3,14 +3,14 @@ import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
 /** Everything the running service is told. */
-export interface Config extends CommonSettings {
+export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
 }
 
 /** Throws {@link BadSetting}. */
-export function readConfig(settings: Settings): Config {
+export function identityConfig(settings: Settings): IdentityConfig {
   return {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),

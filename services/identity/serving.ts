@@ -6,7 +6,7 @@ import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.t
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
-import { readConfig } from './config.ts';
+import { identityConfig } from './config.ts';
 import { openOrm, rows } from './database.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
@@ -19,7 +19,7 @@ const sweepMs = 10 * 60_000;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
 export async function serveIdentity(settings: Settings, lifetime: Lifetime): Promise<void> {
-  const config = readConfig(settings);
+  const config = identityConfig(settings);
   const logger = openLog('identity', config.logLevel);
   const metrics = openMetrics('identity');
   const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });

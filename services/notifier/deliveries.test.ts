@@ -15,7 +15,6 @@ import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { totalStatement } from './deliveries.ts';
 import { sweep } from './sweep.ts';
-import { eventTypes } from './webhook.ts';
 
 let notifier: RunningNotifier;
 let receiver: Receiver;
@@ -197,10 +196,10 @@ test('deliveries and their attempts are forgotten after their time, but for what
       where id in (select id from deliveries where status = 'failed' limit 5)`),
   );
   const keptDays = Math.floor((Date.now() - Date.parse('2024-01-02')) / 86_400_000);
-  expect(await sweep(notifier.work, keptDays + 3650, eventTypes)).toBe(0);
-  await sweep(notifier.work, keptDays - 1, eventTypes);
+  expect(await sweep(notifier.work, keptDays + 3650)).toBe(0);
+  await sweep(notifier.work, keptDays - 1);
   expect((await list(old)).deliveries.every(({ status, createdMs }) => status === 'pending' || createdMs >= day('2024-01-02'))).toBe(true);
-  await sweep(notifier.work, 1, eventTypes);
+  await sweep(notifier.work, 1);
   expect(await list(old)).toMatchObject({ total: 5n });
   expect(await list(other)).toMatchObject({ total: 1n });
   await inTransaction(notifier.work, [old.tenant, other.tenant], async (client) => {
@@ -225,7 +224,7 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
           return null; end $$;
         create trigger note_swept after delete on deliveries referencing old table as gone for each statement execute function note_swept()`),
     );
-    expect(await sweep(local.work, 1, eventTypes)).toBe(5_600);
+    expect(await sweep(local.work, 1)).toBe(5_600);
     const { rows } = await withClient(local.database.ownerUrl, (client) =>
       client.query<{ deleted: number[] }>('select deleted from swept order by statement'),
     );
@@ -246,7 +245,7 @@ test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is t
     const tenants = [newTenant(), newTenant(), newTenant()];
     for (const tenant of tenants) await history(tenant, 10, local);
     await withClient(local.database.ownerUrl, (client) => client.query(unreadable('deliveries', tenants[1]!.tenant, 'event_type')));
-    await expect(sweep(local.work, 1, eventTypes)).rejects.toMatchObject({ code: '22012' });
+    await expect(sweep(local.work, 1)).rejects.toMatchObject({ code: '22012' });
     const { rows } = await withClient(local.database.adminUrl, (client) => client.query('select distinct tenant_id from deliveries'));
     expect(rows).toEqual([{ tenant_id: tenants[1]!.tenant }]);
   } finally {

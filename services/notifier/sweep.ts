@@ -1,5 +1,6 @@
 // Forgets deliveries and their attempts when their time is over.
 import { inTransaction, takeApart, type Pool } from '../platform/postgres.ts';
+import { eventTypes } from './webhook.ts';
 
 // Deliveries in one statement, over all of its tenants: it holds no lock for long, and ends well within its time on a slow disk.
 const rowsAtOnce = 2_000;
@@ -27,7 +28,7 @@ const statement = {
  * Deletes what is older than `days`, of all tenants; answers how many deliveries. `signal` ends it early. A tenant of whom PostgreSQL refuses it keeps
  * nobody else's: what it says is thrown at the end.
  */
-export async function sweep(pool: Pool, days: number, eventTypes: readonly string[], signal?: AbortSignal): Promise<number> {
+export async function sweep(pool: Pool, days: number, signal?: AbortSignal): Promise<number> {
   const over = (): boolean => signal?.aborted ?? false;
   let swept = 0;
   const refusals: unknown[] = [];

@@ -5,7 +5,7 @@ import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts'
 import { newId } from '../../services/platform/ids.ts';
 import { readContract, type Contract } from '../contract.ts';
 import { startHouse, type House, type Person, type Tenant } from '../house.ts';
-import { newSigningKey } from '../identity.ts';
+import { newSigningKey } from '../../deploy/local/secrets.ts';
 
 const pem = newSigningKey();
 const signingKey = createPrivateKey(pem);

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import pg from 'pg';
 import { startHouse, type House, type Tenant } from '../house.ts';
-import { newSigningKey } from '../identity.ts';
+import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { startReceiver, until, type Receiver } from '../notifier.ts';
 
 const processes = ['identity', 'ledger', 'notifier', 'gateway'];
