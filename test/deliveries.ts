@@ -74,6 +74,7 @@ export const bounds: ClaimBounds = {
   except: [],
   keys: [testKey.id],
   leaseMs: 300_000,
+  passesOver: false,
 };
 
 /** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */

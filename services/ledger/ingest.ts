@@ -11,6 +11,9 @@ import { EventRefused, NotTaken, type Exit } from './exit.ts';
 /** A call to the notifier may take so long, milliseconds. */
 const timeoutMs = 15_000;
 
+// The notifier is there, but fails over something of one tenant, or waited in vain for a row of his that somebody holds.
+const ofSome = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Aborted]);
+
 /** Opens the way to the notifier; `addresses` are `host:port`. */
 export function ingestExit(addresses: string[], token: string, maxMessageBytes: number): Exit {
   const caller = openCaller({ addresses, token, maxMessageBytes, retried: [], encoders });
@@ -32,7 +35,7 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;
         if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRefused((error as Error).message);
-        if (code === Code.Internal || code === Code.Unknown || code === Code.DataLoss) throw new NotTaken((error as Error).message);
+        if (code !== undefined && ofSome.has(code)) throw new NotTaken((error as Error).message);
         throw error;
       }
     },
@@ -46,8 +49,8 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;
         // One that is older than this, or fails over one of them: then events are told apart.
-        const unable = code === Code.Unimplemented || code === Code.Internal || code === Code.Unknown || code === Code.InvalidArgument;
-        if (unable) return new Set(stretches.map(({ tenant }) => tenant));
+        if (code === Code.Unimplemented || code === Code.InvalidArgument || (code !== undefined && ofSome.has(code)))
+          return new Set(stretches.map(({ tenant }) => tenant));
         throw error;
       }
     },

@@ -122,6 +122,38 @@ test('what a tenant posts while his events are not taken is no reason to try soo
   expect(pauses.slice(0, 3).map((pause, place) => pause >= 190 * 2 ** place)).toEqual([true, true, true]);
 });
 
+test('a tenant whose events are not taken keeps others back once: from then on he comes alone, until something of his is taken', async () => {
+  const tenants = await newTenants(6);
+  const sick = toId('tenant', tenants[2]!);
+  let isSick = true;
+  const asked: string[][] = [];
+  const publish = (more: Event[]) => {
+    const concerned = [...new Set(more.map(({ tenantId }) => tenantId))];
+    asked.push(concerned);
+    return isSick && concerned.includes(sick) ? Promise.reject(new NotTaken('not his')) : exit.publish(more);
+  };
+  const { relay, writer } = books.openReplica({ ...exit, publish }, logger);
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
+  const before = asked.length;
+  for (let turn = 1; turn <= 20; turn++) {
+    for (const tenant of tenants) await post(writer, tenant);
+    await until(() => Promise.resolve(eventsOf(tenants[0]!).length === 2 + 3 * turn));
+  }
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 2));
+  const withHim = asked.slice(before).filter((each) => each.includes(sick));
+  expect(withHim.length).toBeGreaterThan(1);
+  expect(withHim.filter((each) => each.length > 1)).toEqual([]);
+  isSick = false;
+  await books.published();
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  const others = asked.length;
+  await until(async () => {
+    await Promise.all(tenants.map((tenant) => post(writer, tenant)));
+    await books.published();
+    return asked.slice(others).some((each) => each.includes(sick) && each.length > 1);
+  });
+});
+
 test('of whom it can not be read where his events end, nobody in his round is published twice', async () => {
   const [listening, damaged] = (await newTenants(2)) as [string, string];
   const pass = (stretches: Rest[]) => Promise.resolve(new Set(stretches.map(({ tenant }) => tenant).filter((each) => each === listening)));

@@ -73,6 +73,8 @@ export class Relay {
   private readonly misses = new Map<string, number>();
   /** Those whose events were not taken: what they post meanwhile waits with them. */
   private readonly postponed = new Set<string>();
+  /** Those who kept the others of a round back, until something of theirs is taken: each takes a round alone. */
+  private readonly alone = new Set<string>();
   /** Tenants that rest before their events are passed over. */
   private readonly resting = new Set<string>();
   private rest: NodeJS.Timeout | undefined;
@@ -176,9 +178,11 @@ export class Relay {
     const tenants: string[] = [];
     for (const tenant of this.due) {
       if (tenants.length === bounds.tenants) break;
-      if (this.working.has(tenant)) continue;
+      const isAlone = this.alone.has(tenant);
+      if (this.working.has(tenant) || (isAlone && tenants.length > 0)) continue;
       tenants.push(tenant);
       this.working.add(tenant);
+      if (isAlone) break;
     }
     for (const tenant of tenants) this.due.delete(tenant);
     if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs(this.carried);
@@ -289,6 +293,7 @@ export class Relay {
   private putOff(tenant: string, why: unknown): void {
     this.options.logger.warn({ err: why, tenant: toId('tenant', tenant) }, 'events of a tenant were not taken');
     this.postponed.add(tenant);
+    this.alone.add(tenant);
     // What he posted during the round waits, too.
     this.due.delete(tenant);
     this.later(tenant, 200, 10_000);
@@ -346,6 +351,7 @@ export class Relay {
   private reached(tenant: string): void {
     this.misses.delete(tenant);
     this.postponed.delete(tenant);
+    this.alone.delete(tenant);
   }
 
   /** Another replica has the tenant, or the other side fails over it: looked at again soon, and then less often. */

@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { isAway, type Pool } from '../platform/postgres.ts';
+import { isAway, isHeld, type Pool } from '../platform/postgres.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
 import { Overloaded } from '../platform/turns.ts';
@@ -173,8 +173,7 @@ function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
   if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
   if (!isAway(error)) return error;
-  const isLocked = (error as { code?: unknown }).code === '55P03';
-  return asConnectError(new Refusal('unavailable', isLocked ? 'the books are locked; nothing was changed' : 'the database is away'));
+  return asConnectError(new Refusal('unavailable', isHeld(error) ? 'the books are locked; nothing was changed' : 'the database is away'));
 }
 
 function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {

@@ -48,6 +48,8 @@ export interface ClaimBounds {
   /** Ids of the vault's keys: of a webhook whose secret is sealed with another one nothing is claimed. */
   keys: string[];
   leaseMs: number;
+  /** Whether rows of `due` that somebody holds are passed over, instead of waited for. */
+  passesOver: boolean;
 }
 
 /** A tenant (UUID) who was left for half a minute, see {@link leaveTenant}. */
@@ -62,6 +64,8 @@ export interface ClaimRound {
   problem?: unknown;
   /** Those of them of whom PostgreSQL refuses that: they were left. */
   left: Left[];
+  /** Tenants (UUIDs) without work whose row of `due` somebody holds: they could not be put off, and are due. */
+  passedOver: string[];
   /** Keys that webhook secrets of tenants with work are sealed with, and that this process does not have. */
   missingKeys: Set<string>;
   claimed: Claimed[];
@@ -194,6 +198,11 @@ const lockDue = {
   text: 'select from due where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
+const lockFree = {
+  name: 'lock_free',
+  text: 'select tenant_id from due where tenant_id = any ($1::uuid[]) for update skip locked',
+};
+
 /** When the first delivery of a tenant is due that nobody has claimed; `tenant`: an expression. */
 export const firstUnclaimed = (
   tenant: string,
@@ -276,7 +285,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     if (tenants.length === 0) {
       const [next] = await all([client.query<{ next_ms: number | null }>({ ...nextWork, values: [except] }), client.query('commit')]);
       const nextMs = next.rows[0]?.next_ms ?? null;
-      return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: [], idle: [] };
+      return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: [], passedOver: [], idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
     const taken = all([
@@ -295,7 +304,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
     const failed = answer.rows.flatMap((row) => (row.body === null ? [row.tenant_id] : []));
     const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), left: [], idle };
+    return { claimed, failed, more, nextMs: 0, missingKeys: new Set(), left: [], passedOver: [], idle };
   });
   const { idle } = round;
   // What was claimed must be sent whatever becomes of this; the next round finds these tenants again.
@@ -323,10 +332,20 @@ async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: Cl
     );
     for (const { missing } of answer.rows) if (missing !== null) round.missingKeys.add(missing);
   };
-  await takeApart(idle, move, async (tenant, why) => {
+  const free = bounds.passesOver ? await freeOf(pool, idle) : idle;
+  for (const tenant of idle) if (!free.includes(tenant)) round.passedOver.push(tenant);
+  await takeApart(free, move, async (tenant, why) => {
     await leaveTenant(pool, tenant);
     round.left.push({ tenant, why });
   });
+}
+
+/** Those tenants whose row of `due` nobody holds just now. */
+async function freeOf(pool: Pool, tenants: string[]): Promise<string[]> {
+  const { rows } = await inTransaction(pool, tenants, (client) =>
+    client.query<{ tenant_id: string }>({ ...lockFree, values: [uuidArray(tenants)] }),
+  );
+  return rows.map((row) => row.tenant_id);
 }
 
 function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {

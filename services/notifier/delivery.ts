@@ -3,6 +3,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
+import { isHeld } from '../platform/postgres.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
@@ -46,6 +47,12 @@ const unattemptedMs = 30_000;
 const toldMs = 60_000;
 
 /**
+ * So often rows that somebody holds are waited for, two seconds each time: no transaction of this house stands for so long. For so long after that,
+ * milliseconds, they are passed over, and whose they are is not looked at for a while.
+ */
+const held = { waits: 2, waryMs: 60_000, shunMs: 1_000 };
+
+/**
  * Attempts begun in one turn of the event loop. All of a claim in one, some 250, had sent everything before an answer was read: what each holds
  * outlived a collection or two, which was a fifth of this process's time.
  */
@@ -77,6 +84,9 @@ export class Courier {
   private readonly told = new Map<string, number>();
   /** Until when tenants that are left are not looked at here, whatever comes for them, by `performance.now()`. */
   private readonly shunned = new Map<string, number>();
+  /** Rounds in a row that have waited in vain for a row that somebody holds, and until when none does, by `performance.now()`. */
+  private waits = 0;
+  private waryUntil = -Infinity;
   private running = true;
   private awake = false;
   private wakeUp: () => void = () => undefined;
@@ -203,6 +213,12 @@ export class Courier {
     if (this.isNews(tenant)) this.options.logger.error(line, 'deliveries of a tenant could not be claimed');
   }
 
+  private notePassedOver(tenant: string): void {
+    this.shunned.set(tenant, performance.now() + held.shunMs);
+    if (this.isNews(tenant))
+      this.options.logger.warn({ tenant: toId('tenant', tenant) }, 'somebody holds a row of a tenant: he is passed over');
+  }
+
   /** Whether something was not told for a while; it counts as told then. */
   private isNews(what: string): boolean {
     const now = performance.now();
@@ -218,11 +234,12 @@ export class Courier {
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
     for (const [tenant, until] of this.shunned) if (until < asked) this.shunned.delete(tenant);
     const except = [...this.shunned.keys()];
-    const bounds = { free, tenants, lookedAt, ofTenant, sweeps, except, keys: vault.keyIds, leaseMs: timeoutMs + marginMs };
-    return { ...(await claimDue(pool, bounds)), asked, free };
+    if (this.waits >= held.waits) this.waryUntil = asked + held.waryMs;
+    const [keys, leaseMs, passesOver] = [vault.keyIds, timeoutMs + marginMs, asked < this.waryUntil];
+    return { ...(await claimDue(pool, { free, tenants, lookedAt, ofTenant, sweeps, except, keys, leaseMs, passesOver })), asked, free };
   }
 
-  private report({ claimed, failed, problem, left, missingKeys }: Round): void {
+  private report({ claimed, failed, problem, left, passedOver, missingKeys }: Round): void {
     const { logger } = this.options;
     this.endpoints.claimed(claimed, failed);
     for (const { dueMs, startedMs } of claimed) this.late.observe((startedMs - dueMs) / 1000);
@@ -230,8 +247,10 @@ export class Courier {
       this.unsent.inc(failed.length);
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
     }
+    this.waits = isHeld(problem) ? this.waits + 1 : 0;
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
     for (const each of left) this.noteLeft(each);
+    for (const tenant of passedOver) this.notePassedOver(tenant);
     for (const key of missingKeys) {
       if (!this.isNews(key)) continue;
       logger.error({ key_id: key }, 'deliveries wait: webhook secrets are sealed with a key that WEBHOOK_ENCRYPTION_KEY does not name');

@@ -91,6 +91,24 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   });
 }
 
+const notHeld = {
+  name: 'not_held',
+  text: `select d.id from unnest($1::uuid[], $2::uuid[]) as o (tenant_id, id)
+      join claims c on c.tenant_id = o.tenant_id and c.delivery_id = o.id
+      join deliveries d on d.tenant_id = o.tenant_id and d.id = o.id
+      join due q on q.tenant_id = o.tenant_id
+    for update of c, d, q skip locked`,
+};
+
+/** Those of the outcomes that could be recorded at once, as nobody holds a row that is changed by it. */
+export async function withoutHeld(pool: Pool, outcomes: Outcome[]): Promise<Outcome[]> {
+  const values = [uuidArray(outcomes.map(({ tenant }) => tenant)), uuidArray(outcomes.map(({ id }) => id))];
+  const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
+  const { rows } = await inTransaction(pool, tenants, (client) => client.query<{ id: string }>({ ...notHeld, values }));
+  const free = new Set(rows.map(({ id }) => id));
+  return outcomes.filter(({ id }) => free.has(id));
+}
+
 const holdClaim = {
   name: 'hold_claim',
   // From when until when it is held is nothing: it was not begun.
@@ -111,5 +129,6 @@ export async function putOff(
 export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
   lower: { ...lower, types: ['uuid[]'] },
+  not_held: { ...notHeld, types: ['uuid[]', 'uuid[]'] },
   hold_claim: { ...holdClaim, types: ['uuid', 'uuid', 'uuid', 'float8'] },
 };

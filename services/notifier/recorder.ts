@@ -1,10 +1,10 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
-import { halvesOf, isAway, type Pool } from '../platform/postgres.ts';
+import { halvesOf, isAway, isHeld, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { answerLimit } from './http.ts';
-import { recordOutcomes, type Outcome } from './outcomes.ts';
+import { recordOutcomes, withoutHeld, type Outcome } from './outcomes.ts';
 
 interface Waiting {
   outcome: Outcome;
@@ -21,6 +21,14 @@ const many = most / 2;
  */
 const mostSaid = most * answerLimit;
 
+/**
+ * So often rows that somebody holds are waited for, two seconds each time: no transaction of this house stands for so long, be its process stopped.
+ * What they are needed for is left to its lease then.
+ */
+const mostWaits = 3;
+/** So long after that, milliseconds, such rows are looked for before they are waited for. */
+const waryMs = 60_000;
+
 /** A queue of outcomes. */
 export class Recorder {
   private readonly pool: Pool;
@@ -32,6 +40,8 @@ export class Recorder {
   private enough: () => void = () => undefined;
   private said = 0;
   private roomless: (() => void)[] = [];
+  /** Until when rows that somebody holds are not waited for, by `performance.now()`. */
+  private waryUntil = -Infinity;
 
   constructor(pool: Pool, logger: Logger, recorded: () => void) {
     this.pool = pool;
@@ -96,19 +106,36 @@ export class Recorder {
 
   // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
   private async write(outcomes: Outcome[]): Promise<Set<string>> {
-    for (let pause = 50; ; pause = Math.min(1_000, pause * 2)) {
+    let left = outcomes;
+    for (let pause = 50, waits = 0; ; pause = Math.min(1_000, pause * 2)) {
       try {
-        return await recordOutcomes(this.pool, outcomes);
+        if (waits >= mostWaits || performance.now() < this.waryUntil) left = await this.unheld(left);
+        return left.length === 0 ? new Set() : await recordOutcomes(this.pool, left);
       } catch (error) {
-        const [first, ...others] = outcomes as [Outcome, ...Outcome[]];
+        const [first, ...others] = left as [Outcome, ...Outcome[]];
         const only = others.length === 0 && { tenant: toId('tenant', first.tenant), delivery_id: toId('wh_delivery', first.id) };
-        this.logger.warn({ err: error, deliveries: outcomes.length, ...only }, 'recording failed');
-        if (!isAway(error) && others.length > 0) return this.writeHalves(outcomes);
+        this.logger.warn({ err: error, deliveries: left.length, ...only }, 'recording failed');
+        if (!isAway(error) && others.length > 0) return this.writeHalves(left);
         // One that PostgreSQL does not take is left to its lease.
         if (!isAway(error) || this.givenUp) return new Set();
+        if (isHeld(error)) waits++;
         await new Promise((done) => setTimeout(done, pause));
       }
     }
+  }
+
+  /** What needs no row that somebody holds: the rest would keep everybody's waiting. */
+  private async unheld(outcomes: Outcome[]): Promise<Outcome[]> {
+    const free = await withoutHeld(this.pool, outcomes);
+    if (free.length < outcomes.length) {
+      this.waryUntil = performance.now() + waryMs;
+      const tenants = new Set(outcomes.filter((each) => !free.includes(each)).map(({ tenant }) => toId('tenant', tenant)));
+      this.logger.warn(
+        { deliveries: outcomes.length - free.length, tenants: [...tenants] },
+        'rows are held by others: left to their leases',
+      );
+    }
+    return free;
   }
 
   private async writeHalves(outcomes: readonly Outcome[]): Promise<Set<string>> {

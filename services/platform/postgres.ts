@@ -361,6 +361,11 @@ export function isAway(error: unknown): boolean {
   return false;
 }
 
+/** Whether work waited in vain for a row, or a table, that another transaction holds: what does not need that may go on. */
+export function isHeld(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === '55P03';
+}
+
 /**
  * Whether work that failed would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come of
  * how the database is ({@link isAway}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction

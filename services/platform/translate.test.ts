@@ -20,6 +20,7 @@ test.each([
     Code.Unavailable,
     { reason: 'unavailable', retryAfter: 1 },
   ],
+  ['a row that is held', Object.assign(new Error('locked'), { code: '55P03' }), Code.Aborted, { reason: 'unavailable', retryAfter: 1 }],
 ])('%s is answered with its code', (_, thrown, code, told) => {
   const answered = translate(thrown, codes, {}) as ConnectError;
   expect(answered.code).toBe(code);

@@ -1,11 +1,11 @@
 // What a call throws for what its use case has thrown.
-import type { Code } from '@connectrpc/connect';
-import { isAway } from './postgres.ts';
+import { Code } from '@connectrpc/connect';
+import { isAway, isHeld } from './postgres.ts';
 import { Refusal, refuse } from './refusal.ts';
 import { Overloaded } from './turns.ts';
 
 /**
- * A refusal as a gRPC error, its code by the service's table; {@link Overloaded} and a database that is away as the refusals that they mean; whatever
+ * A refusal as a gRPC error, its code by the service's table; {@link Overloaded} and a database that is away, or rows that somebody else holds, as the refusals that they mean; whatever
  * else it was. `fields` of the call's log line are told the reason.
  */
 export function translate<Reason extends string>(
@@ -21,5 +21,8 @@ export function translate<Reason extends string>(
   }
   if (!isAway(error)) return error;
   fields['err'] = error;
+  // With a code of its own: whoever calls for many may ask again for a part of them.
+  if (isHeld(error))
+    return refuse(Code.Aborted, { reason: 'unavailable', message: 'another transaction holds a row of it', retryAfter: 1 });
   return refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
 }

@@ -1,0 +1,93 @@
+// Rows of one tenant that somebody else holds for long, an operator's open transaction, say, keep him waiting and nobody else.
+import { Code } from '@connectrpc/connect';
+import pg from 'pg';
+import { pino } from 'pino';
+import { bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { settled, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { claimDue } from './claims.ts';
+import { recordOutcomes } from './outcomes.ts';
+
+let lines: { msg: string }[];
+const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as { msg: string }) });
+const told = (message: string): number => lines.filter(({ msg }) => msg === message).length;
+
+beforeEach(() => {
+  lines = [];
+});
+
+afterEach(endStarted);
+
+const startImpatient = (claims = true): Promise<RunningNotifier> => start({ claims, logger, settings: { lock_timeout: '100ms' } });
+
+/** Runs `work` while a tenant's rows of a table are held. */
+async function holding({ database }: RunningNotifier, table: string, { tenant }: TestTenant, work: () => Promise<void>): Promise<void> {
+  const holder = new pg.Client({ connectionString: database.adminUrl });
+  await holder.connect();
+  try {
+    await holder.query('begin');
+    await holder.query(`select from ${table} where tenant_id = $1 for update`, [tenant]);
+    await work();
+  } finally {
+    await holder.end();
+  }
+}
+
+test('what came of one delivery waits for who holds its row, and that of others is recorded', async () => {
+  const notifier = await startImpatient();
+  const held = Promise.withResolvers<undefined>();
+  const slow = await receiver(async (_, response) => {
+    await held.promise;
+    response.end();
+  });
+  const quick = await receiver();
+  const [one, other] = [await subscribe(notifier, slow.url), await subscribe(notifier, quick.url)];
+  await ingest(notifier, one);
+  await slow.count(1);
+  await holding(notifier, 'deliveries', one, async () => {
+    held.resolve(undefined);
+    await until(() => Promise.resolve(told('recording failed') > 0));
+    await ingest(notifier, other, 5);
+    await settled(notifier.client, other.tenantId, 5);
+    // Left to its lease, and told of.
+    await until(() => Promise.resolve(told('rows are held by others: left to their leases') > 0));
+  });
+  await passTime(notifier, one);
+  await settled(notifier.client, one.tenantId, 1);
+  expect(await only(notifier, one)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+});
+
+test('a tenant without work whose row of `due` somebody holds is waited for a few times and then passed over', async () => {
+  const notifier = await startImpatient(false);
+  const quick = await receiver();
+  const [one, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
+  await ingest(notifier, one);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  await passTime(notifier, one);
+  await holding(notifier, 'due', one, async () => {
+    notifier.courier.start();
+    await until(() => Promise.resolve(told('somebody holds a row of a tenant: he is passed over') > 0));
+    const waited = told('tenants without work could not be put off');
+    expect(waited).toBeLessThan(5);
+    for (let turn = 1; turn <= 20; turn++) {
+      await ingest(notifier, other);
+      await settled(notifier.client, other.tenantId, turn);
+    }
+    expect(told('tenants without work could not be put off')).toBe(waited);
+  });
+  await ingest(notifier, one);
+  await settled(notifier.client, one.tenantId, 2);
+});
+
+test('events of a tenant whose place somebody holds are not taken now, which is told apart from a database that is away', async () => {
+  const notifier = await startImpatient();
+  const quick = await receiver();
+  const [one, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
+  for (const tenant of [one, other]) await ingest(notifier, tenant);
+  await holding(notifier, 'inbox', one, async () => {
+    const events = [one.posting(), other.posting()];
+    await expect(notifier.client.ingest({ events })).rejects.toMatchObject({ code: Code.Aborted });
+    await notifier.client.ingest({ events: events.slice(1) });
+    await settled(notifier.client, other.tenantId, 2);
+  });
+});
