@@ -1,0 +1,103 @@
+// What the requests of each route meet before its handler: the bounds, their caller's credential, and paths that lead nowhere.
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import type { App } from './app.ts';
+import { admit, checkAgain, type Authorities } from './auth.ts';
+import type { Load } from './load.ts';
+import type { RequestMetrics } from './metrics.ts';
+import { hasMalformedId } from './pages.ts';
+import { Problem } from './problem.ts';
+
+/** What guarding routes needs. */
+export interface GuardParts {
+  authorities: Authorities;
+  load: Load;
+  metrics: RequestMetrics;
+}
+
+/** Guards the routes that are registered from now on; answers a function that has every other method of their paths refused, to be called at last. */
+export function guardRoutes(app: App, parts: GuardParts): () => void {
+  const methods = new Map<string, Set<string>>();
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (leadsNowhere(request)) done(new Problem('route_not_found'));
+    else done();
+  });
+  app.addHook('onRoute', (route) => {
+    guard(route, parts);
+    if (route.url === '*') return;
+    const known = methods.get(route.url) ?? new Set();
+    for (const method of [route.method].flat()) known.add(method);
+    methods.set(route.url, known);
+  });
+  return () => {
+    for (const [url, known] of methods) refuseOtherMethods(app, url, known);
+  };
+}
+
+function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts): void {
+  const access = route.config?.access ?? { by: 'nobody' };
+  const count = metrics.route([route.method].flat().join(), route.url);
+  const check = admit(access, authorities);
+  // Health and figures are answered also when nothing else is.
+  const isOperation = route.config?.doc?.tag === 'Operations';
+  const enter = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
+    request.count = count;
+    if (isOperation) {
+      done();
+      return;
+    }
+    request.checked = performance.now();
+    const refusal = load.enter(request) ?? check(request);
+    if (refusal instanceof Promise) {
+      const go = (problem: Problem | undefined) => {
+        // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
+        if (!reply.raw.destroyed) done(problem ?? load.take(request));
+      };
+      refusal.then(go, done);
+    } else if (!reply.raw.destroyed) {
+      done(refusal ?? load.take(request));
+    }
+  };
+  route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
+  if (access.by !== 'nobody') route.preValidation = [checkAgain(check), ...[route.preValidation ?? []].flat()];
+  // Where no body is wanted no validator tells what was wrong with the one that came.
+  if (!route.schema?.body) route.preValidation = [...[route.preValidation ?? []].flat(), refuseBadBody];
+  // What is posted is answered with little more than was sent, and that is bounded already.
+  if (![route.method].flat().includes('GET')) return;
+  route.onSend = (request, _reply, payload, done) => {
+    // Bytes (the document, the page that shows it) are the same for all who ask for them: no copy is kept for who does not take them.
+    const problem = typeof payload === 'string' ? load.answer(request, payload.length) : undefined;
+    if (problem) done(problem);
+    else done(null, payload);
+  };
+}
+
+function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  if (body instanceof Problem) done(body);
+  else done();
+}
+
+/** Whether a request's path has no route, or has one for a part that is empty. */
+export function leadsNowhere(request: FastifyRequest): boolean {
+  // With CORS each path has a route for OPTIONS, if only this one. `routeOptions` is an object made anew each time it is asked for.
+  return request.is404 || hasEmptyPart(request.params) || (request.method === 'OPTIONS' && request.routeOptions.url === '*');
+}
+
+// The router takes `/accounts/code//` for the route of an account whose code is empty.
+function hasEmptyPart(params: unknown): boolean {
+  const parts = params as Record<string, string>;
+  for (const name in parts) if (parts[name] === '' && name !== '*') return true;
+  return false;
+}
+
+function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
+  const allow = [...known].sort().join(', ');
+  app.route({
+    method: app.supportedMethods.filter((method) => !known.has(method)),
+    url,
+    // Before the body is read, like every refusal that does not need it. A word where an id belongs makes another path, which nobody knows.
+    onRequest: (request, _reply, done) =>
+      done(hasMalformedId(request.params) ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })),
+    handler: () => undefined,
+    schema: { hide: true },
+  });
+}
