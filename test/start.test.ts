@@ -218,6 +218,20 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
+  test('is not ready before each of its services is', async () => {
+    const house = start();
+    while (!left().some(({ command }) => command.endsWith('services/notifier/main.ts '))) await pause(2);
+    const notifier = pidOf('services/notifier/main.ts ');
+    process.kill(notifier, 'SIGSTOP');
+    while (!/^waiting for notifier to be ready/m.test(house.output())) await pause(20);
+    expect(house.output()).not.toMatch(/^ready/m);
+    process.kill(notifier, 'SIGCONT');
+    await house.ready;
+    house.process.kill('SIGINT');
+    expect(await house.ended).toBe(0);
+    await nothingLeft();
+  });
+
   test('says which child has died and takes the house down', async () => {
     const house = start();
     await house.ready;

@@ -3,6 +3,7 @@
 import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Readiness } from '../../services/platform/health.ts';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
 import { isAway } from '../../services/platform/postgres.ts';
 import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
@@ -264,11 +265,13 @@ async function ready(address: string, gateway: Child): Promise<void> {
   let told = begun;
   while (gateway.running()) {
     const answer = await fetch(`${address}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-    await answer?.body?.cancel();
-    if (answer?.ok) return;
+    const state = (await answer?.json().catch(() => undefined)) as Readiness | undefined;
+    // Ready it is without a notifier, too, but whoever begins with a webhook would be told to come again. Kafka may be away.
+    const missing = state ? services.filter((service) => state.dependencies[service] !== 'ok') : ['gateway'];
+    if (answer?.ok && missing.length === 0) return;
     if (Date.now() - told > 5000) {
       told = Date.now();
-      say(`waiting for the gateway to be ready (${Math.round((told - begun) / 1000)} s)`);
+      say(`waiting for ${missing.join(' and ')} to be ready (${Math.round((told - begun) / 1000)} s)`);
     }
     await pause(50);
   }

@@ -3,6 +3,7 @@ import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { serveOps, soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -34,12 +35,17 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   }, sweepMs);
   lifetime.add('sweep', () => clearInterval(sweep));
 
+  const ask = databaseState(pool);
   const readiness = async (): Promise<Readiness> => {
     // Logins need both, whose connections break apart from each other.
-    const answer = await soon(Promise.all([pool.query('select 1'), rows(orm).execute('select 1')])).then(
-      () => 'ok',
-      () => 'away',
-    );
+    const [state, isThere] = await Promise.all([
+      ask(),
+      soon(rows(orm).execute('select 1')).then(
+        () => true,
+        () => false,
+      ),
+    ]);
+    const answer = isThere ? state : 'away';
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const turns = { strangers: strangersTurns(), users: usersTurns() };

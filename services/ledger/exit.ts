@@ -1,5 +1,6 @@
 // Where events go: Kafka or the notifier, behind one {@link Exit}.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { reasonOf } from '../platform/lifetime.ts';
 
 /**
  * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
@@ -28,6 +29,24 @@ export class EventRefused extends Error {}
 
 /** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
 export class NotTaken extends Error {}
+
+/** The other side is away, or said what is not understood: its `cause`. */
+export class ExitAway extends Error {}
+
+/** An exit of which whatever else fails comes as {@link ExitAway}, so that it is not taken for a failure of the ledger's own database. */
+export function toldApart(exit: Exit): Exit {
+  const away = (error: unknown): never => {
+    if (error instanceof EventRefused || error instanceof NotTaken) throw error;
+    throw new ExitAway(reasonOf(error), { cause: error });
+  };
+  const { pass } = exit;
+  return {
+    ...exit,
+    publish: (events) => exit.publish(events).catch(away),
+    ...(pass && { pass: (stretches: Rest[]) => pass(stretches).catch(away) }),
+    probe: () => exit.probe().catch(away),
+  };
+}
 
 /** An event that was refused, for the dead letters. */
 export interface DeadLetter {

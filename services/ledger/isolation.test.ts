@@ -4,6 +4,7 @@ import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
+import { migrate } from '../platform/migration.ts';
 import { checkDatabase, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
@@ -269,6 +270,24 @@ describe('the service does not start', () => {
     proxy.translate = (chunk) => Buffer.from(chunk.toString('latin1').replace(/(?<=\0\0\0\x06)1\d{5}/, '140022'), 'latin1');
     expect(await started(url.href)).toBe('DATABASE_URL: PostgreSQL 14 is too old: it must be 15 or newer');
     await proxy.close();
+  });
+
+  test('on a database whose encoding does not have every letter, and such a one is not migrated', async () => {
+    const name = `latin_${mine.tenant}`;
+    const { ownerUrl, serviceUrl } = ledger.database;
+    const [owner, service] = [ownerUrl, serviceUrl].map((each) => Object.assign(new URL(each), { pathname: `/${name}` }).href) as [
+      string,
+      string,
+    ];
+    const says = `the database's encoding is LATIN1: it must be UTF8 (create database ... encoding 'UTF8' template template0)`;
+    await admin.query(`create database "${name}" encoding 'LATIN1' locale 'C' template template0 owner "${new URL(ownerUrl).username}"`);
+    try {
+      expect(await started(service)).toBe(`DATABASE_URL: ${says}`);
+      const schema = { names: migrationNames, migrations: () => Promise.reject(new Error('migrated')), appendOnly: [] };
+      await expect(migrate(owner, service, schema)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${says}`);
+    } finally {
+      await admin.query(`drop database "${name}"`);
+    }
   });
 
   test('with an unknown command', () => {

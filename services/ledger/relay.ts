@@ -10,7 +10,7 @@ import { toId } from '../platform/ids.ts';
 import { halvesOf, isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
-import type { DeadLetter, Exit, Rest } from './exit.ts';
+import { ExitAway, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
 import { lettersLeft, lineOf, publishDueLetters } from './letters.ts';
 import { Listeners, restMs } from './listeners.ts';
 import { publishClaims, type Publication } from './publication.ts';
@@ -89,6 +89,8 @@ export class Relay {
   /** Events of the last round. */
   private carried = 0;
   private failures = 0;
+  /** Whether the last round, or the last look for leftovers, failed for the ledger's own database. */
+  private isBlind = false;
   /** What could not be written down, at most one of each lane: those tenants are claimed until it is, or until the claim runs out. */
   private readonly unsettled: Settlement[] = [];
   private answeredAt = -Infinity;
@@ -115,8 +117,9 @@ export class Relay {
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
     if (!options.exit) return;
-    for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(options.exit));
-    this.loops.push(this.poll(options.exit), this.letters(options.exit));
+    const exit = toldApart(options.exit);
+    for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(exit));
+    this.loops.push(this.poll(exit), this.letters(exit));
   }
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
@@ -139,11 +142,12 @@ export class Relay {
     this.rouse();
   }
 
-  /** What readiness says: the other side's name and `ok`, or what is wrong. */
+  /** What readiness says: the other side's name and `ok`, or `away`; and of the `relay` itself, where its own tables keep it. */
   state(): Record<string, string> {
     const { exit } = this.options;
     if (!exit) return { relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' };
-    return { [exit.name]: this.failures === 0 && this.answeredAt > -Infinity ? 'ok' : 'away' };
+    const isWell = this.answeredAt > -Infinity && (this.failures === 0 || this.isBlind);
+    return { [exit.name]: isWell ? 'ok' : 'away', ...(this.isBlind && { relay: 'waits for postgresql' }) };
   }
 
   /** Publishes what is known to wait, then stops, both for five seconds at most; what is left is found by others, or after the next start. */
@@ -336,6 +340,7 @@ export class Relay {
     for (const tenant of tenants) this.due.add(tenant);
     this.failed.inc();
     this.failures += 1;
+    this.isBlind = !(error instanceof ExitAway);
     this.pausedUntil = performance.now() + Math.min(100 * 2 ** (this.failures - 1), 2_000);
     const line = { err: error as Error, tenants: tenants.length };
     if (this.failures === 1) this.options.logger.warn(line, isAway(error) ? 'the relay waits' : 'the relay could not publish');
@@ -345,6 +350,7 @@ export class Relay {
   private answered(): void {
     if (this.failures > 0) this.options.logger.info({ failures: this.failures }, 'the relay publishes again');
     this.failures = 0;
+    this.isBlind = false;
     this.answeredAt = performance.now();
   }
 
@@ -383,12 +389,14 @@ export class Relay {
         if (performance.now() - this.answeredAt > 5_000) {
           await exit.probe();
           // A round that failed is judged by a round.
-          if (this.failures === 0) this.answeredAt = performance.now();
-          else if (this.due.size === 0 && this.working.size === 0) this.answered();
+          if (this.failures > 0 && this.due.size === 0 && this.working.size === 0) this.answered();
+          else if (this.failures === 0 || this.isBlind) this.answeredAt = performance.now();
         }
+        if (this.failures === 0) this.isBlind = false;
       } catch (error) {
         this.options.logger.debug({ err: error as Error }, 'a look for leftovers failed');
-        if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
+        if (!(error instanceof ExitAway)) this.isBlind = true;
+        else if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }
       if (!more) await this.pause(this.options.pollMs ?? 1_000);
     }

@@ -1,7 +1,8 @@
 // What the ledger consists of, opened in order and stopped in the opposite order.
-import { serveOps, soon, type Readiness } from '../platform/health.ts';
+import { serveOps, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -63,13 +64,12 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   lifetime.add('writer', () => writer.close());
 
   // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
-  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
+  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 2, logger });
   lifetime.add('asked', () => asked.end());
+  const ask = databaseState(asked);
   const readiness = async (): Promise<Readiness> => {
-    const answer = await soon(asked.query('select 1')).then(
-      () => (writer.foundNoRoom ? 'full' : 'ok'),
-      () => 'away',
-    );
+    const state = await ask();
+    const answer = state === 'ok' && writer.foundNoRoom ? 'full' : state;
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
   };
   const served = await serve({

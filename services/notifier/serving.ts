@@ -1,10 +1,11 @@
 // What the notifier consists of, opened in order and stopped in the opposite order.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { serveOps, soon, type Readiness } from '../platform/health.ts';
+import { serveOps, type Readiness } from '../platform/health.ts';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serve } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -86,13 +87,11 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 2, logger });
   lifetime.add('asked', () => asked.end());
+  const ask = databaseState(asked);
   const readiness = async (): Promise<Readiness> => {
-    const answer = await soon(asked.query('select 1')).then(
-      () => 'ok',
-      () => 'away',
-    );
+    const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
   };
   const served = await serve({

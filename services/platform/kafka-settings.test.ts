@@ -49,3 +49,7 @@ test.each([
   const sasl = { KAFKA_SASL_MECHANISM: 'plain', KAFKA_SASL_USERNAME: 'ledger', KAFKA_SASL_PASSWORD: 'secret' };
   expect(() => read({ KAFKA_BROKERS: 'a:9092', ...sasl, [name]: value })).toThrow(new RegExp(`^${name} `));
 });
+
+test.each(['KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'])('%s alone is half of what is needed', (name) => {
+  expect(() => read({ KAFKA_BROKERS: 'a:9092', [name]: 'ledger' })).toThrow(`KAFKA_SASL_MECHANISM is not set, and ${name} is`);
+});

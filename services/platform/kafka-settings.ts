@@ -37,7 +37,11 @@ export function kafkaSettings(settings: Settings): KafkaSettings | null {
 }
 
 function saslSettings(settings: Settings): SASLOptions | undefined {
-  if (settings.optional('KAFKA_SASL_MECHANISM') === undefined) return undefined;
+  if (settings.optional('KAFKA_SASL_MECHANISM') === undefined) {
+    for (const half of ['KAFKA_SASL_USERNAME', 'KAFKA_SASL_PASSWORD'])
+      if (settings.optional(half) !== undefined) throw new BadSetting('KAFKA_SASL_MECHANISM', `is not set, and ${half} is`);
+    return undefined;
+  }
   const mechanism = settings.oneOf('KAFKA_SASL_MECHANISM', ['plain', 'scram-sha-256', 'scram-sha-512'], 'plain');
   return { mechanism, username: settings.text('KAFKA_SASL_USERNAME'), password: settings.text('KAFKA_SASL_PASSWORD') };
 }

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf } from './postgres.ts';
+import { answerOf, encodingFault } from './postgres.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -32,7 +32,7 @@ const patienceMs = 5 * 60_000;
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * addresses are of two databases or of one role, the database is away for 30 s, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
+ * addresses are of two databases or of one role, the database is away for 30 s or not in UTF8, the role is not the owner, or somebody has held a table for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
@@ -77,6 +77,9 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
   try {
+    const { rows } = await client.query<{ encoding: string }>(`select current_setting('server_encoding') as encoding`);
+    const encoding = rows[0]?.encoding ?? '';
+    if (encoding !== 'UTF8') throw new StartFailure(encodingFault('MIGRATION_DATABASE_URL', encoding));
     await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
     if (known.rowCount === 0) {

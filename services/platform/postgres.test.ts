@@ -94,6 +94,16 @@ describe('a database that is asked until it answers', () => {
     await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
     await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
   });
+
+  test('is not asked again where it does not take the settings of a connection', async () => {
+    let asked = 0;
+    const ask = () => {
+      asked++;
+      return Promise.reject(Object.assign(new Error('unsupported startup parameter: options'), { code: '08P01' }));
+    };
+    await expect(answerOf('DATABASE_URL', ask)).rejects.toThrow('DATABASE_URL: unsupported startup parameter: options');
+    expect(asked).toBe(1);
+  });
 });
 
 test('a commit waits for the disk, whatever the database says', async () => {
@@ -102,6 +112,22 @@ test('a commit waits for the disk, whatever the database says', async () => {
     expect((await client.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: 'off' }]),
   );
   await withPool(async (pool) => expect((await pool.query('show synchronous_commit')).rows).toEqual([{ synchronous_commit: 'on' }]));
+});
+
+test('values are read and written as they are, whatever the database says', async () => {
+  const bad = { extra_float_digits: '-10', array_nulls: 'off', row_security: 'off', search_path: '"$user"' };
+  await withClient(database.ownerUrl, async (client) => {
+    for (const [name, value] of Object.entries(bad)) await client.query(`alter database "${database.name}" set ${name} = ${value}`);
+  });
+  await withPool(async (pool) => {
+    const { rows } =
+      await pool.query(`select 1795701234567.25::float8 as ms, '{1,null}'::int[] as some, current_setting('row_security') as rows,
+      current_setting('search_path') as path`);
+    expect(rows).toEqual([{ ms: 1795701234567.25, some: [1, null], rows: 'on', path: 'public' }]);
+  });
+  await withClient(database.ownerUrl, async (client) => {
+    for (const name of Object.keys(bad)) await client.query(`alter database "${database.name}" reset ${name}`);
+  });
 });
 
 test('a statement that the server refuses costs no other connection', () =>

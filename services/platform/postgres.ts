@@ -45,7 +45,8 @@ const marker = 'app.settings';
 
 /**
  * The settings of every connection of a service, as the server takes them: each gives up on a statement after 10 s and on an idle open transaction
- * after 3 s, so that a stalled process loses its locks; and a commit waits for the disk, whatever the database or the role says.
+ * after 3 s, so that a stalled process loses its locks; and a commit waits for the disk, and values read as they were written, whatever the database
+ * or the role says.
  */
 export function connectionOptions(more: Record<string, string> = {}): string {
   const settings = {
@@ -54,6 +55,12 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     statement_timeout: '10s',
     idle_in_transaction_session_timeout: '3s',
     lock_timeout: '2s',
+    // What a database or a role may say otherwise, and texts and statements here take for granted. (With fewer digits a time of the log was wrong by
+    // hours, which nothing mends; without nulls in arrays nothing of a delivery could be recorded.)
+    extra_float_digits: '1',
+    array_nulls: 'on',
+    row_security: 'on',
+    search_path: 'public',
     ...more,
   };
   return Object.entries(settings)
@@ -144,8 +151,11 @@ export async function answerOf<Answer>(
     try {
       return await ask();
     } catch (error) {
-      const isRefused = !isAway(error) || ((error as { code?: string }).code ?? '').startsWith('28');
-      if (variable === 'MIGRATION_DATABASE_URL' && isRefused) throw new StartFailure(`${variable}: ${reasonOf(error)}`);
+      const { code = '' } = error as { code?: string };
+      const isRefused = !isAway(error) || code.startsWith('28');
+      // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`.
+      if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
+        throw new StartFailure(`${variable}: ${reasonOf(error)}`);
       if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
     }
   }
@@ -292,8 +302,12 @@ export function tenantPolicy(table: string): string[] {
 
 const oldest = 150_000;
 
+/** Says that a database can't keep every text that may be sent; `variable` is the one with its address. */
+export const encodingFault = (variable: string, encoding: string): string =>
+  `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`;
+
 /**
- * Refuses a way to the database on which the settings of a connection are lost, a server that is too old, a role that row-level
+ * Refuses a way to the database on which the settings of a connection are lost, a server that is too old, an encoding other than UTF8, a role that row-level
  * security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older than the code. Throws {@link StartFailure}.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
@@ -301,12 +315,13 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
     name: string;
     settings: string | null;
     version: number;
+    encoding: string;
     super: boolean;
     bypass: boolean;
     owner: boolean;
   }>(
     `select rolname as name, current_setting('${marker}', true) as settings,
-            current_setting('server_version_num')::int as version, rolsuper as super, rolbypassrls as bypass,
+            current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
                     and pg_has_role(r.oid, c.relowner, 'member')) as owner
      from pg_roles r where rolname = current_user`,
@@ -320,6 +335,7 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
   }
   if (role.version < oldest)
     throw new StartFailure(`DATABASE_URL: PostgreSQL ${Math.trunc(role.version / 10_000)} is too old: it must be 15 or newer`);
+  if (role.encoding !== 'UTF8') throw new StartFailure(encodingFault('DATABASE_URL', role.encoding));
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {

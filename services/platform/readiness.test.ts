@@ -1,0 +1,72 @@
+import { withClient } from '../../deploy/local/databases.ts';
+import { freshDatabase } from '../../test/house.ts';
+import { until } from '../../test/notifier.ts';
+import { ownServer } from '../../test/server.ts';
+import { openPool } from './postgres.ts';
+import { Commits, databaseState } from './readiness.ts';
+import { openLog } from './telemetry.ts';
+
+const logger = openLog('test', 'silent');
+
+test('a database that commits is ok, and one that takes no writes is told as that', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const asked = async () => {
+    const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
+    const state = await databaseState(pool)();
+    await pool.end();
+    return state;
+  };
+  try {
+    expect(await asked()).toBe('ok');
+    await withClient(database.ownerUrl, (client) =>
+      client.query(`alter database "${database.name}" set default_transaction_read_only = on`),
+    );
+    expect(await asked()).toBe('read-only');
+  } finally {
+    await database.drop();
+  }
+});
+
+test('a database whose commits wait for a standby that is gone says so within seconds, for as long as it is, and then no more', async () => {
+  const server = await ownServer();
+  const alter = (...texts: string[]) =>
+    withClient(server.adminUrl, async (client) => {
+      for (const text of texts) await client.query(text);
+    });
+  const pool = openPool(server.adminUrl, { name: 'asked', max: 2, logger });
+  const ask = databaseState(pool);
+  try {
+    expect(await ask()).toBe('ok');
+    await alter(`alter system set synchronous_standby_names = 'gone'`, 'select pg_reload_conf()');
+    await until(async () => (await ask()) === 'not committing');
+    // Also when the connection that waited has been given up.
+    for (const end = performance.now() + 20_000; performance.now() < end;) {
+      expect(await ask()).toBe('not committing');
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    await alter('alter system reset synchronous_standby_names', 'select pg_reload_conf()');
+    await until(async () => (await ask()) === 'ok');
+  } finally {
+    await pool.end();
+    await server.end();
+  }
+});
+
+test('commits are tried now and then, one at a time, and what PostgreSQL refuses it has not kept waiting', async () => {
+  let tried = 0;
+  let answer = () => Promise.resolve();
+  const commits = new Commits(() => {
+    tried++;
+    return answer();
+  });
+  for (let turn = 0; turn < 100; turn++) expect(commits.areWaiting()).toBe(false);
+  expect(tried).toBe(1);
+  answer = () => Promise.reject(Object.assign(new Error('permission denied'), { severity: 'ERROR' }));
+  const refused = new Commits(answer);
+  refused.areWaiting();
+  await new Promise((done) => setImmediate(done));
+  for (const end = performance.now() + 6_000; performance.now() < end;) {
+    expect(refused.areWaiting()).toBe(false);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+});
