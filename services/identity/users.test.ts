@@ -1,3 +1,4 @@
+import { hash } from '@node-rs/argon2';
 import { createLocalJWKSet, calculateJwkThumbprint, decodeProtectedHeader, jwtVerify, type JSONWebKeySet } from 'jose';
 import pg from 'pg';
 import { pino } from 'pino';
@@ -164,6 +165,21 @@ describe('login', () => {
     const email = newEmail();
     await client.register({ email, password: 'schl\u00fcssel', ...names });
     expect((await client.login({ email, password: 'schlu\u0308ssel' })).user?.email).toBe(email);
+  });
+
+  test('a password whose hash was made of what was typed, before passwords had a form, opens', async () => {
+    const email = newEmail();
+    const typed = 'schlu\u0308ssel';
+    await client.register({ email, password: typed, ...names });
+    const change = async (to: string) =>
+      admin.query('update users set password_hash = $1 where email = $2', [
+        await hash(to, { memoryCost: 19_456, timeCost: 2, parallelism: 1 }),
+        email,
+      ]);
+    await change(typed);
+    expect((await client.login({ email, password: typed })).user?.email).toBe(email);
+    await change('another');
+    expect(await refusal(client.login({ email, password: typed }))).toMatchObject({ reason: 'unauthenticated' });
   });
 
   test('the token is verified by the published key: EdDSA, issuer, audience, subject, one hour, thumbprint as its name', async () => {

@@ -80,7 +80,9 @@ export async function login(
     await admitLogin(pool, email, address);
     return byEmail(orm, email);
   });
-  const right = await passwords.verify(user?.passwordHash ?? null, password, { address, signal });
+  const verify = (shown: string) => passwords.verify(user?.passwordHash ?? null, shown, { address, signal });
+  // As it was typed, too: so the hashes were made before passwords had a form.
+  const right = (await verify(password)) || (password !== given.password && (await verify(given.password)));
   // Whoever has gone meanwhile failed all the same.
   return strangers.take(address, never, async () => {
     if (!user || !right) {
