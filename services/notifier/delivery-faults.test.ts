@@ -1,15 +1,17 @@
 // What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else.
+import type { ServerResponse } from 'node:http';
 import pg from 'pg';
 import { pino } from 'pino';
 import { endStarted, ingest, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, unreadable, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
-import { toId } from '../platform/ids.ts';
+import { toId, toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 
 interface Line {
   level: number;
   msg: string;
   tenant?: string;
+  delivery_id?: string;
 }
 
 let lines: Line[];
@@ -166,4 +168,33 @@ test('a right that is missing is told as what keeps everybody waiting, not as a 
   });
   expect(await figure(notifier, 'notifier_unclaimable_total')).toBe(0);
   expect(lines.filter(({ msg }) => msg === 'deliveries of a tenant could not be claimed')).toEqual([]);
+});
+
+test('one record that PostgreSQL does not take is left to its lease and named, and those beside it are taken', async () => {
+  const notifier = await start({ logger });
+  const held: ServerResponse[] = [];
+  const { url, received, count } = await receiver((_, response, place) => (place < 8 ? held.push(response) : response.end()));
+  const tenant = await subscribe(notifier, url);
+  await ingest(notifier, tenant, 8);
+  await count(8);
+  const { deliveries } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 100 });
+  const bad = deliveries[3]!.id;
+  await asOwner(notifier, async (owner) => {
+    await owner.query(`create function refuse() returns trigger language plpgsql as $$
+      begin
+        if new.delivery_id = '${toUuid('wh_delivery', bad)}' then raise exception 'invalid page' using errcode = 'XX001'; end if;
+        return new;
+      end $$`);
+    await owner.query('create trigger refused before insert on attempts for each row execute function refuse()');
+    for (const response of held) response.end();
+    await until(() => Promise.resolve(lines.some(({ msg, delivery_id }) => msg === 'recording failed' && delivery_id === bad)));
+    await until(async () => {
+      const { total } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1, status: 'delivered' });
+      return total === 7n;
+    });
+    await owner.query('drop trigger refused on attempts');
+    await passTime(notifier, tenant);
+    await settled(notifier.client, tenant.tenantId, 8);
+    expect(received).toHaveLength(9);
+  });
 });

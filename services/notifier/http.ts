@@ -324,7 +324,8 @@ const decoder = new TextDecoder('utf-8', decoding);
 function textOf(body: Buffer): string {
   const bytes = body.subarray(0, answerLimit);
   // `stream`: a character that the cut went through is left out.
-  const text = body.length > bytes.length ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
+  const isCut = body.length >= answerLimit;
+  const text = isCut ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
   // PostgreSQL stores no NUL.
   return text.replaceAll('\0', '\ufffd');
 }
