@@ -98,6 +98,11 @@ describe('the OpenAPI document', () => {
     expect(faults).toEqual([]);
   });
 
+  test('has patterns that the regular expressions of other languages know, too', () => {
+    // Python's have no `\\p{…}`, Go's no look-behind.
+    expect(JSON.stringify(contract.document)).not.toMatch(/"pattern":"[^"]*(\\\\p\{|\(\?<)/i);
+  });
+
   test('documents the headers of every answer', () => {
     const bare = contract.operations.flatMap(({ id, definition }) =>
       Object.entries<any>(definition.responses)

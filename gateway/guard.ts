@@ -4,7 +4,7 @@ import type { App } from './app.ts';
 import { admit, checkAgain, type Authorities } from './auth.ts';
 import type { Load } from './load.ts';
 import type { RequestMetrics } from './metrics.ts';
-import { hasMalformedId } from './pages.ts';
+import { hasWordForId } from './pages.ts';
 import { Problem } from './problem.ts';
 
 /** What guarding routes needs. */
@@ -94,9 +94,12 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
   app.route({
     method: app.supportedMethods.filter((method) => !known.has(method)),
     url,
-    // Before the body is read, like every refusal that does not need it. A word where an id belongs makes another path, which nobody knows.
-    onRequest: (request, _reply, done) =>
-      done(hasMalformedId(request.params) ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })),
+    // Before the body is read, like every refusal that does not need it. Who posts to a word where an id belongs (`transactions/batch`) means a route
+    // of its own, which there is not.
+    onRequest: (request, _reply, done) => {
+      const isOther = request.method === 'POST' && hasWordForId(request.params);
+      done(isOther ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } }));
+    },
     handler: () => undefined,
     schema: { hide: true },
   });

@@ -75,12 +75,15 @@ describe('paths and methods', () => {
     }
   });
 
-  test('what has a word in the place of an id is another path, and unknown where its method would be wrong', async () => {
+  test('who posts to a word in the place of an id is told that there is no such route, any other wrong method what there is', async () => {
     for (const [method, path, allow] of [
       ['POST', '/v1/tenants/acme/transactions/batch', null],
-      ['PUT', '/v1/tenants/acme/transactions/export', null],
       ['POST', '/v1/tenants/acme/webhooks/batch', null],
-      ['GET', `/v1/tenants/${newId('tenant')}/api-keys/batch`, null],
+      ['POST', `/v1/tenants/${newId('tenant')}/api-keys/batch`, null],
+      ['PUT', '/v1/tenants/acme/transactions/export', 'GET, HEAD'],
+      ['POST', '/v1/tenants/acme/transactions/txn_typo', 'GET, HEAD'],
+      ['DELETE', '/v1/tenants/acme/webhooks/typo', 'GET, HEAD'],
+      ['GET', `/v1/tenants/${newId('tenant')}/api-keys/typo`, 'DELETE'],
       ['POST', `/v1/tenants/acme/transactions/${newId('txn')}`, 'GET, HEAD'],
       ['POST', `/v1/tenants/acme/webhooks/${newId('wh_delivery')}`, 'GET, HEAD'],
       ['GET', `/v1/tenants/${newId('tenant')}/api-keys/${newId('key')}`, 'DELETE'],

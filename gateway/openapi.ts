@@ -264,7 +264,7 @@ export const documentInfo = {
       'Amounts are decimal texts, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are code points; fields that are not known are ignored.',
       'A posting with an idempotency key may be repeated at will: it posts once.',
       'A list’s next page is asked for with `next_cursor` and the same filters. Query parameters that are not known, and empty ones but `reference` and `idempotency_key`, are ignored. HEAD is answered as GET without the body; a path may end in one slash.',
-      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`.',
+      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`; POST to a word where an id belongs, as `transactions/batch`, is an unknown path.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
     ].join('\n\n'),
     license: { name: 'Proprietary', url: 'https://example.com/license' },

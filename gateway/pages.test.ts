@@ -1,5 +1,5 @@
 import { newId } from '../services/platform/ids.ts';
-import { dayStart, hasMalformedId, pageOf, pathDelivery, pathId } from './pages.ts';
+import { dayStart, hasWordForId, pageOf, pathDelivery, pathId } from './pages.ts';
 import { Problem } from './problem.ts';
 
 function problemOf(call: () => unknown): Problem {
@@ -43,15 +43,17 @@ test('a malformed delivery id is refused in the words of the specification', () 
   }
 });
 
-test('a path whose id is a word, or of another kind, leads to no record', () => {
+test('a path whose id is a word, or of another kind, is told from one whose id is malformed', () => {
   const [transaction, key, delivery] = [newId('txn'), newId('key'), newId('wh_delivery')];
   for (const params of [
     {},
     { slug: 'x', tenant_id: 'x', account_code: 'x' },
     { transaction_id: transaction },
     { key_id: key, tenant_id: 'x' },
+    { transaction_id: 'txn_typo' },
+    { delivery_id: 'wh_delivery_' },
   ]) {
-    expect([params, hasMalformedId(params)]).toEqual([params, false]);
+    expect([params, hasWordForId(params)]).toEqual([params, false]);
   }
   for (const params of [
     { transaction_id: 'batch' },
@@ -59,9 +61,9 @@ test('a path whose id is a word, or of another kind, leads to no record', () => 
     { key_id: transaction, tenant_id: 'x' },
     { delivery_id: 'x' },
   ]) {
-    expect([params, hasMalformedId(params)]).toEqual([params, true]);
+    expect([params, hasWordForId(params)]).toEqual([params, true]);
   }
-  expect(hasMalformedId({ delivery_id: delivery })).toBe(false);
+  expect(hasWordForId({ delivery_id: delivery })).toBe(false);
 });
 
 test('a day begins at its midnight in UTC, and none before 1970', () => {

@@ -15,10 +15,10 @@ export const examplePagination = { limit: 50, next_cursor: null, has_more: false
 const prefixes = { transaction_id: 'txn', key_id: 'key', delivery_id: 'wh_delivery' } as const;
 const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
-/** Whether a path has something else where an id belongs, as `/transactions/batch` has: it leads to no record. */
-export function hasMalformedId(params: unknown): boolean {
+/** Whether a path has a word where an id belongs, as `/transactions/batch` has: what does not even begin like one. */
+export function hasWordForId(params: unknown): boolean {
   const given = params as Partial<Record<string, string>>;
-  return idFields.some((field) => given[field] !== undefined && toUuid(prefixes[field], given[field]) === null);
+  return idFields.some((field) => given[field] !== undefined && !given[field].startsWith(`${prefixes[field]}_`));
 }
 
 /** The id of a path. Throws a validation problem where it is none. */

@@ -11,7 +11,7 @@ import { limitFields, webhookRecord } from '../wire.ts';
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
 const tag = 'Webhooks';
 
-const url = patterned('url', '^[A-Za-z][A-Za-z0-9+.-]*://[^/\\s\\\\\\p{C}][^\\s\\\\\\p{C}]*$', {
+const url = patterned('url', '^[A-Za-z][A-Za-z0-9+.-]*://[^/\\s\\\\\\x00-\\x1f\\x7f-\\x9f][^\\s\\\\\\x00-\\x1f\\x7f-\\x9f]*$', {
   maxLength: 2048,
   description: 'An https address that is not private, loopback, link-local or otherwise special, nor a name that leads to one.',
   example: 'https://example.com/hooks/ledger',
