@@ -4,6 +4,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
 import { recordOutcomes } from './outcomes.ts';
 
@@ -50,7 +51,18 @@ test('what came of one delivery waits for who holds its row, and that of others 
     await settled(notifier.client, other.tenantId, 5);
     // Left to its lease, and told of.
     await until(() => Promise.resolve(told('rows are held by others: left to their leases') > 0));
+    // From then on he is known: nobody waits for him again.
+    const failed = told('recording failed');
+    await inTransaction(notifier.work, [one.tenant], async (client) => {
+      await client.query('update claims set until = now()');
+      await client.query('update due set next_at = now()');
+    });
+    await until(() => Promise.resolve(told('rows are held by others: left to their leases') > 1));
+    await ingest(notifier, other, 5);
+    await settled(notifier.client, other.tenantId, 10);
+    expect(told('recording failed')).toBe(failed);
   });
+  expect(quick.received).toHaveLength(10);
   await passTime(notifier, one);
   await settled(notifier.client, one.tenantId, 1);
   expect(await only(notifier, one)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });

@@ -26,8 +26,8 @@ const mostSaid = most * answerLimit;
  * What they are needed for is left to its lease then.
  */
 const mostWaits = 3;
-/** So long after that, milliseconds, such rows are looked for before they are waited for. */
-const waryMs = 60_000;
+/** For so long a tenant whose rows were held then is looked at first, milliseconds; and so he is, each time: others of the house hold them for a moment. */
+const held = { lastsMs: 60_000, looks: 5, everyMs: 50 };
 
 /** A queue of outcomes. */
 export class Recorder {
@@ -40,8 +40,8 @@ export class Recorder {
   private enough: () => void = () => undefined;
   private said = 0;
   private roomless: (() => void)[] = [];
-  /** Until when rows that somebody holds are not waited for, by `performance.now()`. */
-  private waryUntil = -Infinity;
+  /** Tenants (UUIDs) whose rows somebody holds for long, until when that is believed, by `performance.now()`. */
+  private readonly held = new Map<string, number>();
 
   constructor(pool: Pool, logger: Logger, recorded: () => void) {
     this.pool = pool;
@@ -109,7 +109,8 @@ export class Recorder {
     let left = outcomes;
     for (let pause = 50, waits = 0; ; pause = Math.min(1_000, pause * 2)) {
       try {
-        if (waits >= mostWaits || performance.now() < this.waryUntil) left = await this.unheld(left);
+        const doubtful = waits >= mostWaits ? left : left.filter(({ tenant }) => (this.held.get(tenant) ?? 0) > performance.now());
+        if (doubtful.length > 0) left = await this.unheld(left, doubtful);
         return left.length === 0 ? new Set() : await recordOutcomes(this.pool, left);
       } catch (error) {
         const [first, ...others] = left as [Outcome, ...Outcome[]];
@@ -124,18 +125,20 @@ export class Recorder {
     }
   }
 
-  /** What needs no row that somebody holds: the rest would keep everybody's waiting. */
-  private async unheld(outcomes: Outcome[]): Promise<Outcome[]> {
-    const free = await withoutHeld(this.pool, outcomes);
-    if (free.length < outcomes.length) {
-      this.waryUntil = performance.now() + waryMs;
-      const tenants = new Set(outcomes.filter((each) => !free.includes(each)).map(({ tenant }) => toId('tenant', tenant)));
-      this.logger.warn(
-        { deliveries: outcomes.length - free.length, tenants: [...tenants] },
-        'rows are held by others: left to their leases',
-      );
+  /** The outcomes without those of the doubtful ones that need a row which somebody holds: they would keep all others waiting. */
+  private async unheld(outcomes: Outcome[], doubtful: Outcome[]): Promise<Outcome[]> {
+    const rest = new Set(doubtful);
+    for (let look = 0; rest.size > 0 && look < held.looks; look++) {
+      if (look > 0) await new Promise((done) => setTimeout(done, held.everyMs));
+      for (const free of await withoutHeld(this.pool, [...rest])) rest.delete(free);
     }
-    return free;
+    for (const { tenant } of doubtful) this.held.delete(tenant);
+    for (const { tenant } of rest) this.held.set(tenant, performance.now() + held.lastsMs);
+    if (rest.size > 0) {
+      const tenants = new Set([...rest].map(({ tenant }) => toId('tenant', tenant)));
+      this.logger.warn({ deliveries: rest.size, tenants: [...tenants] }, 'rows are held by others: left to their leases');
+    }
+    return outcomes.filter((each) => !rest.has(each));
   }
 
   private async writeHalves(outcomes: readonly Outcome[]): Promise<Set<string>> {
