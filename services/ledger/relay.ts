@@ -5,15 +5,15 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
 import { openGauges } from '../platform/gauges.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { gatherMs } from '../platform/pace.ts';
 import { toId } from '../platform/ids.ts';
 import { halvesOf, isAway, isRefused, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
 import { ExitAway, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
 import { lettersLeft, lineOf, publishDueLetters } from './letters.ts';
-import { Listeners, restMs } from './listeners.ts';
+import { Listeners } from './listeners.ts';
 import { publishClaims, type Publication } from './publication.ts';
+import { Rounds } from './rounds.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -29,8 +29,8 @@ export interface RelayOptions {
   metrics: Registry;
 }
 
-/** A round: tenants, events and bytes of payload, shared by its tenants. */
-const bounds = { tenants: 64, events: 512, bytes: 512 * 1024 };
+/** A round: events and bytes of payload, shared by its tenants. */
+const bounds = { events: 512, bytes: 512 * 1024 };
 
 /** How far a round came. */
 interface Settlement {
@@ -66,26 +66,10 @@ interface Handed {
 export class Relay {
   private readonly options: RelayOptions;
   private readonly listeners: Listeners;
-  /** Tenants (UUIDs) that may have events to publish, the one that waits longest first. */
-  private readonly due = new Set<string>();
-  private readonly working = new Set<string>();
-  /** Times a tenant was held by another replica or not taken, in a row. */
-  private readonly misses = new Map<string, number>();
-  /** Those whose events were not taken: what they post meanwhile waits with them. */
-  private readonly postponed = new Set<string>();
-  /** Those who kept the others of a round back, until something of theirs is taken: each takes a round alone. */
-  private readonly alone = new Set<string>();
-  /** Tenants that rest before their events are passed over. */
-  private readonly resting = new Set<string>();
-  private rest: NodeJS.Timeout | undefined;
-  private ending = false;
-  /** By tenant, of those that are looked at again. */
-  private readonly timers = new Map<string, NodeJS.Timeout>();
+  private readonly rounds: Rounds;
   private readonly loops: Promise<void>[] = [];
-  private sleepers: (() => void)[] = [];
   private readonly closed = new AbortController();
   private pausedUntil = 0;
-  private gatheredAt = 0;
   /** Events of the last round. */
   private carried = 0;
   private failures = 0;
@@ -102,6 +86,7 @@ export class Relay {
   constructor(options: RelayOptions) {
     this.options = options;
     this.listeners = new Listeners(options.exit?.pass !== undefined);
+    this.rounds = new Rounds((tenant) => this.listeners.noneFor(tenant));
     const registers = [options.metrics];
     this.published = new Counter({
       name: 'ledger_relay_published_total',
@@ -124,22 +109,7 @@ export class Relay {
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
   wake(tenant: string): void {
-    if (!this.options.exit || this.postponed.has(tenant)) return;
-    if (this.listeners.noneFor(tenant) && !this.ending) {
-      this.resting.add(tenant);
-      this.rest ??= setTimeout(() => this.endRest(), restMs);
-      return;
-    }
-    this.due.add(tenant);
-    if (this.sleepers.length > 0) this.rouse();
-  }
-
-  private endRest(): void {
-    clearTimeout(this.rest);
-    this.rest = undefined;
-    for (const tenant of this.resting) this.due.add(tenant);
-    this.resting.clear();
-    this.rouse();
+    if (this.options.exit) this.rounds.wake(tenant);
   }
 
   /** What readiness says: the other side's name and `ok`, or `away`; and of the `relay` itself, where its own tables keep it. */
@@ -152,14 +122,11 @@ export class Relay {
 
   /** Publishes what is known to wait, then stops, both for five seconds at most; what is left is found by others, or after the next start. */
   async close(): Promise<void> {
-    this.ending = true;
-    this.endRest();
+    this.rounds.end();
     const until = performance.now() + 5_000;
-    const busy = () => this.due.size > 0 || this.working.size > 0;
-    while (busy() && this.failures === 0 && performance.now() < until) await pause(20);
+    while (this.rounds.isBusy && this.failures === 0 && performance.now() < until) await pause(20);
     this.closed.abort();
-    for (const timer of this.timers.values()) clearTimeout(timer);
-    this.rouse();
+    this.rounds.close();
     const ended = Promise.all(this.loops).then(() => this.options.exit?.close());
     // A send that is not answered is left behind: its claims run out, and who takes them sends again.
     await Promise.race([ended, pause(5_000, undefined, { ref: false })]);
@@ -167,30 +134,15 @@ export class Relay {
 
   private async lane(exit: Exit): Promise<void> {
     while (!this.closed.signal.aborted) {
-      const pauseMs = Math.max(this.pausedUntil, this.due.size > 0 ? this.gatheredAt : 0) - performance.now();
-      const tenants = pauseMs > 0 ? [] : this.take();
+      const pauseMs = Math.max(this.pausedUntil, this.rounds.from) - performance.now();
+      const tenants = pauseMs > 0 ? [] : this.rounds.take(this.carried);
       if (pauseMs > 0) await this.pause(pauseMs);
-      else if (tenants.length === 0) await this.idle();
+      else if (tenants.length === 0) await this.rounds.idle();
       else {
         await this.round(exit, tenants);
-        for (const tenant of tenants) this.working.delete(tenant);
+        this.rounds.done(tenants);
       }
     }
-  }
-
-  private take(): string[] {
-    const tenants: string[] = [];
-    for (const tenant of this.due) {
-      if (tenants.length === bounds.tenants) break;
-      const isAlone = this.alone.has(tenant);
-      if (this.working.has(tenant) || (isAlone && tenants.length > 0)) continue;
-      tenants.push(tenant);
-      this.working.add(tenant);
-      if (isAlone) break;
-    }
-    for (const tenant of tenants) this.due.delete(tenant);
-    if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs(this.carried);
-    return tenants;
   }
 
   /** Claims, reads, publishes or passes over, raises. Whatever fails on the way leaves the marks where they were. */
@@ -272,19 +224,19 @@ export class Relay {
       if (unsettled.has(each.tenant)) continue;
       if (why !== undefined) this.putOff(each.tenant, why);
       else {
-        this.reached(each.tenant);
-        if (cut.has(each)) this.due.add(each.tenant);
+        this.rounds.reached(each.tenant);
+        if (cut.has(each)) this.rounds.repeat([each.tenant]);
       }
     }
     for (const { tenant, mark, through } of stretches) {
       if (unsettled.has(tenant)) continue;
-      this.reached(tenant);
+      this.rounds.reached(tenant);
       // Of whom there was nothing to pass over was not asked.
       if (through > mark) this.listeners.learn(tenant, wanted.has(tenant));
-      if (wanted.has(tenant)) this.due.add(tenant);
+      if (wanted.has(tenant)) this.rounds.repeat([tenant]);
     }
     const claimed = new Set([...claims, ...stretches].map((each) => each.tenant));
-    for (const tenant of tenants) if (!claimed.has(tenant)) this.later(tenant, 25, 1_000);
+    for (const tenant of tenants) if (!claimed.has(tenant)) this.rounds.missed(tenant);
   }
 
   /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
@@ -296,11 +248,7 @@ export class Relay {
 
   private putOff(tenant: string, why: unknown): void {
     this.options.logger.warn({ err: why, tenant: toId('tenant', tenant) }, 'events of a tenant were not taken');
-    this.postponed.add(tenant);
-    this.alone.add(tenant);
-    // What he posted during the round waits, too.
-    this.due.delete(tenant);
-    this.later(tenant, 200, 10_000);
+    this.rounds.putOff(tenant);
   }
 
   /**
@@ -337,7 +285,7 @@ export class Relay {
 
   /** A failed round: everything waits a little, longer each time, and nothing is lost. */
   private tell(error: unknown, tenants: string[]): void {
-    for (const tenant of tenants) this.due.add(tenant);
+    this.rounds.repeat(tenants);
     this.failed.inc();
     this.failures += 1;
     this.isBlind = !(error instanceof ExitAway);
@@ -354,26 +302,6 @@ export class Relay {
     this.answeredAt = performance.now();
   }
 
-  private reached(tenant: string): void {
-    this.misses.delete(tenant);
-    this.postponed.delete(tenant);
-    this.alone.delete(tenant);
-  }
-
-  /** Another replica has the tenant, or the other side fails over it: looked at again soon, and then less often. */
-  private later(tenant: string, firstMs: number, mostMs: number): void {
-    const misses = this.misses.get(tenant) ?? 0;
-    this.misses.set(tenant, misses + 1);
-    // One look for all that were in vain: each would otherwise be made again for ever.
-    clearTimeout(this.timers.get(tenant));
-    const again = () => {
-      this.timers.delete(tenant);
-      this.postponed.delete(tenant);
-      this.wake(tenant);
-    };
-    this.timers.set(tenant, setTimeout(again, Math.min(firstMs * 2 ** misses, mostMs)));
-  }
-
   private async poll(exit: Exit): Promise<void> {
     let after: string | null = null;
     // A replica that was killed may have left anything.
@@ -382,14 +310,14 @@ export class Relay {
       let more = false;
       try {
         const found = await leftovers(this.options.pool, after, everything);
-        for (const tenant of found.behind) if (!this.misses.has(tenant)) this.wake(tenant);
+        for (const tenant of found.behind) if (!this.rounds.isMissed(tenant)) this.wake(tenant);
         after = found.next;
         everything &&= after !== null;
         more = everything;
         if (performance.now() - this.answeredAt > 5_000) {
           await exit.probe();
           // A round that failed is judged by a round.
-          if (this.failures > 0 && this.due.size === 0 && this.working.size === 0) this.answered();
+          if (this.failures > 0 && !this.rounds.isBusy) this.answered();
           else if (this.failures === 0 || this.isBlind) this.answeredAt = performance.now();
         }
         if (this.failures === 0) this.isBlind = false;
@@ -421,17 +349,6 @@ export class Relay {
   /** Until the time is over, or this closes. */
   private async pause(ms: number): Promise<void> {
     await pause(ms, undefined, { signal: this.closed.signal }).catch(() => undefined);
-  }
-
-  /** Until something is due, or this closes. */
-  private async idle(): Promise<void> {
-    if (!this.closed.signal.aborted) await new Promise<void>((done) => this.sleepers.push(done));
-  }
-
-  private rouse(): void {
-    const sleepers = this.sleepers;
-    this.sleepers = [];
-    for (const wake of sleepers) wake();
   }
 }
 
