@@ -39,6 +39,31 @@ test('the next round gathers for a while by what the last one carried, and waits
   expect(rounds.from - performance.now()).toBe(45);
 });
 
+test('a look in vain does not gather', () => {
+  const rounds = open();
+  rounds.wake('a');
+  rounds.take(0);
+  rounds.wake('a');
+  expect(rounds.take(0)).toEqual([]);
+  const { from } = rounds;
+  jest.advanceTimersByTime(10);
+  expect(rounds.take(0)).toEqual([]);
+  expect(rounds.from).toBe(from);
+});
+
+test('who is repeated is due when the round is done, and who was reached waits no more', () => {
+  const rounds = open();
+  for (const tenant of ['a', 'b']) rounds.wake(tenant);
+  const tenants = rounds.take(0);
+  rounds.repeat(['a']);
+  rounds.putOff('b');
+  rounds.reached('b');
+  rounds.wake('b');
+  expect(rounds.take(0)).toEqual([]);
+  rounds.done(tenants);
+  expect(rounds.take(0)).toEqual(['a', 'b']);
+});
+
 test('who kept others back waits with what he posts meanwhile, then takes rounds alone until something of his is taken', () => {
   const rounds = open();
   rounds.wake('bad');
@@ -104,15 +129,45 @@ test('who may rest is due with all others that rest, or at once where this ends'
   expect(rounds.take(0)).toEqual(['a']);
 });
 
-test('who idles is roused by who is due, and by the end', async () => {
-  const rounds = open();
-  const idle = rounds.idle();
+test('who idles waits until somebody is due', async () => {
+  const rounds = open(['resting']);
+  let roused = 0;
+  const idle = async () => {
+    await rounds.idle();
+    roused += 1;
+  };
+  const lanes = [idle(), idle()];
+  await jest.advanceTimersByTimeAsync(10);
+  expect(roused).toBe(0);
   rounds.wake('a');
-  await idle;
-  const other = rounds.idle();
-  rounds.missed('b');
+  await Promise.all(lanes);
+  expect(roused).toBe(2);
+  const again = idle();
+  rounds.wake('resting');
+  await jest.advanceTimersByTimeAsync(restMs - 1);
+  expect(roused).toBe(2);
+  await jest.advanceTimersByTimeAsync(1);
+  await again;
+});
+
+test('the end rouses who idles, and nothing is looked at again', async () => {
+  const rounds = open(['resting']);
+  const idle = rounds.idle();
+  rounds.missed('a');
+  rounds.wake('resting');
+  expect(jest.getTimerCount()).toBe(2);
   rounds.close();
-  await other;
-  await rounds.idle();
+  await idle;
   expect(jest.getTimerCount()).toBe(0);
+  await rounds.idle();
+});
+
+test('before the end those that rest are due, and who idles is roused for them', async () => {
+  const rounds = open(['resting']);
+  rounds.wake('resting');
+  const idle = rounds.idle();
+  rounds.end();
+  await idle;
+  expect(jest.getTimerCount()).toBe(0);
+  expect(rounds.take(0)).toEqual(['resting']);
 });

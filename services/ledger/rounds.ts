@@ -40,7 +40,7 @@ export class Rounds {
       return;
     }
     this.due.add(tenant);
-    if (this.sleepers.length > 0) this.rouse();
+    this.rouse();
   }
 
   /** Those of the next round, who are to be given to `done` after it; none where nobody is due. `carried`: events of the round before. */

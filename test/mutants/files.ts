@@ -20,6 +20,7 @@ export const pureFiles = [
   'services/ledger/marks.ts',
   'services/ledger/page.ts',
   'services/ledger/queue.ts',
+  'services/ledger/rounds.ts',
   'services/ledger/wire.ts',
   'services/notifier/addresses.ts',
   'services/notifier/envelope.ts',
