@@ -3,11 +3,9 @@ import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 
 import type { Duplex } from 'node:stream';
 import cors from '@fastify/cors';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { CallOptions } from '@connectrpc/connect';
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyRequest } from 'fastify';
+import Fastify, { type FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { traceparentOf } from '../services/platform/trace.ts';
 import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authorities } from './auth.ts';
 import { keepWaiting, readBytes } from './body.ts';
@@ -17,20 +15,11 @@ import { guardRoutes, leadsNowhere } from './guard.ts';
 import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
-import { RequestMetrics, countConnections, type RouteCount } from './metrics.ts';
+import { RequestMetrics, countConnections } from './metrics.ts';
 import { Problem } from './problem.ts';
 import { Refusals } from './refusals.ts';
+import type { App } from './request.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
-
-/** The server with TypeBox schemas. */
-export type App = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    count: RouteCount;
-    leaving: AbortController | null;
-  }
-}
 
 /** What the server needs. */
 export interface AppOptions {
@@ -164,20 +153,4 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
     return (any || origins.includes(origin)) && !leadsNowhere(request);
   };
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
-}
-
-/** Who asks, by which request and in which trace: what a change keeps of it. */
-export function askedBy({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
-  return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
-}
-
-/** Signals that the client has left before its answer. */
-export function leaving(request: FastifyRequest): AbortSignal {
-  request.leaving ??= new AbortController();
-  return request.leaving.signal;
-}
-
-/** How long a call for a request may take; it ends when the client leaves, and is logged under the request's id. */
-export function within(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
-  return { timeoutMs, signal: leaving(request), headers: { 'x-request-id': request.id } };
 }

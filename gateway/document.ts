@@ -2,9 +2,9 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import type { App } from './app.ts';
 import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 import { Problem } from './problem.ts';
+import type { App } from './request.ts';
 
 interface Parameter {
   in: string;

@@ -1,8 +1,8 @@
 // How the server ends: it takes no more connections, answers what was asked, and says with the last answer on a connection that this ends, too.
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { App } from './app.ts';
 import type { Load } from './load.ts';
+import type { App } from './request.ts';
 
 // Longer than any request that has been read takes to be answered, but for a test delivery to a slow receiver.
 const drainMs = 15_000;

@@ -1,11 +1,11 @@
 // What the requests of each route meet before its handler: the bounds, their caller's credential, and paths that lead nowhere.
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import type { App } from './app.ts';
 import { admit, checkAgain, type Authorities } from './auth.ts';
 import type { Load } from './load.ts';
 import type { RequestMetrics } from './metrics.ts';
 import { hasWordForId } from './pages.ts';
 import { Problem } from './problem.ts';
+import type { App } from './request.ts';
 
 /** What guarding routes needs. */
 export interface GuardParts {

@@ -1,7 +1,6 @@
 // Accounts, one by one.
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { askedBy, within, type App } from '../app.ts';
 import {
   accountCode,
   accountTypes,
@@ -21,6 +20,7 @@ import { metadataText } from '../metadata.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { Problem } from '../problem.ts';
 import { pagination, record, ref } from '../records.ts';
+import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { accountJson } from '../wire.ts';
 

@@ -1,10 +1,10 @@
 // What accounts hold, now and before.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
 import { currencies } from '../../services/platform/money.ts';
 import { oneOf, paging, period } from '../fields.ts';
 import { dayStart, examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { balanceJson, changeRecord } from '../wire.ts';
 import { codeOf } from './accounts.ts';

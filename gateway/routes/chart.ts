@@ -1,9 +1,9 @@
 // The chart of accounts as a whole: made from a template, read as a tree.
 import { Type } from 'typebox';
-import { askedBy, within, type App } from '../app.ts';
 import { missingScope } from '../auth.ts';
 import { businessType, businessTypes, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
+import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { accountJson, nodeJson } from '../wire.ts';
 import { exampleAccount } from './accounts.ts';

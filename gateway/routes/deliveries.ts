@@ -1,10 +1,10 @@
 // What became of a tenant's events on their way to its webhook; the retry by hand and the test.
 import { Type } from 'typebox';
-import { askedBy, within, type App } from '../app.ts';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
 import { dayStart, pathDelivery } from '../pages.ts';
 import { record, ref } from '../records.ts';
+import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { attemptRecord, deliveryRecord, limitFields, timeOf, webhookRecord } from '../wire.ts';
 import { exampleEvent } from './events.ts';

@@ -1,8 +1,8 @@
 // The audit trail: the tenant's log, hash-chained.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
 import { pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { eventJson } from '../wire.ts';
 import { exampleTransaction } from './postings.ts';

@@ -1,11 +1,11 @@
 // The API keys of a tenant.
 import { Type } from 'typebox';
 import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
-import { within, type App } from '../app.ts';
 import { scopes } from '../auth.ts';
 import { description, name, oneOf, optional, paging, whole } from '../fields.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { keyRecord } from '../wire.ts';
 

@@ -1,9 +1,9 @@
 // What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
 import type { Registry } from 'prom-client';
 import { readinessBody, type Readiness } from '../../services/platform/health.ts';
-import type { App } from '../app.ts';
 import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';
+import type { App } from '../request.ts';
 import type { Tokens } from '../tokens.ts';
 
 const json = 'application/json; charset=utf-8';

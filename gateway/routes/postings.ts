@@ -11,13 +11,13 @@ import type {
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { askedBy, within, type App } from '../app.ts';
 import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
 import type { Answer } from '../openapi.ts';
 import { pathId } from '../pages.ts';
 import { record, ref } from '../records.ts';
+import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { transactionJson } from '../wire.ts';
 

@@ -1,9 +1,9 @@
 // The tenants of a user.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
 import { businessType, description, name, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { tenantRecord } from '../wire.ts';
 

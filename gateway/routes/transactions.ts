@@ -1,10 +1,10 @@
 // Reading transactions.
 import { Type } from 'typebox';
-import { within, type App } from '../app.ts';
 import { currencies } from '../../services/platform/money.ts';
 import { accountCode, oneOf, paging, period, shortPages } from '../fields.ts';
 import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { transactionJson } from '../wire.ts';
 import { exampleTransaction } from './postings.ts';

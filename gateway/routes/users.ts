@@ -1,9 +1,9 @@
 // Registration, sessions, and the user himself.
 import { Type } from 'typebox';
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
-import { within, type App } from '../app.ts';
 import { email, name, secret } from '../fields.ts';
 import { record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { limitFields, timeOf, userRecord } from '../wire.ts';
 

@@ -1,10 +1,10 @@
 // The webhook of a tenant: made, replaced, read, changed, deleted; its secret made anew.
 import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { within, type App } from '../app.ts';
 import type { Access } from '../auth.ts';
 import { flag, oneOf, optional, patterned, secret, webhookEvents, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
+import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { limitFields, webhookRecord } from '../wire.ts';
 

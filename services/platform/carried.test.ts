@@ -10,9 +10,10 @@ import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
 import { enveloped } from './envelope.ts';
+import type { Served } from './lifetime.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { serve, type Served, type ServeOptions } from './serve.ts';
+import { serve, type ServeOptions } from './serve.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';

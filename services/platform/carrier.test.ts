@@ -11,9 +11,10 @@ import { CarryRequestSchema, CarryResponseSchema, type CarryRequest } from '../.
 import { openCaller, type Caller } from './caller.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';
+import type { Served } from './lifetime.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { serve, type Served } from './serve.ts';
+import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
 const mostBytes = 1000;

@@ -4,7 +4,8 @@ import { Code, ConnectError, createClient, type Client } from '@connectrpc/conne
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { serve, type Served } from './serve.ts';
+import type { Served } from './lifetime.ts';
+import { serve } from './serve.ts';
 import { openLog } from './telemetry.ts';
 
 let server: Served;

@@ -6,9 +6,8 @@ import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { listening } from './lifetime.ts';
+import { listening, type Served } from './lifetime.ts';
 import { refuse } from './refusal.ts';
-import type { Served } from './serve.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
 export interface Readiness {

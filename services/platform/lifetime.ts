@@ -82,6 +82,13 @@ export interface ListeningPlace {
   port: number;
 }
 
+/** A running server. */
+export interface Served {
+  port: number;
+  /** Answers what is under way, for a while at most, then closes. */
+  close: () => Promise<void>;
+}
+
 /** Waits until a process listens. Throws {@link StartFailure}, which names the variable that asks for what can't be had. */
 export async function listening<Result>({ variable, host, port }: ListeningPlace, listen: Promise<Result>): Promise<Result> {
   try {

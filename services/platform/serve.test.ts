@@ -9,7 +9,8 @@ import {
   PostTransactionsRequestSchema as Batch,
   PostTransactionResponseSchema as Posted,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { serve, type Served } from './serve.ts';
+import type { Served } from './lifetime.ts';
+import { serve } from './serve.ts';
 
 /** As many postings and entries as are legal. */
 function largest(): Uint8Array {

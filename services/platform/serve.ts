@@ -12,6 +12,7 @@ import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
 import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './health.ts';
+import type { Served } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
@@ -40,13 +41,6 @@ export interface ServeOptions {
   readiness: () => Promise<Readiness>;
 }
 
-/** A running server. */
-export interface Served {
-  port: number;
-  /** Answers calls in flight, for 5 s at most, then closes. */
-  close: () => Promise<void>;
-}
-
 // A caller may set any deadline; the work itself is bounded by its own time-outs.
 const maxTimeoutMs = 24 * 3600_000;
 
@@ -54,7 +48,7 @@ const maxTimeoutMs = 24 * 3600_000;
 // a second a MiB of empty objects.
 const mostBytesElsewhere = 1 << 20;
 
-/** Starts a gRPC server. Throws {@link StartFailure} where it can't listen. */
+/** Starts a gRPC server; `close` answers calls in flight, for 5 s at most. Throws {@link StartFailure} where it can't listen. */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);

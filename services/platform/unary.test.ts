@@ -5,8 +5,9 @@ import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Served } from './lifetime.ts';
 import { refuse } from './refusal.ts';
-import { serve, type Served } from './serve.ts';
+import { serve } from './serve.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';

@@ -10,7 +10,8 @@ import { Registry } from 'prom-client';
 import { block, flag, frame, message, open, type } from '../../test/hostile/frames.ts';
 import { ServerReflectionRequestSchema } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { serve, type Served, type ServeOptions } from './serve.ts';
+import type { Served } from './lifetime.ts';
+import { serve, type ServeOptions } from './serve.ts';
 
 const posting = '/ledger.v1.LedgerService/PostTransaction';
 const check = '/grpc.health.v1.Health/Check';
