@@ -11,7 +11,6 @@ import { gatewayChild, root, serviceChild, services, type HousePlan, type Servic
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
-import type { OwnServer } from './server.ts';
 
 const run = promisify(execFile);
 
@@ -25,8 +24,8 @@ export interface HouseOptions {
   environment?: Record<string, NodeJS.ProcessEnv>;
   /** Environment, by process, that hangs on where everything is: proxies between two of them. */
   between?: (places: Pick<HousePlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
-  /** Where its databases are made, instead of the run's server. */
-  server?: OwnServer;
+  /** Where its databases are made, by a superuser's address, instead of the run's server. */
+  server?: { adminUrl: string };
 }
 
 /** What the gateway answered. */
@@ -189,7 +188,7 @@ async function newPlan(options: HouseOptions, databases: Record<Service, FreshDa
   };
 }
 
-async function freshDatabases(server?: OwnServer): Promise<Record<Service, FreshDatabase>> {
+async function freshDatabases(server: HouseOptions['server']): Promise<Record<Service, FreshDatabase>> {
   const entries: [Service, FreshDatabase][] = [];
   const { adminUrl } = server ?? currentRun();
   for (const service of services) entries.push([service, await freshDatabase(service, { migrated: true, adminUrl })]);

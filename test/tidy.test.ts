@@ -107,6 +107,10 @@ describe('the tree', () => {
     expect(wrong).toEqual([]);
   });
 
+  test('no file of the product imports, by whatever way, one that imports it', () => {
+    expect(product.filter((file) => reachable(imports(file)).has(file))).toEqual([]);
+  });
+
   test('what runs in production needs no development dependency', () => {
     const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>;
     const installed = new Set(Object.keys({ ...dependencies, ...optionalDependencies }));

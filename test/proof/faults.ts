@@ -15,12 +15,11 @@ import { openChance, type Chance } from './chance.ts';
 import { Clients, type Customer } from './clients.ts';
 import { clockFaults, clockProblem, Clocks } from './clocks.ts';
 import { diskFaults } from './full-disk.ts';
-import type { Task } from './main.ts';
 import { Member } from './member.ts';
-import { Misuse } from './misuse.ts';
 import { faultsOf } from './nemesis.ts';
 import { databaseClock, reckon } from './reckoning.ts';
 import { replicas, type Fault, type Means, type Stage, type Suffering } from './stage.ts';
+import { Misuse, type Task } from './task.ts';
 import { described, held, report, type Episode, type Verdict } from './verdict.ts';
 import { toKafka, Wires } from './wires.ts';
 

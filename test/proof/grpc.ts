@@ -11,9 +11,9 @@ import type { Service } from '../../deploy/local/plan.ts';
 import { startHouse, type House } from '../house.ts';
 import { bounded } from './bounded.ts';
 import { faultsOf } from './soundness.ts';
-import type { Task } from './main.ts';
 import { furnish, pathOf, type Seed } from './messages.ts';
 import { mutateBytes, mutateFields, newDice, type Dice } from './mutation.ts';
+import type { Task } from './task.ts';
 
 // In flight at once.
 const callers = 8;

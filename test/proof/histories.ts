@@ -6,7 +6,7 @@ import { startHouse, type House } from '../house.ts';
 import { Recorder, drawFrom } from './crowd.ts';
 import { Doors } from './doors.ts';
 import { faultsOf, type History } from './history.ts';
-import type { Task } from './main.ts';
+import type { Task } from './task.ts';
 
 /** Computes every hash of a tenant's log again, from the stored bytes; answers where one is not what it should be. */
 async function chainFaults(books: pg.Pool, tenantId: string): Promise<string[]> {

@@ -7,8 +7,8 @@ import { load } from '../bench/load.ts';
 import { Door } from '../bench/receiver.ts';
 import { table } from '../bench/report.ts';
 import { between, Usage, usageIsKnown } from '../bench/usage.ts';
-import type { Task } from './main.ts';
 import { drained, inHouse, seriesOf, subscribe, type Way } from './premises.ts';
+import type { Task } from './task.ts';
 
 /** What a house used while it idled. */
 export interface Idled {

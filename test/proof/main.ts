@@ -2,22 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { beginRun, endRun } from '../run.ts';
-import { Misuse } from './misuse.ts';
-
-/** What a proof is asked for. */
-export interface Task {
-  /** The same seed makes the same choices. */
-  seed: number;
-  minutes: number;
-  /** The faults to choose from, by name, instead of all; only of faults. */
-  faults?: string[] | undefined;
-  /** Where what was made is kept, for a later run to go on with; only some proofs can. */
-  data?: string | undefined;
-  say: (line: string) => void;
-}
-
-/** A proof. Resolves true where everything held, and says what did not. */
-export type Prove = (task: Task) => Promise<boolean>;
+import { Misuse, type Prove, type Task } from './task.ts';
 
 /** By name; each is loaded only where it is asked for. */
 const proofs: Record<string, () => Promise<{ prove: Prove }>> = {

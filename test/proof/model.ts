@@ -12,9 +12,9 @@ import { refusals } from './expectation.ts';
 import { startReceiver } from './hook.ts';
 import { hookMoves, settle } from './hook-moves.ts';
 import { ledgerMoves } from './ledger-moves.ts';
-import type { Task } from './main.ts';
 import { readMoves } from './read-moves.ts';
 import { sequences, stepNames, type Step } from './steps.ts';
+import type { Task } from './task.ts';
 import { mustBeDead, tenantMoves } from './tenant-moves.ts';
 import { Divergence, GivenUp, Tally, World, type Key, type Surroundings, type Tenant } from './world.ts';
 

@@ -6,8 +6,8 @@ import type { House } from '../bench/house.ts';
 import { load, loadTool, type Loaded } from '../bench/load.ts';
 import { table } from '../bench/report.ts';
 import { postSteadily } from '../bench/steady.ts';
-import type { Task } from './main.ts';
 import { inHouse, seriesOf } from './premises.ts';
+import type { Task } from './task.ts';
 
 /** One round: the slow tenant alone and beside the busy one, who is in the last. */
 export interface Round {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startHouse, type House, type Tenant } from '../house.ts';
 import { faultsOf } from './soundness.ts';
-import type { Task } from './main.ts';
+import type { Task } from './task.ts';
 
 /** Whether schemathesis is on the PATH; `.ci/tools` installs it and prints where. */
 export const hasSchemathesis = spawnSync('schemathesis', ['--version']).status === 0;

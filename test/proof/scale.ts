@@ -14,8 +14,8 @@ import { describeMachine } from '../bench/report.ts';
 import { currentRun } from '../run.ts';
 import { fill, wronglyFilled, type Filled, type Plan } from './filling.ts';
 import { footprint, idleIndexes } from './footprint.ts';
-import type { Task } from './main.ts';
 import { isReached, kinds, marksOf, sides, tableOf, type Samples, type Side } from './marks.ts';
+import type { Task } from './task.ts';
 import { takeTurns, type Lengths, type Measured } from './turns.ts';
 
 /** How large the full house is to be, and how it is compared. */

@@ -9,8 +9,8 @@ import { Door } from '../bench/receiver.ts';
 import { postSteadily } from '../bench/steady.ts';
 import { Usage, usageIsKnown } from '../bench/usage.ts';
 import { complaints, report, type Reading, type Soaked } from './growth.ts';
-import type { Task } from './main.ts';
 import { drained, inHouse, lagOf, seriesOf, subscribe } from './premises.ts';
+import type { Task } from './task.ts';
 
 // Not a whole second: as often the ledger passes over what nobody listens to, and the lag would always be seen in the same state.
 const sampleMs = 1_300;
