@@ -265,9 +265,9 @@ async function ready(address: string, gateway: Child): Promise<void> {
   let told = begun;
   while (gateway.running()) {
     const answer = await fetch(`${address}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-    const state = (await answer?.json().catch(() => undefined)) as Readiness | undefined;
+    const state = (await answer?.json().catch(() => undefined)) as Partial<Readiness> | undefined;
     // Ready it is without a notifier, too, but whoever begins with a webhook would be told to come again. Kafka may be away.
-    const missing = state ? services.filter((service) => state.dependencies[service] !== 'ok') : ['gateway'];
+    const missing = state?.dependencies ? services.filter((service) => state.dependencies?.[service] !== 'ok') : ['gateway'];
     if (answer?.ok && missing.length === 0) return;
     if (Date.now() - told > 5000) {
       told = Date.now();

@@ -158,6 +158,7 @@ test('the end rouses who idles, and nothing is looked at again', async () => {
   expect(jest.getTimerCount()).toBe(2);
   rounds.close();
   await idle;
+  rounds.missed('a');
   expect(jest.getTimerCount()).toBe(0);
   await rounds.idle();
 });

@@ -106,6 +106,7 @@ export class Rounds {
   }
 
   private later(tenant: string, firstMs: number, mostMs: number): void {
+    if (this.state === 'closed') return;
     const misses = this.misses.get(tenant) ?? 0;
     this.misses.set(tenant, misses + 1);
     // One look for all that were in vain: each would otherwise be made again for ever.

@@ -115,15 +115,23 @@ test('a commit waits for the disk, whatever the database says', async () => {
 });
 
 test('values are read and written as they are, whatever the database says', async () => {
-  const bad = { extra_float_digits: '-10', array_nulls: 'off', row_security: 'off', search_path: '"$user"' };
+  const bad = {
+    extra_float_digits: '-10',
+    array_nulls: 'off',
+    row_security: 'off',
+    search_path: '"$user"',
+    datestyle: 'German',
+    default_transaction_isolation: "'repeatable read'",
+  };
   await withClient(database.ownerUrl, async (client) => {
     for (const [name, value] of Object.entries(bad)) await client.query(`alter database "${database.name}" set ${name} = ${value}`);
   });
   await withPool(async (pool) => {
     const { rows } =
       await pool.query(`select 1795701234567.25::float8 as ms, '{1,null}'::int[] as some, current_setting('row_security') as rows,
-      current_setting('search_path') as path`);
-    expect(rows).toEqual([{ ms: 1795701234567.25, some: [1, null], rows: 'on', path: 'public' }]);
+      current_setting('search_path') as path, '2026-11-27T01:02:03Z'::timestamptz as at, current_setting('transaction_isolation') as level`);
+    const at = new Date('2026-11-27T01:02:03Z');
+    expect(rows).toEqual([{ ms: 1795701234567.25, some: [1, null], rows: 'on', path: 'public', at, level: 'read committed' }]);
   });
   await withClient(database.ownerUrl, async (client) => {
     for (const name of Object.keys(bad)) await client.query(`alter database "${database.name}" reset ${name}`);

@@ -61,6 +61,10 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     array_nulls: 'on',
     row_security: 'on',
     search_path: 'public',
+    // In another style the client reads each time as null.
+    datestyle: 'ISO',
+    // What was committed while a lock was waited for is seen.
+    default_transaction_isolation: 'read\\ committed',
     ...more,
   };
   return Object.entries(settings)

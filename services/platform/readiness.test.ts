@@ -35,15 +35,24 @@ test('a database whose commits wait for a standby that is gone says so within se
     });
   const pool = openPool(server.adminUrl, { name: 'asked', max: 2, logger });
   const ask = databaseState(pool);
+  const waiting = () =>
+    withClient(server.adminUrl, async (client) => {
+      const { rowCount } = await client.query(`select from pg_stat_activity where wait_event = 'SyncRep'`);
+      return rowCount;
+    });
   try {
     expect(await ask()).toBe('ok');
     await alter(`alter system set synchronous_standby_names = 'gone'`, 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'not committing');
-    // Also when the connection that waited has been given up.
+    // Also when the connection that waited has been given up, which goes on waiting at the server, for all.
+    const another = databaseState(pool);
     for (const end = performance.now() + 20_000; performance.now() < end;) {
       expect(await ask()).toBe('not committing');
+      expect(await waiting()).toBe(1);
+      await another();
       await new Promise((done) => setTimeout(done, 500));
     }
+    expect(await another()).toBe('not committing');
     await alter('alter system reset synchronous_standby_names', 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'ok');
   } finally {
@@ -54,7 +63,7 @@ test('a database whose commits wait for a standby that is gone says so within se
 
 test('commits are tried now and then, one at a time, and what PostgreSQL refuses it has not kept waiting', async () => {
   let tried = 0;
-  let answer = () => Promise.resolve();
+  let answer = () => Promise.resolve(true);
   const commits = new Commits(() => {
     tried++;
     return answer();
@@ -69,4 +78,26 @@ test('commits are tried now and then, one at a time, and what PostgreSQL refuses
     expect(refused.areWaiting()).toBe(false);
     await new Promise((done) => setTimeout(done, 100));
   }
+});
+
+test('a commit is tried once in five seconds, however often it is asked for', async () => {
+  let tried = 0;
+  const commits = new Commits(() => {
+    tried++;
+    return Promise.resolve(true);
+  });
+  for (const end = performance.now() + 5_600; performance.now() < end;) {
+    expect(commits.areWaiting()).toBe(false);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+  expect(tried).toBe(2);
+});
+
+test('a try that broke at once says nothing of commits', async () => {
+  let breaks = true;
+  const commits = new Commits(() => (breaks ? Promise.reject(new Error('Connection terminated unexpectedly')) : Promise.resolve(true)));
+  expect(commits.areWaiting()).toBe(false);
+  breaks = false;
+  await new Promise((done) => setTimeout(done, 5_200));
+  expect(commits.areWaiting()).toBe(false);
 });

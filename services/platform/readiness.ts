@@ -12,14 +12,14 @@ const patienceMs = 5_000;
 
 /** Tries whether commits come to an end, which questions do not tell: they are answered also where a synchronous standby is gone. */
 export class Commits {
-  private readonly commit: () => Promise<unknown>;
+  private readonly commit: () => Promise<boolean>;
   private askedAt = -Infinity;
   private isAsking = false;
   /** Since when none has come to an end, by `performance.now()`; null: the last one has. */
   private waitingSince: number | null = null;
 
-  /** `commit`: one that waits for the disk and for the standbys. */
-  constructor(commit: () => Promise<unknown>) {
+  /** `commit`: one that waits for the disk and for the standbys; false where none was tried, as an earlier one waits still. */
+  constructor(commit: () => Promise<boolean>) {
     this.commit = commit;
   }
 
@@ -34,21 +34,34 @@ export class Commits {
     [this.isAsking, this.askedAt] = [true, now];
     this.waitingSince ??= now;
     try {
-      await this.commit();
-      this.waitingSince = null;
+      if (await this.commit()) this.waitingSince = null;
     } catch (error) {
-      // What PostgreSQL refuses (a right that is missing) it has not kept waiting.
-      if (typeof (error as { severity?: unknown }).severity === 'string') this.waitingSince = null;
+      // What PostgreSQL refuses (a right that is missing) it has not kept waiting, nor has it what broke sooner than waiting would be told.
+      const isRefused = typeof (error as { severity?: unknown }).severity === 'string';
+      if (isRefused || performance.now() - now < patienceMs) this.waitingSince = null;
     } finally {
       this.isAsking = false;
     }
   }
 }
 
+// A message to nobody in its log: the smallest commit that waits as others do. One at a time, of all processes of the role: a session whose client
+// has given it up waits on at the server, which has not noticed, until there is a standby again (one more every quarter of a minute, of each
+// process, had taken all of `max_connections`).
+const emit = `select pg_logical_emit_message(true, 'readiness', '')`;
+const whoWaits = {
+  text: `select pid from pg_stat_activity where usename = current_user and datname = current_database() and state = 'active' and query = $1
+      and query_start < clock_timestamp() - $2 * interval '1 ms' limit 1`,
+  values: [emit, patienceMs],
+};
+
 /** Asks a database whether it does its work; `away` where it has not said so within 2 s. Takes two of the pool's connections at most. */
 export function databaseState(pool: Pool): () => Promise<DatabaseState> {
-  // A message to nobody in its log: the smallest commit that waits as others do.
-  const commits = new Commits(() => pool.query(`select pg_logical_emit_message(true, 'readiness', '')`));
+  const commits = new Commits(async () => {
+    const { rowCount } = await pool.query(whoWaits);
+    if (rowCount === 0) await pool.query(emit);
+    return rowCount === 0;
+  });
   return async () => {
     try {
       const { rows } = await soon(pool.query<{ read_only: string }>(`select current_setting('transaction_read_only') as read_only`));
