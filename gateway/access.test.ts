@@ -1,5 +1,6 @@
 // Who may ask for what, in which order a request is judged, and how users, tenants and keys come and go.
-import { newId } from '../services/platform/ids.ts';
+import { withClient } from '../deploy/local/databases.ts';
+import { newId, toUuid } from '../services/platform/ids.ts';
 import { scopes } from './auth.ts';
 import { startCheckedHouse, type CheckedHouse, type Contract, type Operation } from '../test/contract.ts';
 import { id, time } from '../test/customer.ts';
@@ -98,6 +99,27 @@ describe('who may call', () => {
         expect(await ask(operation, pathOf(operation, { tenant }), { key: credential })).toEqual([operation.id, 404, 'tenant_not_found']);
       }
     }
+  });
+
+  test('who is a member and no owner is told that by each route of owners, before body and ids', async () => {
+    const member = await house.signUp();
+    await withClient(house.databases.identity.adminUrl, (client) =>
+      client.query(`insert into memberships values ($1, $2, 'member', now())`, [toUuid('tenant', mine.id), toUuid('user', member.id)]),
+    );
+    const answers = guarded()
+      .filter(({ path }) => path.includes('{tenant_id}'))
+      .map(async (operation) => {
+        const path = pathOf(operation, { id: 'malformed' });
+        const { status, headers, body } = await house.rest(operation.method, path, { ...hopeless(operation), key: member.token });
+        return [operation.id, status, body.code, headers.get('www-authenticate')];
+      });
+    const refused = [403, 'forbidden', 'Bearer realm="ledger", error="insufficient_scope"'];
+    expect(await Promise.all(answers)).toEqual([
+      ['createApiKey', ...refused],
+      ['listApiKeys', 200, undefined, null],
+      ['revokeApiKey', ...refused],
+      ['rotateApiKey', ...refused],
+    ]);
   });
 
   test('each route wants its own scope and no other, before body and ids', async () => {

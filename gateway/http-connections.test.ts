@@ -52,6 +52,15 @@ test('what is broken behind a whole request is not its answer, which might have 
   for (const more of ['\0', '}', 'GARBAGE\r\n\r\n']) expect([more, await alone.raw(whole + more)]).toEqual([more, '']);
 });
 
+test('of more than 64 requests that come in one read none is answered', async () => {
+  const many = (count: number) =>
+    alone.raw(
+      `${'GET /v1/user HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(count - 1)}GET /v1/user HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+    );
+  expect((await many(64)).match(/HTTP\/1\.1 401/g)).toHaveLength(64);
+  expect(await many(200)).toBe('');
+});
+
 test('a connection that begins more requests than it takes answers is cut', async () => {
   const socket = connect(alone.port, '127.0.0.1', () => socket.write('GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(500)));
   socket.on('error', () => undefined).resume();

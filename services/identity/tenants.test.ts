@@ -125,9 +125,8 @@ test.each([
   expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });
 });
 
-test('nobody has tenants, and a malformed user is nobody', async () => {
-  expect((await client.listTenants({ userId: newId('user') })).tenants).toEqual([]);
-  expect((await refusal(client.listTenants({ userId: 'x' }))).reason).toBe('unauthenticated');
+test('nobody has no list of tenants, and a malformed user is nobody', async () => {
+  for (const userId of [newId('user'), 'x']) expect((await refusal(client.listTenants({ userId }))).reason).toBe('unauthenticated');
 });
 
 test('to others than its members a tenant does not exist', async () => {

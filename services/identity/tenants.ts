@@ -59,6 +59,8 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
     orderBy: { tenantId: 'desc' },
     limit: size + 1,
   });
+  // Who has none may be nobody, which every other question of his is told.
+  if (found.length === 0) await userById(orm, userId);
   return page('tenants', found, size, (tenant) => tenant.tenantId);
 }
 

@@ -208,6 +208,20 @@ describe('login', () => {
     expect(wrong.metadata).toMatchObject({ policy: 'login', quota: '10', window: '900', remaining: '9' });
   });
 
+  test('also with a password that is typed in another form, which costs twice as much for both', async () => {
+    const user = await newUser(client);
+    const work = () => identity.metric('identity_passwords_total{what="verify"');
+    const costs = async (email: string, typed: string) => {
+      const before = await work();
+      expect(await refusal(login(email, typed))).toMatchObject({ reason: 'unauthenticated' });
+      return (await work()) - before;
+    };
+    const decomposed = 'falscher Schlu\u0308ssel';
+    expect([await costs(user.email, decomposed), await costs(newEmail(), decomposed)]).toEqual([2, 2]);
+    const composed = decomposed.normalize('NFC');
+    expect([await costs(user.email, composed), await costs(newEmail(), composed)]).toEqual([1, 1]);
+  });
+
   test.each([
     ['email', 'required', { email: '' }],
     ['email', 'unicode', { email: 'a\0b' }],

@@ -274,6 +274,8 @@ test.each([
   ['INTERNAL', Code.Internal],
   ['UNKNOWN', Code.Unknown],
   ['DATA_LOSS', Code.DataLoss],
+  // Somebody holds a row of his.
+  ['ABORTED', Code.Aborted],
 ])('a notifier that fails over one tenant’s event with %s is asked again, and takes the others’ meanwhile', async (_, code) => {
   failing = code;
   const [sick, well] = [await books.newTenant(), await books.newTenant()];

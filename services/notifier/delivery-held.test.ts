@@ -6,7 +6,8 @@ import { bounds, endStarted, ingest, only, outcome, passTime, receiver, start, s
 import { settled, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
-import { recordOutcomes } from './outcomes.ts';
+import { recordOutcomes, withoutHeld } from './outcomes.ts';
+import { Recorder } from './recorder.ts';
 
 let lines: { msg: string }[];
 const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as { msg: string }) });
@@ -89,6 +90,60 @@ test('a tenant without work whose row of `due` somebody holds is waited for a fe
   });
   await ingest(notifier, one);
   await settled(notifier.client, one.tenantId, 2);
+});
+
+test.each(['claims', 'deliveries', 'due'])('what needs a row of %s that somebody holds is told from what does not', async (table) => {
+  const notifier = await startImpatient(false);
+  const quick = await receiver();
+  const [one, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
+  for (const tenant of [one, other]) await ingest(notifier, tenant);
+  const { claimed } = await claimDue(notifier.work, bounds);
+  const outcomes = claimed.map((each) => outcome(each, 'delivered'));
+  await holding(notifier, table, one, async () => {
+    expect((await withoutHeld(notifier.work, outcomes)).map(({ tenant }) => tenant)).toEqual([other.tenant]);
+  });
+  expect(await withoutHeld(notifier.work, outcomes)).toHaveLength(2);
+});
+
+test('a tenant whose row was held is looked at again within seconds, and told of once a minute', async () => {
+  const notifier = await startImpatient(false);
+  const quick = await receiver();
+  const one = await subscribe(notifier, quick.url);
+  await ingest(notifier, one);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  await passTime(notifier, one);
+  const passed = 'somebody holds a row of a tenant: he is passed over';
+  await holding(notifier, 'due', one, async () => {
+    notifier.courier.start();
+    await until(() => Promise.resolve(told(passed) > 0));
+    // He is passed over again and again in the meantime.
+    await new Promise((done) => setTimeout(done, 2_500));
+    expect(told(passed)).toBe(1);
+  });
+  await ingest(notifier, one);
+  // The test's patience ends before a minute does.
+  await settled(notifier.client, one.tenantId, 2);
+});
+
+test('rows that others of the house hold for a moment are waited for', async () => {
+  const notifier = await startImpatient(false);
+  const quick = await receiver();
+  const one = await subscribe(notifier, quick.url);
+  await ingest(notifier, one, 2);
+  const [first, second] = (await claimDue(notifier.work, bounds)).claimed;
+  const recorder = new Recorder(notifier.work, logger, () => undefined);
+  const left = 'rows are held by others: left to their leases';
+  let late: Promise<boolean> | undefined;
+  await holding(notifier, 'deliveries', one, async () => {
+    // Held for long: from now on he is looked at first.
+    expect(await recorder.record(outcome(first!, 'delivered'))).toBe(false);
+    expect(told(left)).toBe(1);
+    late = recorder.record(outcome(second!, 'delivered'));
+    await new Promise((done) => setTimeout(done, 70));
+  });
+  expect(await late).toBe(true);
+  expect(told(left)).toBe(1);
 });
 
 test('events of a tenant whose place somebody holds are not taken now, which is told apart from a database that is away', async () => {

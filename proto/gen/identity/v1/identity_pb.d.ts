@@ -1067,7 +1067,7 @@ export declare const IdentityService: GenService<{
     output: typeof CreateTenantResponseSchema;
   },
   /**
-   * ListTenants pages through the tenants of a user, newest first; an unknown one has none. Refused: `unauthenticated` for a malformed id.
+   * ListTenants pages through the tenants of a user, newest first. Refused: `unauthenticated` where there is no such user.
    *
    * @generated from rpc identity.v1.IdentityService.ListTenants
    */
