@@ -36,7 +36,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{delivery_id}', id === 'sound' ? newId('wh_delivery') : 'wh_delivery_1')
     .replace('{account_code}', id === 'sound' ? 'NO-SUCH-ACCOUNT' : '-x-');
 
-const credentialOf = ({ security }: Operation) => (security === 'apiKey' ? key : mine.owner.token);
+const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
 const takesId = ({ path }: Operation) => /\{(transaction_id|key_id|delivery_id)\}/.test(path);
@@ -78,7 +78,7 @@ describe('who may call', () => {
 
   test('a key does not open the routes of users, a token not those of keys', async () => {
     for (const operation of guarded()) {
-      const wrong = operation.security === 'apiKey' ? mine.owner.token : key;
+      const wrong = operation.security === 'apiKeyToken' ? mine.owner.token : key;
       expect(await ask(operation, pathOf(operation), { ...hopeless(operation), key: wrong })).toEqual([
         operation.id,
         401,
@@ -90,7 +90,7 @@ describe('who may call', () => {
   test('another tenant is an unknown one, before scope, body and ids', async () => {
     const single = ofScope.get('reports:read') ?? '';
     for (const operation of guarded().filter(({ path }) => /\{(slug|tenant_id)\}/.test(path))) {
-      const credential = operation.security === 'apiKey' ? single : mine.owner.token;
+      const credential = operation.security === 'apiKeyToken' ? single : mine.owner.token;
       const path = pathOf(operation, { tenant: theirs, id: 'malformed' });
       const answer = await house.rest(operation.method, path, { ...hopeless(operation), key: credential });
       expect([operation.id, answer.status, answer.body.error]).toEqual([operation.id, 404, 'tenant not found']);
@@ -123,7 +123,7 @@ describe('who may call', () => {
   });
 
   test('each route wants its own scope and no other, before body and ids', async () => {
-    const guardedByKey = contract.operations.filter(({ security }) => security === 'apiKey');
+    const guardedByKey = contract.operations.filter(({ security }) => security === 'apiKeyToken');
     expect(guardedByKey.length).toBeGreaterThan(10);
     for (const operation of guardedByKey) {
       for (const scope of scopes) {

@@ -91,16 +91,42 @@ describe('the OpenAPI document', () => {
         }
       }
       for (const parameter of definition.parameters ?? []) {
-        if (parameter.example === undefined && parameter.schema.default === undefined)
-          faults.push(`${named}: no example of ${parameter.name}`);
+        // What may be left out the page shows and does not send.
+        const { example, examples } = parameter;
+        const shown = parameter.required === true ? example : examples?.example['x-disabled'] === true && examples.example.value;
+        if ((shown ?? false) === false && parameter.schema.default === undefined) faults.push(`${named}: no example of ${parameter.name}`);
       }
     }
     expect(faults).toEqual([]);
   });
 
   test('has patterns that the regular expressions of other languages know, too', () => {
-    // Python's have no `\\p{…}`, Go's no look-behind.
-    expect(JSON.stringify(contract.document)).not.toMatch(/"pattern":"[^"]*(\\\\p\{|\(\?<)/i);
+    // Python's have no `\\p{…}`, Go's look neither ahead nor back.
+    expect(JSON.stringify(contract.document)).not.toMatch(/"pattern":"[^"]*(\\\\p\{|\(\?[=!<])/i);
+  });
+
+  test('says of each number that grows without end that it may be beyond 32 bits', () => {
+    const grows = /^(sequence|after_sequence|version|created)$/;
+    const faults: string[] = [];
+    const walk = (place: string, name: string, schema: any): void => {
+      if (typeof schema !== 'object' || schema === null) return;
+      if ([schema.type].flat().includes('integer') && grows.test(name) !== (schema.format === 'int64')) faults.push(`${place}: ${name}`);
+      for (const [key, each] of Object.entries<any>(schema.properties ?? {})) walk(place, key, each);
+      walk(place, name, schema.items);
+    };
+    for (const [name, schema] of Object.entries(contract.document.components.schemas)) walk(name, name, schema);
+    for (const { id, definition } of contract.operations) {
+      for (const { name, schema } of definition.parameters ?? []) walk(id, name, schema);
+      walk(id, 'body', definition.requestBody?.content['application/json'].schema);
+      for (const { content } of Object.values<any>(definition.responses)) walk(id, 'answer', content['application/json']?.schema);
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test('names no two of its parts alike but for their case', () => {
+    const { schemas, securitySchemes, headers } = contract.document.components;
+    const names = [schemas, securitySchemes, headers].flatMap((each) => Object.keys(each)).map((name) => name.toLowerCase());
+    expect(names.length).toBe(new Set(names).size);
   });
 
   test('documents the headers of every answer', () => {

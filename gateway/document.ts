@@ -2,12 +2,13 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import { documentInfo, headerParameters, operationDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
+import { documentInfo, headerParameters, operationDoc, parameterDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
 import { Problem } from './problem.ts';
 import type { App } from './request.ts';
 
 interface Parameter {
   in: string;
+  required?: boolean;
   schema: Record<string, unknown>;
 }
 
@@ -151,5 +152,5 @@ function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, un
 /** A parameter's example stands beside its schema. */
 function withExample(parameter: Parameter): object {
   const { example, ...schema } = parameter.schema;
-  return { ...parameter, schema, ...(example !== undefined && { example }) };
+  return parameterDoc({ ...parameter, schema, example });
 }

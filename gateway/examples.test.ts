@@ -7,15 +7,15 @@ beforeAll(async () => {
 afterAll(() => house.stop());
 
 /** What is put in the place of the document's own ids and credentials, which are nobody's. */
-const known: Record<string, string> = { userToken: '', apiKey: '' };
+const known: Record<string, string> = { userToken: '', apiKeyToken: '' };
 
 /** Sends an operation with everything that the document shows of it, once for each of its bodies; answers statuses and the last `data`. */
 async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = house.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string): Record<string, string> => {
-    const given = parameters.filter((each) => each.in === place && each.example !== undefined);
-    return Object.fromEntries(given.map(({ name, example }) => [name, String(example)]));
+    const given = parameters.filter((each) => each.in === place && exampleOf(each) !== undefined);
+    return Object.fromEntries(given.map((each) => [each.name, String(exampleOf(each))]));
   };
   const query = new URLSearchParams(shown('query')).toString();
   const examples = shown('path');
@@ -39,7 +39,10 @@ interface Parameter {
   in: string;
   name: string;
   example?: unknown;
+  examples?: { example: { value: unknown } };
 }
+
+const exampleOf = ({ example, examples }: Parameter): unknown => example ?? examples?.example.value;
 
 test('what the document shows is accepted as it stands, from registration to the last webhook', async () => {
   const sent = new Set(['reverseTransaction', 'updateAccount']);
@@ -59,13 +62,13 @@ test('what the document shows is accepted as it stands, from registration to the
   known['tenant_id'] = tenant.id;
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
-  known['apiKey'] = await house.apiKey({ id, slug, owner });
+  known['apiKeyToken'] = await house.apiKey({ id, slug, owner });
   await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'listAccounts', 'getHierarchy');
   known['transaction_id'] = (await all('postSingle', 'postDouble')).transaction.transaction_id;
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
-  const own = { key: known['apiKey'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
+  const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
   await house.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'deleteWebhook', 'logout');

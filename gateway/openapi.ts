@@ -186,7 +186,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
     tags: [doc.tag],
     summary: doc.summary,
     description: [doc.description, scope].filter(Boolean).join('\n\n') || doc.summary,
-    security: access.by === 'nobody' ? [] : [access.by === 'key' ? { apiKey: [] } : { userToken: [] }],
+    security: access.by === 'nobody' ? [] : [access.by === 'key' ? { apiKeyToken: [] } : { userToken: [] }],
     ...(access.by === 'key' && { 'x-scope': access.scope }),
     ...(body && {
       requestBody: {
@@ -198,15 +198,17 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
   };
 }
 
-/** A schema without the annotations that only the validator reads. */
+const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty', 'x-published'];
+
+/** A schema without the annotations that only the validator reads, and with what only generators of clients do. */
 export function published(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(published);
   if (typeof schema !== 'object' || schema === null) return schema;
-  const own = Object.entries(schema).filter(
-    ([key]) => !['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty'].includes(key),
-  );
+  const { 'x-published': instead, maximum } = schema as { 'x-published'?: object; maximum?: unknown };
+  const own = Object.entries({ ...schema, ...instead }).filter(([key]) => !ownWords.includes(key));
   if ('x-immutable' in schema) own.unshift(['type', 'null']);
-  return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? (value as unknown) : published(value)]));
+  if (typeof maximum === 'number' && maximum >= 2 ** 31) own.push(['format', 'int64']);
+  return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? value : published(value)]));
 }
 
 /** Parameters of paths by name. */
@@ -223,6 +225,17 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
 function firstKey(doc: Doc): unknown {
   const [body] = Object.values(doc.bodies ?? {}) as { idempotency_key?: string }[];
   return body?.idempotency_key;
+}
+
+/**
+ * A parameter whose example the page shows and does not send: who may leave it out mostly means to. (Sent, a list began behind the example's cursor and
+ * was empty, and every request had the same id and trace.)
+ */
+export function parameterDoc({ example, ...parameter }: Record<string, unknown>): object {
+  if (example === undefined) return parameter;
+  return parameter['required'] === true
+    ? { ...parameter, example }
+    : { ...parameter, examples: { example: { value: example, 'x-disabled': true } } };
 }
 
 /** The header parameters of a route. */
@@ -249,7 +262,7 @@ export function headerParameters(doc: Doc): object[] {
     schema: { type: 'string' },
     example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   };
-  return doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent];
+  return (doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent]).map(parameterDoc);
 }
 
 /** What the document says of the whole. */
@@ -267,7 +280,7 @@ export const documentInfo = {
       'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`; POST to a word where an id belongs, as `transactions/batch`, is an unknown path.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
     ].join('\n\n'),
-    license: { name: 'Proprietary', url: 'https://example.com/license' },
+    license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
   },
   servers: [{ url: '/', description: 'This server' }],
   tags: [
@@ -293,7 +306,13 @@ export const documentInfo = {
   components: {
     securitySchemes: {
       userToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: '`data.token` of a login.' },
-      apiKey: { type: 'http', scheme: 'bearer', bearerFormat: 'lk_live_…', description: '`data.api_key.key`, shown once at creation.' },
+      // Not `apiKey`, which is the name of a schema, too, but for its first letter: Go's generators make one type of both.
+      apiKeyToken: {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: 'lk_live_…',
+        description: '`data.api_key.key`, shown once at creation.',
+      },
     },
     headers: Object.fromEntries(
       Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: { type: 'string' }, example }]),

@@ -8,6 +8,8 @@ type Schema = Record<string, unknown>;
 
 const string: Schema = { type: 'string' };
 const integer: Schema = { type: 'integer' };
+/** What grows beyond 32 bits; generators of clients would take it for less. */
+const long: Schema = { type: 'integer', format: 'int64' };
 const flag: Schema = { type: 'boolean' };
 const time: Schema = { type: 'string', format: 'date-time' };
 const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal text with two fraction digits.' };
@@ -45,7 +47,7 @@ const account = {
   status: word(['active', 'closed']),
   system: { ...flag, description: 'Suspense and FX position accounts.' },
   metadata,
-  version: integer,
+  version: long,
   created_at: time,
   updated_at: time,
 };
@@ -174,7 +176,7 @@ export const schemas: Record<string, Schema> = {
     metadata,
     effective_at: time,
     created_at: time,
-    sequence: { ...integer, description: 'Place of its event in the tenant’s log.' },
+    sequence: { ...long, description: 'Place of its event in the tenant’s log.' },
     reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
     reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
   }),
@@ -188,12 +190,12 @@ export const schemas: Record<string, Schema> = {
     pending_debits: { ...money, description: 'Always 0.00: nothing can be held yet.' },
     pending_credits: { ...money, description: 'Always 0.00.' },
     available: { ...money, description: 'The balance, as nothing is held.' },
-    version: { ...integer, description: 'Number of transactions that have changed this balance.' },
+    version: { ...long, description: 'Number of transactions that have changed this balance.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({
     transaction_id: id('txn'),
-    sequence: integer,
+    sequence: long,
     side: word(sides),
     amount: money,
     balance_after: money,
@@ -202,10 +204,10 @@ export const schemas: Record<string, Schema> = {
   Event: record({
     id: id('evt'),
     type: word(['transaction.posted', 'account.created', 'account.updated']),
-    sequence: integer,
-    created: { ...integer, description: 'Unix time in seconds.' },
+    sequence: long,
+    created: { ...long, description: 'Unix time in seconds.' },
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
-    request_id: string,
+    request_id: { ...maybe(string), description: 'Of the request that did it; null where an internal caller gave none.' },
     data: { type: 'object', additionalProperties: true },
     hash: { ...string, pattern: '^[0-9a-f]{64}$' },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
@@ -227,7 +229,7 @@ export const schemas: Record<string, Schema> = {
   WebhookEvent: record({
     id: { ...id('evt'), description: 'The same on every attempt: receivers know a repetition by it.' },
     type: word(webhookEvents),
-    created: { ...integer, description: 'Unix time in seconds.' },
+    created: { ...long, description: 'Unix time in seconds.' },
     data: {
       type: 'object',
       additionalProperties: true,

@@ -24,7 +24,7 @@ function newAjv(thorough: boolean): Ajv {
     allowUnionTypes: true,
     formats,
   });
-  ajv.addVocabulary(['x-tag', 'x-secret', 'x-empty', 'example']);
+  ajv.addVocabulary(['x-tag', 'x-secret', 'x-empty', 'x-published', 'example']);
   ajv.addKeyword({ keyword: 'x-immutable', validate: (_: unknown, data: unknown) => data === null, errors: false });
   ajv.addKeyword({
     keyword: 'x-future',

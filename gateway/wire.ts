@@ -170,7 +170,7 @@ export function eventJson(event: Event): string {
     sequence: Number(sequence),
     created: Math.floor(Number(createdMs) / 1000),
     actor,
-    request_id: requestId,
+    request_id: requestId === '' ? null : requestId,
     hash: Buffer.from(event.hash).toString('hex'),
     previous_hash: Buffer.from(event.previousHash).toString('hex'),
   };

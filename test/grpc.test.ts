@@ -105,6 +105,10 @@ test('what is posted over gRPC is read over REST, and the other way round', asyn
   const { transaction } = await call('PostTransaction', { posting: deposit({ description: 'over gRPC' }) });
   const rest = await house.rest('GET', `/v1/tenants/${tenant.slug}/transactions/${transaction.transaction_id}`, { key });
   expect(rest.body.data.transaction).toMatchObject({ description: 'over gRPC', idempotency_key: transaction.transaction_id });
+  const place = `after_sequence=${Number(transaction.sequence) - 1}&limit=1`;
+  const { body } = await house.rest('GET', `/v1/tenants/${tenant.slug}/events?${place}`, { key });
+  // Nobody has said by which request it was posted.
+  expect(body.data.events).toMatchObject([{ request_id: null, data: { transaction_id: transaction.transaction_id } }]);
   const posted = await house.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
     key,
     body: { account_code: 'OPERATING-CASH', amount: '3', side: 'debit', currency: 'GBP' },

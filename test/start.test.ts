@@ -178,7 +178,10 @@ describe('npm start', () => {
     expect(await login(address)).toBe(200);
 
     // The same ports with another data directory.
-    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: another program listens there$/);
+    await expectRefusal(
+      start({ DATA_DIR: join(directory, 'other') }),
+      /^PORT can't be .*: another program listens there, or a connection from there has just ended$/,
+    );
 
     house.process.kill('SIGTERM');
     expect(await house.ended).toBe(0);
@@ -191,7 +194,10 @@ describe('npm start', () => {
       const listening = createServer().listen(port, '127.0.0.1', () => resolve(listening));
     });
     try {
-      await expectRefusal(start(), new RegExp(`^${name} can't be 127.0.0.1:${port}: another program listens there$`));
+      await expectRefusal(
+        start(),
+        new RegExp(`^${name} can't be 127.0.0.1:${port}: another program listens there, or a connection from there has just ended$`),
+      );
     } finally {
       await new Promise((resolve) => server.close(resolve));
     }

@@ -69,13 +69,13 @@ async function listeningOn<Result>(port: number, work: () => Promise<Result>): P
 describe('npm run kafka ends with 1 and one line', () => {
   test('where another program has its port', async () => {
     const port = await pair();
-    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port}`;
+    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port}, or a connection from there has just ended`;
     expect(await listeningOn(port, () => start(port).ended)).toEqual({ status: 1, errors: [line] });
   });
 
   test("where another program has its controller's port", async () => {
     const port = await pair();
-    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port + 1}, the port of Kafka's controller`;
+    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port + 1}, the port of Kafka's controller, or a connection from there has just ended`;
     expect(await listeningOn(port + 1, () => start(port).ended)).toEqual({ status: 1, errors: [line] });
   });
 

@@ -46,7 +46,11 @@ async function checkPorts(port: number): Promise<void> {
     // Another Kafka may be ending this moment.
     const problem = await lastingPortProblem('127.0.0.1', own, 2);
     if (problem === undefined) continue;
-    const who = problem === 'EADDRINUSE' ? 'another program listens' : `this machine can't listen (${problem})`;
-    throw new BadSetting('PORT', `can't be ${port}: ${who} on 127.0.0.1:${own}${whose}`);
+    const place = `127.0.0.1:${own}${whose}`;
+    const why =
+      problem === 'EADDRINUSE'
+        ? `another program listens on ${place}, or a connection from there has just ended`
+        : `this machine can't listen on ${place} (${problem})`;
+    throw new BadSetting('PORT', `can't be ${port}: ${why}`);
   }
 }

@@ -105,19 +105,17 @@ export async function endOrphanedPostgres(directory: string): Promise<boolean> {
   }
   const pid = Number(lines[0]);
   const server = identify('postgres', pid);
-  if (server && servedFrom(directory).includes(pid)) {
-    await endProcess(server, 'SIGINT', 60);
-    return true;
-  }
-  if (!hasProc) return false;
-  // The server was killed. PostgreSQL would still refuse to start while its number belongs to anybody: another program, or its own remains
+  const runs = server !== undefined && servedFrom(directory).includes(pid);
+  if (runs) await endProcess(server, 'SIGINT', 60);
+  if (!hasProc) return runs;
+  // The server was killed, perhaps just now, as it did not end by itself. PostgreSQL would still refuse to start while its number belongs to anybody: another program, or its own remains
   // that nobody has collected, as in a container whose first process collects none. Its sessions end by themselves when they notice; only
   // when the last one is gone the directory is free.
   for (const until = Date.now() + 10_000; servedFrom(directory).length > 0 && Date.now() < until;) await pause(50);
   for (const session of servedFrom(directory)) process.kill(session, 'SIGKILL');
   while (servedFrom(directory).length > 0) await pause(50);
   rmSync(file, { force: true });
-  return false;
+  return runs;
 }
 
 /** Processes that run in the directory, as every process of a PostgreSQL server does. */

@@ -180,7 +180,8 @@ async function checkPorts(settings: StartSettings): Promise<void> {
   const problems = await Promise.all(wanted.map(({ host, port }) => lastingPortProblem(host, port, 2)));
   wanted.forEach(({ name, host, port }, index) => {
     const problem = problems[index];
-    if (problem === 'EADDRINUSE') throw new BadSetting(name, `can't be ${host}:${port}: another program listens there`);
+    if (problem === 'EADDRINUSE')
+      throw new BadSetting(name, `can't be ${host}:${port}: another program listens there, or a connection from there has just ended`);
     if (problem === undefined) return;
     if (name === 'PORT' && problem !== 'EACCES')
       throw new BadSetting('HOST', `can't be ${host}: this machine can't listen there (${problem})`);

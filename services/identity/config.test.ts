@@ -45,3 +45,15 @@ test.each([
   const message = /^DATABASE_URL must be a PostgreSQL address: postgres:\/\/user:password@host:port\/database, special characters as %XX$/;
   expect(() => read({ DATABASE_URL: value })).toThrow(message);
 });
+
+test.each([
+  [
+    'sslmode=requir',
+    /^DATABASE_URL has an unknown sslmode: it must be one of disable, prefer, require, verify-ca, verify-full, no-verify$/,
+  ],
+  ['sslmode=', /^DATABASE_URL has an unknown sslmode/],
+  ['sslmode=verify-full&sslrootcert=/no/such/file', /^DATABASE_URL names a file by sslrootcert that can't be read: ENOENT/],
+  ['sslcert=/no/such/file', /^DATABASE_URL names a file by sslcert that can't be read: ENOENT/],
+])('an address of a database with %s is refused at once', (parameters, message) => {
+  expect(() => read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` })).toThrow(message);
+});

@@ -16,7 +16,7 @@ test('a process that can’t listen says which variable asks for what can’t be
   await new Promise<void>((done) => holder.listen(0, '127.0.0.1', done));
   const { port } = holder.address() as { port: number };
   for (const variable of ['PORT', 'OPS_PORT'] as const) {
-    const taken = `${variable} can't be ${port}: another program listens on 127.0.0.1:${port}`;
+    const taken = `${variable} can't be ${port}: another program listens on 127.0.0.1:${port}, or a connection from there has just ended`;
     expect(await tryTo(variable, '127.0.0.1', port)).toEqual(new StartFailure(taken));
   }
   holder.close();

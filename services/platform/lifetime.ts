@@ -95,7 +95,10 @@ export async function listening<Result>({ variable, host, port }: ListeningPlace
     return await listen;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE') throw new StartFailure(`${variable} can't be ${port}: another program listens on ${host}:${port}`);
+    if (code === 'EADDRINUSE')
+      throw new StartFailure(
+        `${variable} can't be ${port}: another program listens on ${host}:${port}, or a connection from there has just ended`,
+      );
     if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
     throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
   }

@@ -93,14 +93,31 @@ export class Settings {
     return items;
   }
 
-  /** A PostgreSQL address with user and database. */
+  /** A PostgreSQL address with user and database, whose words for TLS the driver knows and whose files can be read. */
   databaseUrl(name: string): string {
     const value = this.text(name);
     // The value holds a password, so the message does not repeat it.
     if (!isDatabaseUrl(value)) {
       throw new BadSetting(name, 'must be a PostgreSQL address: postgres://user:password@host:port/database, special characters as %XX');
     }
+    checkTls(name, new URL(value).searchParams);
     return value;
+  }
+}
+
+// A word that it does not know the driver takes for TLS, and a file that is missing for a server that is away.
+const tlsWords = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+
+function checkTls(name: string, parameters: URLSearchParams): void {
+  const word = parameters.get('sslmode') ?? 'disable';
+  if (!tlsWords.includes(word)) throw new BadSetting(name, `has an unknown sslmode: it must be one of ${tlsWords.join(', ')}`);
+  for (const file of ['sslrootcert', 'sslcert', 'sslkey']) {
+    const path = parameters.get(file);
+    try {
+      if (path) readFileSync(path);
+    } catch (error) {
+      throw new BadSetting(name, `names a file by ${file} that can't be read: ${(error as Error).message}`);
+    }
   }
 }
 

@@ -169,7 +169,7 @@ describe('a token', () => {
 });
 
 describe('an API key', () => {
-  const routes = () => contract.operations.filter(({ security }) => security === 'apiKey');
+  const routes = () => contract.operations.filter(({ security }) => security === 'apiKeyToken');
   const pathOf = ({ path }: { path: string }) =>
     path
       .replace('{slug}', tenant.slug)

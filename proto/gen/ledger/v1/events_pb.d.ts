@@ -65,7 +65,7 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   actor: string;
 
   /**
-   * The request that did it.
+   * The request that did it; empty where the caller gave none.
    *
    * @generated from field: string request_id = 7;
    */
