@@ -206,6 +206,12 @@ test('that a message may not be compressed is told to whoever has the token', as
   expect(await refused('wrong')).toContain('"code":"unauthenticated"');
 });
 
+test('who compresses a message of gRPC is told what is taken instead', async () => {
+  const path = '/ledger.v1.LedgerService/PostTransactions';
+  const { said } = await calling(Buffer.from([1, 0, 0, 0, 0]), 'application/grpc', path, 'right', { 'grpc-encoding': 'gzip' });
+  expect(said).toMatchObject({ 'grpc-status': String(Code.Unimplemented), 'grpc-accept-encoding': 'identity' });
+});
+
 test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is none, ends itself and nothing else', async (authority) => {
   const stream = session.request({
     ':method': 'POST',

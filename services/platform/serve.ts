@@ -101,6 +101,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
     shortenDeadline(request.headers, maxTimeoutMs);
     if (ours(request, response)) return;
     closeAnswered(request.stream);
+    // Who is refused for how he compresses is told what is taken (gRPC's compression.md); the library leaves it out where that is nothing.
+    if ((request.headers['grpc-encoding'] ?? 'identity') !== 'identity') response.setHeader('grpc-accept-encoding', 'identity');
     others(request, response);
   };
   const { port, close } = await listenBounded(handler, { ...options, isKnown: isAccepted });
