@@ -9,8 +9,8 @@ export interface Operation {
   path: string;
   id: string;
   tag: string;
-  /** `userToken`, `apiKey`, or empty where nobody has to say who he is. */
-  security: string;
+  /** Empty where nobody has to say who he is. */
+  security: 'userToken' | 'apiKeyToken' | '';
   scope: string | undefined;
   /** The first example of the body, if it takes one. */
   body: Record<string, unknown> | undefined;
@@ -75,7 +75,7 @@ export function contractOf(document: any): Contract {
         path,
         id: definition.operationId,
         tag: definition.tags[0],
-        security: Object.keys(definition.security[0] ?? {})[0] ?? '',
+        security: (Object.keys(definition.security[0] ?? {})[0] ?? '') as Operation['security'],
         scope: definition['x-scope'],
         body: Object.values(examples ?? {})[0]?.value as Record<string, unknown> | undefined,
         bodyRequired: definition.requestBody?.required === true,

@@ -42,7 +42,9 @@ test('a database whose commits wait for a standby that is gone says so within se
     });
   try {
     expect(await ask()).toBe('ok');
-    await alter(`alter system set synchronous_standby_names = 'gone'`, 'select pg_reload_conf()');
+    // Also where PostgreSQL does not tell what its sessions do.
+    const change = ['track_activities = off', `synchronous_standby_names = 'gone'`].map((setting) => `alter system set ${setting}`);
+    await alter(...change, 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'not committing');
     // Also when the connection that waited has been given up, which goes on waiting at the server, for all.
     const another = databaseState(pool);
@@ -68,14 +70,12 @@ test('commits are tried now and then, one at a time, and what PostgreSQL refuses
     tried++;
     return answer();
   });
-  for (let turn = 0; turn < 100; turn++) expect(commits.areWaiting()).toBe(false);
+  for (let turn = 0; turn < 100; turn++) expect(await commits.areWaiting()).toBe(false);
   expect(tried).toBe(1);
   answer = () => Promise.reject(Object.assign(new Error('permission denied'), { severity: 'ERROR' }));
   const refused = new Commits(answer);
-  refused.areWaiting();
-  await new Promise((done) => setImmediate(done));
   for (const end = performance.now() + 6_000; performance.now() < end;) {
-    expect(refused.areWaiting()).toBe(false);
+    expect(await refused.areWaiting()).toBe(false);
     await new Promise((done) => setTimeout(done, 100));
   }
 });
@@ -87,7 +87,7 @@ test('a commit is tried once in five seconds, however often it is asked for', as
     return Promise.resolve(true);
   });
   for (const end = performance.now() + 5_600; performance.now() < end;) {
-    expect(commits.areWaiting()).toBe(false);
+    expect(await commits.areWaiting()).toBe(false);
     await new Promise((done) => setTimeout(done, 50));
   }
   expect(tried).toBe(2);
@@ -96,8 +96,26 @@ test('a commit is tried once in five seconds, however often it is asked for', as
 test('a try that broke at once says nothing of commits', async () => {
   let breaks = true;
   const commits = new Commits(() => (breaks ? Promise.reject(new Error('Connection terminated unexpectedly')) : Promise.resolve(true)));
-  expect(commits.areWaiting()).toBe(false);
+  expect(await commits.areWaiting()).toBe(false);
   breaks = false;
   await new Promise((done) => setTimeout(done, 5_200));
-  expect(commits.areWaiting()).toBe(false);
+  expect(await commits.areWaiting()).toBe(false);
+});
+
+test('what PostgreSQL refuses late it has not kept waiting either, and what breaks late it has', async () => {
+  const late = (error: Error) => new Commits(() => new Promise((_, reject) => setTimeout(() => reject(error), 5_300)));
+  const refused = late(Object.assign(new Error('canceling statement'), { severity: 'ERROR' }));
+  const broken = late(new Error('Query read timeout'));
+  for (const each of [refused, broken]) expect(await each.areWaiting()).toBe(false);
+  await new Promise((done) => setTimeout(done, 5_500));
+  expect([await refused.areWaiting(), await broken.areWaiting()]).toEqual([false, true]);
+});
+
+test('one that another process tries at that moment says nothing, however long nobody asks then', async () => {
+  let isFree = false;
+  const commits = new Commits(() => Promise.resolve(isFree));
+  expect(await commits.areWaiting()).toBe(false);
+  isFree = true;
+  await new Promise((done) => setTimeout(done, 5_200));
+  expect(await commits.areWaiting()).toBe(false);
 });

@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.stop());
 
-const credentialOf = ({ security }: Operation) => (security === '' ? {} : { key: security === 'apiKey' ? key : tenant.owner.token });
+const credentialOf = ({ security }: Operation) => (security === '' ? {} : { key: security === 'apiKeyToken' ? key : tenant.owner.token });
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
 
 function pathOf({ path }: Operation, change: Record<string, string> = {}): string {

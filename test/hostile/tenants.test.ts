@@ -60,7 +60,7 @@ const unknown = {
   account_code: 'NOBODY-1',
 };
 
-const credentialOf = ({ security }: Operation) => (security === 'apiKey' ? mine.key : mine.tenant.owner.token);
+const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? mine.key : mine.tenant.owner.token);
 
 /** An answer without what differs between two requests in any case: its id, and what was sent. */
 function comparable({ status, headers, body }: Answer, sent: string): unknown {
