@@ -1,10 +1,11 @@
-import { connect, type ClientHttp2Session } from 'node:http2';
+import { connect, constants, type ClientHttp2Session } from 'node:http2';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { endOf } from '../../test/ends.ts';
 import type { Served } from './lifetime.ts';
 import { refuse } from './refusal.ts';
 import { serve } from './serve.ts';
@@ -97,6 +98,18 @@ async function call(body: Uint8Array | null, headers: Record<string, string> = {
     body: Buffer.concat(chunks),
   };
 }
+
+test('a refusal is one frame, so that clients may ask again as their policies say', async () => {
+  handle = () => Promise.reject(new ConnectError('away', Code.Unavailable));
+  const stream = open({});
+  stream.end(envelope(message));
+  const [headers, flags] = await new Promise<[Record<string, unknown>, number]>((done) =>
+    stream.on('response', (given, flags) => done([given, flags])),
+  );
+  stream.resume();
+  expect(headers).toMatchObject({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': String(Code.Unavailable) });
+  expect(flags & constants.NGHTTP2_FLAG_END_STREAM).not.toBe(0);
+});
 
 test('a call is answered with one message', async () => {
   expect(await call(envelope(message))).toEqual({
@@ -306,10 +319,10 @@ test.each(['Bearer wrong', 'Bearer right'])(
           te: 'trailers',
           authorization,
         });
-        const status = new Promise((done) => stream.on('trailers', (given) => done(given['grpc-status'])));
+        const said = endOf(stream);
         stream.on('error', () => undefined).resume();
         if (authorization === known.authorization) stream.write(envelope(tooMuch));
-        expect(await status).toMatch(/^(8|16)$/);
+        expect((await said)['grpc-status']).toMatch(/^(8|16)$/);
         // It would end every connection after five seconds.
         return await Promise.race([other.close().then(() => true), pause(4_000, false, { ref: false })]);
       } finally {

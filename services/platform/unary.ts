@@ -17,7 +17,7 @@ import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grp
 import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
 import { compressed } from './messages.ts';
 import { makesMoreThan } from './objects.ts';
-import { closeAnswered, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
+import { closeAnswered, closeSoon, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
   request: MessageShape<DescMethodUnary['input']>,
@@ -155,14 +155,25 @@ export async function outcomeOf(
 
 /** Ends a request with a message, or the trailers of a refusal, or without either where all has been said. */
 export function respond(request: Http2ServerRequest, response: Http2ServerResponse, outcome: Outcome | undefined): void {
-  if (!response.headersSent) response.writeHead(200, { 'content-type': request.headers['content-type'] });
-  response.addTrailers(outcome && 'failure' in outcome ? refusalTrailers(outcome.failure) : { 'grpc-status': '0' });
+  const { stream } = request;
+  const head = { 'content-type': request.headers['content-type'] as string };
+  const said = outcome && 'failure' in outcome ? refusalTrailers(outcome.failure) : { 'grpc-status': '0' };
+  const isInOneFrame = said['grpc-status'] !== '0' && !response.headersSent;
+  if (isInOneFrame) {
+    // "Trailers-Only": once headers have come a client takes the call for answered, and asks no more, whatever its policy says (gRFC A6). Written
+    // before the end they would be a frame of their own.
+    for (const [name, value] of Object.entries({ ...head, ...said })) response.setHeader(name, value);
+  } else {
+    if (!response.headersSent) response.writeHead(200, head);
+    response.addTrailers(said);
+  }
   if (outcome && 'bytes' in outcome) response.end(enveloped(outcome.bytes));
   else response.end();
-  if (request.stream.readableEnded) return;
+  if (stream.readableEnded) return;
   // Whoever does not take his answer, a window of nothing is enough, would keep here what he goes on to send.
-  request.stream.resume();
-  closeAnswered(request.stream);
+  stream.resume();
+  if (isInOneFrame) closeSoon(stream);
+  else closeAnswered(stream);
 }
 
 /** A call as its handler sees it. */

@@ -10,6 +10,7 @@ import { Registry } from 'prom-client';
 import { block, flag, frame, message, open, type } from '../../test/hostile/frames.ts';
 import { ServerReflectionRequestSchema } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { endOf } from '../../test/ends.ts';
 import type { Served } from './lifetime.ts';
 import { serve, type ServeOptions } from './serve.ts';
 
@@ -65,12 +66,10 @@ function begin(length: number, sent: number | undefined, { path = posting, type 
   const headers = { ':method': 'POST', ':path': path, 'content-type': type, te: 'trailers' };
   const stream = session.request({ ...headers, authorization: `Bearer ${token}` });
   stream.on('error', () => undefined).resume();
-  const answer = new Promise<Awaited<Call['answer']>>((done) =>
-    stream.on('trailers', (given) => {
-      const [status, details] = [String(given['grpc-status']), given['grpc-status-details-bin'] as string | undefined];
-      done({ status, details: Buffer.from(details ?? '', 'base64').toString() });
-    }),
-  );
+  const answer = endOf(stream).then((said) => ({
+    status: String(said['grpc-status']),
+    details: Buffer.from(said['grpc-status-details-bin'] ?? '', 'base64').toString(),
+  }));
   const head = Buffer.alloc(5);
   head.writeUInt32BE(length, 1);
   if (sent !== undefined) stream.write(Buffer.concat([head, Buffer.alloc(sent)]));

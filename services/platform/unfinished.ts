@@ -146,12 +146,14 @@ export function sentTooLarge(size: number, most: number): ConnectError {
 
 /** Closes a stream that has been answered, whose caller has not ended his request: it would stay, and keep the server from closing, until he did. */
 export function closeAnswered(stream: ServerHttp2Stream): void {
-  // Node writes trailers in the next round of its loop: closed before, the stream would lose them.
-  stream.once('wantTrailers', () => {
-    setImmediate(() => {
-      if (stream.readableEnded) return;
-      stream.resume();
-      stream.close(constants.NGHTTP2_NO_ERROR);
-    });
+  stream.once('wantTrailers', () => closeSoon(stream));
+}
+
+/** The same, of which all has been said. Node writes it in the next round of its loop: closed before, the stream would lose it. */
+export function closeSoon(stream: ServerHttp2Stream): void {
+  setImmediate(() => {
+    if (stream.readableEnded) return;
+    stream.resume();
+    stream.close(constants.NGHTTP2_NO_ERROR);
   });
 }
