@@ -54,6 +54,19 @@ test.each([
   ['sslmode=', /^DATABASE_URL has an unknown sslmode/],
   ['sslmode=verify-full&sslrootcert=/no/such/file', /^DATABASE_URL names a file by sslrootcert that can't be read: ENOENT/],
   ['sslcert=/no/such/file', /^DATABASE_URL names a file by sslcert that can't be read: ENOENT/],
+  ['sslkey=/no/such/file', /^DATABASE_URL names a file by sslkey that can't be read: ENOENT/],
+  ['sslmode=disable&sslmode=requir', /^DATABASE_URL has an unknown sslmode/],
+  ['sslrootcert=&sslrootcert=/no/such/file', /^DATABASE_URL names a file by sslrootcert/],
+  ['ssl=false', /^DATABASE_URL has an unknown ssl: it must be true, 1 or 0, or sslmode instead$/],
 ])('an address of a database with %s is refused at once', (parameters, message) => {
   expect(() => read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` })).toThrow(message);
+});
+
+test.each([
+  ...['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'].map((word) => `sslmode=${word}`),
+  'ssl=true',
+  'sslrootcert=&sslcert=&sslkey=',
+  `sslmode=verify-full&sslrootcert=${import.meta.filename}`,
+])('an address of a database with %s is taken', (parameters) => {
+  expect(read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` }).databaseUrl).toContain(parameters);
 });

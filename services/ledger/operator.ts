@@ -16,7 +16,9 @@ const variable = 'MIGRATION_DATABASE_URL';
  * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000 });
+  // What the database or the role says otherwise would have it find no tables, or refuse to read them.
+  const options = '-c search_path=public -c row_security=on -c default_transaction_isolation=read\\ committed';
+  const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000, options });
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
   client.on('error', () => undefined);
   await client.connect().catch((error: unknown) => {

@@ -1,6 +1,7 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { isOfTls } from '../platform/tls.ts';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 
@@ -342,14 +343,7 @@ function classOf(error: unknown): ErrorClass {
     if (each instanceof BlockedAddress) return 'blocked_address';
     const { code = '', errors = [] } = each;
     if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
-    // OpenSSL's verdicts on certificates have no common prefix; those that Node has no name for (a weak key, a weak digest) are UNSPECIFIED.
-    if (
-      /^(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|ERROR_IN_C|PATH_LENGTH|UNSPECIFIED)/.test(
-        code,
-      )
-    ) {
-      return 'tls_error';
-    }
+    if (isOfTls(code)) return 'tls_error';
     // Of several addresses, each with a failure of its own.
     if (errors.length > 0) return classOf(errors[0]);
   }

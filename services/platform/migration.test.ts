@@ -139,6 +139,39 @@ test('whoever is not the owner is told that in one line, before and after there 
   }
 });
 
+test('whatever the database says of its sessions, a migration is of the schema public, and has its time', async () => {
+  const database = await freshDatabase('identity');
+  const to = (...migrations: (typeof first)[]) =>
+    migrate(database.ownerUrl, database.serviceUrl, {
+      names: migrations.map((each) => each.name),
+      migrations: () => Promise.resolve(migrations),
+      appendOnly: [],
+    });
+  const say = (...settings: string[]) =>
+    withClient(database.adminUrl, async (client) => {
+      for (const setting of settings) await client.query(`alter database "${database.name}" set ${setting}`);
+    });
+  try {
+    await withClient(database.ownerUrl, (client) => client.query('create schema app'));
+    await say('search_path = app', `statement_timeout = '1ms'`);
+    await to(first);
+    await to(first, second);
+    const { rows } = await withClient(database.adminUrl, async (client) => {
+      await client.query('set statement_timeout = 0');
+      return client.query(
+        `select relnamespace::regnamespace::text as schema from pg_class where relname in ('things', 'mikro_orm_migrations')`,
+      );
+    });
+    expect(rows).toEqual([{ schema: 'public' }, { schema: 'public' }]);
+    await withClient(new URL('/postgres', database.adminUrl).href, (client) =>
+      client.query(`alter database "${database.name}" set default_transaction_read_only = on`),
+    );
+    await expect(to(first, second)).rejects.toThrow(/^MIGRATION_DATABASE_URL: cannot execute GRANT in a read-only transaction/);
+  } finally {
+    await database.drop();
+  }
+});
+
 test('addresses of two databases, or of one role, change nothing and are told apart', async () => {
   const database = await freshDatabase('identity');
   const { ownerUrl, serviceUrl } = database;

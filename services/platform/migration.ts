@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf, encodingFault } from './postgres.ts';
+import { answerOf, checkConnection, connectionOptions } from './postgres.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -29,6 +29,9 @@ const lockTimeout = '1s';
 const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
+// A change may take its time, and so may who waits for the run before.
+const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', lock_timeout: '0' };
+
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
@@ -39,8 +42,9 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   try {
     await migrateAsOwner(ownerUrl, serviceUrl, schema);
   } catch (error) {
-    if (!hasCode(error, /^42501$/)) throw error;
-    throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
+    if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
+    if (hasCode(error, /^(25006|3F000)$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
+    throw error;
   }
 }
 
@@ -71,17 +75,15 @@ interface Address {
 async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   checkAddresses(ownerUrl, serviceUrl);
   const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
-    const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000 });
+    const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000, options: connectionOptions(patient) });
     await each.connect();
     return each;
   });
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
   try {
-    const { rows } = await client.query<{ encoding: string }>(`select current_setting('server_encoding') as encoding`);
-    const encoding = rows[0]?.encoding ?? '';
-    if (encoding !== 'UTF8') throw new StartFailure(encodingFault('MIGRATION_DATABASE_URL', encoding));
-    await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
+    await checkConnection('MIGRATION_DATABASE_URL', client);
+    await takeTurn(client);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
     if (known.rowCount === 0) {
       const name = client.escapeIdentifier(role);
@@ -110,6 +112,18 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   }
 }
 
+// One run after the other. A pooler between may keep the lock of one that has long ended.
+async function takeTurn(client: pg.Client): Promise<void> {
+  for (const until = performance.now() + patienceMs; ; await pause(250)) {
+    const { rows } = await client.query<{ taken: boolean }>(
+      `select pg_try_advisory_lock(hashtext('migrations of this database')) as taken`,
+    );
+    if (rows[0]?.taken === true) return;
+    if (performance.now() > until)
+      throw new StartFailure('MIGRATION_DATABASE_URL: another migration of this database has not ended for five minutes');
+  }
+}
+
 /** Names of the migrations that the database has. */
 async function namesDone(client: pg.Client): Promise<Set<string>> {
   const table = await client.query(`select from pg_class where oid = to_regclass('public.mikro_orm_migrations')`);
@@ -127,7 +141,7 @@ async function raise(ownerUrl: string, migrations: NamedMigration[]): Promise<vo
     extensions: [Migrator],
     migrations: { migrationsList: migrations, snapshot: false, silent: true },
     // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
-    driverOptions: { connectionString: ownerUrl, options: `-c lock_timeout=${lockTimeout}` },
+    driverOptions: { connectionString: ownerUrl, options: connectionOptions({ ...patient, lock_timeout: lockTimeout }) },
     allowGlobalContext: true,
     debug: false,
     logger: () => undefined,

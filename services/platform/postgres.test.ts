@@ -187,6 +187,18 @@ test('a database that takes the password no longer counts as away', async () => 
   await pool.end();
 });
 
+test('a database that can’t be spoken to by TLS counts as away', async () => {
+  const encrypted = new URL(url);
+  encrypted.searchParams.set('sslmode', 'no-verify');
+  const pool = openPool(encrypted.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
+  const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ message: 'The server does not support SSL connections' });
+  expect(isAway(refusal)).toBe(true);
+  await pool.end();
+  for (const code of ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'SELF_SIGNED_CERT_IN_CHAIN'])
+    expect(isAway(new Error('a query failed', { cause: Object.assign(new Error('certificate'), { code }) }))).toBe(true);
+});
+
 test('what fails for something in the work is told from what may be tried again, and what PostgreSQL refuses from faults of this program', () => {
   const refusal = (code: string) => Object.assign(new pg.DatabaseError('refused', 7, 'error'), { code });
   const fault = Object.assign(new RangeError('no such place'), { code: 'ERR_OUT_OF_RANGE' });

@@ -6,6 +6,7 @@ import { plainArray } from './arrays.ts';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { isOutdated, repeatOutdated } from './outdated.ts';
 import type { Logger } from './telemetry.ts';
+import { isOfTls } from './tls.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
 pg.types.setTypeParser(pg.types.builtins.INT8, (text) => BigInt(text));
@@ -306,40 +307,42 @@ export function tenantPolicy(table: string): string[] {
 
 const oldest = 150_000;
 
-/** Says that a database can't keep every text that may be sent; `variable` is the one with its address. */
-export const encodingFault = (variable: string, encoding: string): string =>
-  `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`;
+/**
+ * Refuses a way to a database, named by its variable, on which the settings of a connection are lost, a server that is too old and an encoding other
+ * than UTF8. Throws {@link StartFailure}.
+ */
+export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', connection: Pool | pg.Client): Promise<void> {
+  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string }>(
+    `select current_setting('${marker}', true) as settings, current_setting('server_version_num')::int as version,
+            current_setting('server_encoding') as encoding`,
+  );
+  const { settings, version, encoding } = rows[0] as (typeof rows)[number];
+  // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
+  // `options` in the address take their place.
+  if (settings !== 'on')
+    throw new StartFailure(`${variable}: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options`);
+  if (version < oldest)
+    throw new StartFailure(`${variable}: PostgreSQL ${Math.trunc(version / 10_000)} is too old: it must be 15 or newer`);
+  if (encoding !== 'UTF8')
+    throw new StartFailure(
+      `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`,
+    );
+}
 
 /**
- * Refuses a way to the database on which the settings of a connection are lost, a server that is too old, an encoding other than UTF8, a role that row-level
- * security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older than the code. Throws {@link StartFailure}.
+ * Refuses what {@link checkConnection} does, a role that row-level security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older
+ * than the code. Throws {@link StartFailure}.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
-  const { rows } = await pool.query<{
-    name: string;
-    settings: string | null;
-    version: number;
-    encoding: string;
-    super: boolean;
-    bypass: boolean;
-    owner: boolean;
-  }>(
-    `select rolname as name, current_setting('${marker}', true) as settings,
-            current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding, rolsuper as super, rolbypassrls as bypass,
+  await checkConnection('DATABASE_URL', pool);
+  const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
+    `select rolname as name, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
                     and pg_has_role(r.oid, c.relowner, 'member')) as owner
      from pg_roles r where rolname = current_user`,
   );
   const role = rows[0];
   if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
-  // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
-  // `options` in the address take their place.
-  if (role.settings !== 'on') {
-    throw new StartFailure('DATABASE_URL: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options');
-  }
-  if (role.version < oldest)
-    throw new StartFailure(`DATABASE_URL: PostgreSQL ${Math.trunc(role.version / 10_000)} is too old: it must be 15 or newer`);
-  if (role.encoding !== 'UTF8') throw new StartFailure(encodingFault('DATABASE_URL', role.encoding));
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {
@@ -369,9 +372,11 @@ export function isAway(error: unknown): boolean {
       )
     )
       return true;
+    // A certificate that has run out, say: nobody's work is wrong.
+    if (isOfTls(code)) return true;
     // pg's own words carry no code.
     if (
-      /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
+      /^(The server does not support SSL|There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
         each.message,
       )
     )

@@ -109,10 +109,14 @@ export class Settings {
 const tlsWords = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
 
 function checkTls(name: string, parameters: URLSearchParams): void {
-  const word = parameters.get('sslmode') ?? 'disable';
+  // Of several the driver takes the last.
+  const last = (parameter: string) => parameters.getAll(parameter).at(-1);
+  if (!['true', '1', '0'].includes(last('ssl') ?? '0'))
+    throw new BadSetting(name, 'has an unknown ssl: it must be true, 1 or 0, or sslmode instead');
+  const word = last('sslmode') ?? 'disable';
   if (!tlsWords.includes(word)) throw new BadSetting(name, `has an unknown sslmode: it must be one of ${tlsWords.join(', ')}`);
   for (const file of ['sslrootcert', 'sslcert', 'sslkey']) {
-    const path = parameters.get(file);
+    const path = last(file);
     try {
       if (path) readFileSync(path);
     } catch (error) {
