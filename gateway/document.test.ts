@@ -92,9 +92,12 @@ describe('the OpenAPI document', () => {
       }
       for (const parameter of definition.parameters ?? []) {
         // What may be left out the page shows and does not send.
-        const { example, examples } = parameter;
-        const shown = parameter.required === true ? example : examples?.example['x-disabled'] === true && examples.example.value;
-        if ((shown ?? false) === false && parameter.schema.default === undefined) faults.push(`${named}: no example of ${parameter.name}`);
+        const { example, examples = {} } = parameter;
+        // By the names of the body's examples, with one of which the page shows it.
+        const bodies = definition.requestBody?.content['application/json'].examples ?? { example: {} };
+        const off = Object.keys(bodies).filter((name) => examples[name]?.['x-disabled'] === true && examples[name].value !== undefined);
+        const isShown = parameter.required === true ? example !== undefined : off.length === Object.keys(bodies).length;
+        if (!isShown) faults.push(`${named}: no example of ${parameter.name}`);
       }
     }
     expect(faults).toEqual([]);
@@ -121,6 +124,32 @@ describe('the OpenAPI document', () => {
       for (const { content } of Object.values<any>(definition.responses)) walk(id, 'answer', content['application/json']?.schema);
     }
     expect(faults).toEqual([]);
+  });
+
+  test('has no words but those that others know', () => {
+    const words = new Set(JSON.stringify(contract.document).match(/"x-[a-z]+"(?=:)/g));
+    expect([...words].sort()).toEqual(['"x-disabled"', '"x-scope"']);
+  });
+
+  test('says of a slug and an amount what they are, without looking ahead', () => {
+    const bodyOf = (path: string, field: string) =>
+      ['', 'paths', path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties', field]
+        .map((each) => encodeURIComponent(each.replaceAll('/', '~1')))
+        .join('/');
+    const fits = (pointer: string) => (value: string) => contract.fits(pointer, value).length === 0;
+    const isSlug = fits(bodyOf('/v1/tenants', 'slug'));
+    const isAmount = fits(bodyOf('/v1/tenants/{slug}/transactions', 'amount'));
+    expect(['abc', 'a-b', 'a'.repeat(63), 'ab', 'a'.repeat(64), 'a--b', '-ab', 'ab-', 'Abc'].filter(isSlug)).toEqual([
+      'abc',
+      'a-b',
+      'a'.repeat(63),
+    ]);
+    const amounts = ['1', '0.01', '9999999999999.99'];
+    expect([...amounts, '', '-1', '1.', '.5', '1.234', '1e3', '10000000000000'].filter(isAmount)).toEqual(amounts);
+  });
+
+  test('says that the request of an event may be unknown', () => {
+    expect(contract.fits('/components/schemas/Event/properties/request_id', null)).toEqual([]);
   });
 
   test('names no two of its parts alike but for their case', () => {

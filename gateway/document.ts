@@ -2,7 +2,16 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import { documentInfo, headerParameters, operationDoc, parameterDoc, pathParameters, published, type DocumentedRoute } from './openapi.ts';
+import {
+  documentInfo,
+  headerParameters,
+  operationDoc,
+  parameterDoc,
+  pathParameters,
+  published,
+  type Doc,
+  type DocumentedRoute,
+} from './openapi.ts';
 import { Problem } from './problem.ts';
 import type { App } from './request.ts';
 
@@ -48,7 +57,7 @@ export async function documentRoutes(app: App): Promise<void> {
         for (const operation of Object.values(path)) {
           const route = routes.get(operation['operationId'] as string);
           if (!route) continue;
-          const parameters = [...(operation.parameters ?? []).map(withExample), ...headerParameters(route.doc)];
+          const parameters = [...(operation.parameters ?? []).map((each) => withExample(each, route.doc)), ...headerParameters(route.doc)];
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
         }
       }
@@ -150,7 +159,7 @@ function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, un
 }
 
 /** A parameter's example stands beside its schema. */
-function withExample(parameter: Parameter): object {
+function withExample(parameter: Parameter, doc: Doc): object {
   const { example, ...schema } = parameter.schema;
-  return parameterDoc({ ...parameter, schema, example });
+  return parameterDoc({ ...parameter, schema, example }, doc);
 }

@@ -13,21 +13,21 @@ const known: Record<string, string> = { userToken: '', apiKeyToken: '' };
 async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = house.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
-  const shown = (place: string): Record<string, string> => {
-    const given = parameters.filter((each) => each.in === place && exampleOf(each) !== undefined);
-    return Object.fromEntries(given.map((each) => [each.name, String(exampleOf(each))]));
+  const shown = (place: string, body = 'example'): Record<string, string> => {
+    const given = parameters.filter((each) => each.in === place);
+    return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const query = new URLSearchParams(shown('query')).toString();
   const examples = shown('path');
   const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
-  const bodies = Object.values<{ value: unknown }>(requestBody?.content['application/json'].examples ?? { none: {} });
+  const bodies = Object.entries<{ value?: unknown }>(requestBody?.content['application/json'].examples ?? { example: {} });
   const statuses: number[] = [];
   let data: any;
-  for (const { value } of bodies) {
+  for (const [name, { value }] of bodies) {
     const answer = await house.rest(operation.method, query === '' ? path : `${path}?${query}`, {
       ...(value !== undefined && { body: value }),
       ...(operation.security !== '' && { key: known[operation.security] ?? '' }),
-      headers: shown('header'),
+      headers: shown('header', name),
     });
     statuses.push(answer.status);
     data = answer.body.data ?? answer.body;
@@ -39,10 +39,8 @@ interface Parameter {
   in: string;
   name: string;
   example?: unknown;
-  examples?: { example: { value: unknown } };
+  examples?: Record<string, { value: unknown }>;
 }
-
-const exampleOf = ({ example, examples }: Parameter): unknown => example ?? examples?.example.value;
 
 test('what the document shows is accepted as it stands, from registration to the last webhook', async () => {
   const sent = new Set(['reverseTransaction', 'updateAccount']);

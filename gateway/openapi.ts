@@ -221,21 +221,19 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 
-// What is shown of the header goes with what is shown of the body.
-function firstKey(doc: Doc): unknown {
-  const [body] = Object.values(doc.bodies ?? {}) as { idempotency_key?: string }[];
-  return body?.idempotency_key;
-}
-
 /**
  * A parameter whose example the page shows and does not send: who may leave it out mostly means to. (Sent, a list began behind the example's cursor and
- * was empty, and every request had the same id and trace.)
+ * was empty, and every request had the same id and trace.) The page shows that by the name of the body's example which it shows: there is one for each,
+ * which may hang on that body. What the schema has as its default it would send, too.
  */
-export function parameterDoc({ example, ...parameter }: Record<string, unknown>): object {
-  if (example === undefined) return parameter;
-  return parameter['required'] === true
-    ? { ...parameter, example }
-    : { ...parameter, examples: { example: { value: example, 'x-disabled': true } } };
+export function parameterDoc({ example, ...parameter }: Record<string, unknown>, { bodies = { example: {} } }: Doc): object {
+  const { default: usual } = parameter['schema'] as { default?: unknown };
+  const shown = example ?? usual;
+  if (shown === undefined) return parameter;
+  if (parameter['required'] === true) return { ...parameter, example: shown };
+  const valueWith = (body: unknown): unknown => (typeof shown === 'function' ? (shown as (body: unknown) => unknown)(body) : shown);
+  const examples = Object.entries(bodies).map(([name, body]) => [name, { value: valueWith(body), 'x-disabled': true }]);
+  return { ...parameter, examples: Object.fromEntries(examples) as object };
 }
 
 /** The header parameters of a route. */
@@ -253,7 +251,8 @@ export function headerParameters(doc: Doc): object[] {
     name: 'Idempotency-Key',
     description: 'The same as `idempotency_key` of the body, bare or in double quotes; given both ways it must be the same.',
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
-    example: firstKey(doc),
+    // The one of the body that is shown with it: another would be refused.
+    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? 'deposit-42',
   };
   const traceparent = {
     in: 'header',
@@ -262,7 +261,7 @@ export function headerParameters(doc: Doc): object[] {
     schema: { type: 'string' },
     example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   };
-  return (doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent]).map(parameterDoc);
+  return (doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent]).map((each) => parameterDoc(each, doc));
 }
 
 /** What the document says of the whole. */

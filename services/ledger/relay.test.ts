@@ -32,6 +32,7 @@ import type { Exit } from './exit.ts';
 import { kafkaExit } from './kafka.ts';
 import { redrive } from './letters.ts';
 import { Relay } from './relay.ts';
+import type { Writer } from './writer.ts';
 
 let books: RelayedBooks;
 
@@ -395,4 +396,37 @@ test('without Kafka and notifier the relay says so, and keeps everything', async
   await post(writer, tenant);
   expect(relay.state()).toEqual({ relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' });
   await until(async () => (await metricOf(metrics, 'ledger_relay_lag_events')) === 3);
+});
+
+describe('without a look for what others have left', () => {
+  /** A relay that looks once, at its start; what it has published since. */
+  async function alone(): Promise<{ relay: Relay; published: Event[][]; tenant: string; writer: Writer }> {
+    const published: Event[][] = [];
+    const publish = (events: Event[]) => Promise.resolve(void published.push(events));
+    const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+    const tenant = await books.newTenant();
+    const { writer } = books.openReplica(null);
+    const relay = new Relay({ pool: books.relayed, exit, pollMs: 3_600_000, logger, metrics: new Registry() });
+    books.ends.push(() => relay.close());
+    await books.published();
+    published.splice(0);
+    return { relay, published, tenant, writer };
+  }
+
+  test('who has more than a round takes goes on in the next', async () => {
+    const { relay, published, tenant, writer } = await alone();
+    await Promise.all(Array.from({ length: 600 }, () => post(writer, tenant)));
+    relay.wake(tenant);
+    await books.published();
+    expect(published.length).toBeGreaterThan(1);
+  });
+
+  test('whom another replica holds is looked at again', async () => {
+    const { relay, published, tenant, writer } = await alone();
+    await books.owner.query(`update relay_marks set claim_id = gen_random_uuid(), claimed_until = clock_timestamp() + interval '1 s'`);
+    await post(writer, tenant);
+    relay.wake(tenant);
+    await books.published();
+    expect(published.flat()).toHaveLength(3);
+  });
 });

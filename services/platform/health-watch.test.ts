@@ -68,6 +68,15 @@ test('who watches with a deadline that has passed takes no one’s room', async 
   staying.abort();
 });
 
+test('a watch that its deadline ends is told so, before it has begun and after', async () => {
+  for (const timeout of ['0m', '1m', '100m']) {
+    const whole = async () => {
+      for await (const { status } of health.watch({}, { headers: { 'grpc-timeout': timeout } })) expect(status).toBe(Serving.SERVING);
+    };
+    await expect(whole()).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+  }
+});
+
 test('who watches the health of his token is told whether it is accepted, as who asks once', async () => {
   const leaving = new AbortController();
   for (const [authorization, told] of [

@@ -142,7 +142,7 @@ export function serveHealth(
     async *watch(request, context) {
       // With a deadline of nothing, of which no event tells any more.
       const isOver = () => context.signal.aborted;
-      if (isOver()) return;
+      if (isOver()) return endWatch(context);
       if (!isKnown(authorizationOf(context))) {
         if (strangers.size >= mostWatchers) {
           const message = 'too many watch the health of this process';
@@ -160,6 +160,7 @@ export function serveHealth(
           last = now;
           await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
         }
+        endWatch(context);
       } finally {
         strangers.delete(context);
       }
@@ -171,4 +172,10 @@ export function serveHealth(
   };
   // Connect makes room for a message when its length is promised.
   router.service(Health, implementation, { readMaxBytes: mostBytesOfHealthCheck });
+}
+
+// Who set a deadline, and reads that all went well, takes it that the server has ended the watch.
+function endWatch({ signal }: HandlerContext): void {
+  const reason: unknown = signal.reason;
+  if (reason instanceof ConnectError && reason.code === Code.DeadlineExceeded) throw reason;
 }
