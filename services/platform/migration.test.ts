@@ -172,6 +172,22 @@ test('whatever the database says of its sessions, a migration is of the schema p
   }
 });
 
+test('a way to the database on which its settings are lost is refused before anything is changed', async () => {
+  const database = await freshDatabase('identity');
+  const lost = new URL(database.ownerUrl);
+  // In the place of those of the house, as a pooler may leave them out.
+  lost.searchParams.set('options', '-c jit=off');
+  const schema = { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] };
+  try {
+    await expect(migrate(lost.href, database.serviceUrl, schema)).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: the settings of a connection are lost/,
+    );
+    await migrate(database.ownerUrl, database.serviceUrl, schema);
+  } finally {
+    await database.drop();
+  }
+});
+
 test('addresses of two databases, or of one role, change nothing and are told apart', async () => {
   const database = await freshDatabase('identity');
   const { ownerUrl, serviceUrl } = database;
