@@ -35,8 +35,8 @@ const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * addresses are of two databases or of one role, the database is away for 30 s or not in UTF8, the role is not the owner, or somebody has held a
- * table for five minutes; running it again goes on from there.
+ * addresses are of two databases or of one role, the database is away for 30 s, read-only, or refused by {@link checkConnection}, the role is not the
+ * owner, or somebody has held a table, or another run has not ended, for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
