@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
+import { withClient } from '../../deploy/local/databases.ts';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { bareEnvironment } from '../../test/run.ts';
@@ -271,4 +272,25 @@ describe('a role that row-level security binds', () => {
     await owner.query(`alter policy operator on log to "${own}"`);
     await (await openOperator(ledger.database.ownerUrl)).end();
   });
+});
+
+test('whatever the database says of its sessions, the commands find its tables and read them', async () => {
+  const { tenant } = await live();
+  const { adminUrl, name } = ledger.database;
+  const settings = ['search_path = app', 'row_security = off', `default_transaction_isolation = 'repeatable read'`];
+  const say = (change: (setting: string) => string) =>
+    withClient(adminUrl, async (client) => {
+      for (const setting of settings) await client.query(`alter database "${name}" ${change(setting)}`);
+    });
+  await say((setting) => `set ${setting}`);
+  const own = await openOperator(ledger.database.ownerUrl);
+  try {
+    const { rows } = await own.query<{ level: string }>(`select current_setting('transaction_isolation') as level`);
+    expect(rows).toEqual([{ level: 'read committed' }]);
+    expect(await verify(own, tenant, () => undefined)).toMatchObject({ transactions: 1, findings: 0 });
+    expect(await rebuild(own, { tenant, check: true }, () => undefined)).toMatchObject({ tenants: 1, findings: 0 });
+  } finally {
+    await own.end();
+    await say((setting) => `reset ${setting.split(' ')[0]!}`);
+  }
 });
