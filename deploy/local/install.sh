@@ -13,6 +13,21 @@ complete() {
 }
 
 if ! complete "$@"; then
+  # One at a time: npm ci removes what another one is putting there. A lock whose process is gone, or that a number used again keeps alive, is
+  # taken; where none can be made, npm says why.
+  until ln -s $$ .installing 2>/dev/null || ! holder=$(readlink .installing); do
+    if ! kill -0 "$holder" 2>/dev/null || [ "$(find .installing -mmin +30)" ]; then
+      rm -f .installing
+      continue
+    fi
+    [ "${waited:-}" ] || echo "waiting for process $holder, which installs the packages"
+    waited=1
+    sleep 1
+  done
+  trap 'rm -f .installing' EXIT
+fi
+
+if ! complete "$@"; then
   echo 'installing packages (npm ci; the first time takes a minute)'
   # npm ci removes node_modules, so neither npm nor the packages' install scripts may run on the Node in there.
   PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
