@@ -63,6 +63,33 @@ test('a database whose commits wait for a standby that is gone says so within se
   }
 });
 
+test('replicas that are asked at the same moments do not take each other for a database that does not commit', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const holder = openPool(database.serviceUrl, { name: 'another', max: 1, logger });
+  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
+  const ask = databaseState(pool);
+  // Each time it is asked another one has just begun, and is done in a moment.
+  const askBesideAnother = async () => {
+    const client = await holder.connect();
+    await client.query(`begin; select pg_advisory_xact_lock(hashtext('readiness'))`);
+    const state = ask();
+    await new Promise((done) => setTimeout(done, 100));
+    await client.query('commit');
+    client.release();
+    return state;
+  };
+  try {
+    for (let turn = 0; turn < 2; turn++) {
+      expect(await askBesideAnother()).toBe('ok');
+      await new Promise((done) => setTimeout(done, 5_200));
+    }
+    expect(await askBesideAnother()).toBe('ok');
+  } finally {
+    await Promise.all([holder.end(), pool.end()]);
+    await database.drop();
+  }
+});
+
 test('commits are tried now and then, one at a time, and what PostgreSQL refuses it has not kept waiting', async () => {
   let tried = 0;
   let answer = () => Promise.resolve(true);

@@ -21,7 +21,7 @@ export class Commits {
   /** Since when none has come to an end, by `performance.now()`; null: the last one has. */
   private waitingSince: number | null = null;
 
-  /** `commit`: one that waits for the disk and for the standbys; false where none was tried, as another one waits still. */
+  /** `commit`: one that waits for the disk and for the standbys; false where none could be tried, as another one waits still. */
   constructor(commit: () => Promise<boolean>) {
     this.commit = commit;
   }
@@ -56,9 +56,17 @@ export class Commits {
 const emit = `select pg_logical_emit_message(true, 'readiness', '')
   from (select pg_try_advisory_xact_lock(hashtext('readiness')) as is_free) as lock where is_free`;
 
+// Replicas are asked at the same moments, and find each other's for some milliseconds: what says something is one that stays.
+async function commitOnce(pool: Pool): Promise<boolean> {
+  for (const until = performance.now() + patienceMs; performance.now() < until; await pause(200, undefined, { ref: false })) {
+    if ((await pool.query(emit)).rowCount === 1) return true;
+  }
+  return false;
+}
+
 /** Asks a database whether it does its work; `away` where it has not said so within 2 s. Takes two of the pool's connections at most. */
 export function databaseState(pool: Pool): () => Promise<DatabaseState> {
-  const commits = new Commits(async () => (await pool.query(emit)).rowCount === 1);
+  const commits = new Commits(() => commitOnce(pool));
   return async () => {
     try {
       const { rows } = await soon(pool.query<{ read_only: string }>(`select current_setting('transaction_read_only') as read_only`));
