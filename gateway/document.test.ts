@@ -103,6 +103,16 @@ describe('the OpenAPI document', () => {
     expect(faults).toEqual([]);
   });
 
+  test('shows no two requests with one idempotency key', () => {
+    const keys = contract.operations.flatMap(({ definition }) =>
+      (definition.parameters ?? [])
+        .filter(({ name }: { name: string }) => name === 'Idempotency-Key')
+        .flatMap(({ examples }: { examples: Record<string, { value: string }> }) => Object.values(examples).map(({ value }) => value)),
+    );
+    expect(keys.length).toBeGreaterThan(2);
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+
   test('has patterns that the regular expressions of other languages know, too', () => {
     // Python's have no `\\p{…}`, Go's look neither ahead nor back.
     expect(JSON.stringify(contract.document)).not.toMatch(/"pattern":"[^"]*(\\\\p\{|\(\?[=!<])/i);

@@ -72,7 +72,7 @@ test('what the document shows is accepted as it stands, from registration to the
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'deleteWebhook', 'logout');
 
   // The second of the bodies would do once more what can be done once.
-  expect((await send('reverseTransaction')).statuses).toEqual([201, 422]);
+  expect((await send('reverseTransaction')).statuses).toEqual([201, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 409]);
 
   // The token that is shown is nobody's; and what was deleted by one of two paths is gone.

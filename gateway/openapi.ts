@@ -251,8 +251,8 @@ export function headerParameters(doc: Doc): object[] {
     name: 'Idempotency-Key',
     description: 'The same as `idempotency_key` of the body, bare or in double quotes; given both ways it must be the same.',
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
-    // The one of the body that is shown with it: another would be refused.
-    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? 'deposit-42',
+    // The one of the body that is shown with it: another would be refused, as would another request's.
+    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? 'deposit-42-undone',
   };
   const traceparent = {
     in: 'header',

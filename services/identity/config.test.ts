@@ -58,13 +58,15 @@ test.each([
   ['sslmode=disable&sslmode=requir', /^DATABASE_URL has an unknown sslmode/],
   ['sslrootcert=&sslrootcert=/no/such/file', /^DATABASE_URL names a file by sslrootcert/],
   ['ssl=false', /^DATABASE_URL has an unknown ssl: it must be true, 1 or 0, or sslmode instead$/],
+  ['ssl=true&ssl=false', /^DATABASE_URL has an unknown ssl/],
 ])('an address of a database with %s is refused at once', (parameters, message) => {
   expect(() => read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` })).toThrow(message);
 });
 
 test.each([
   ...['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'].map((word) => `sslmode=${word}`),
-  'ssl=true',
+  ...['true', '1', '0'].map((word) => `ssl=${word}`),
+  'ssl=false&ssl=true',
   'sslrootcert=&sslcert=&sslkey=',
   `sslmode=verify-full&sslrootcert=${import.meta.filename}`,
 ])('an address of a database with %s is taken', (parameters) => {

@@ -1,7 +1,7 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
-import { connectionOptions, keepAliveMs, patienceMs, type Client, type Pool } from '../platform/postgres.ts';
+import { connectionOptions, keepAliveMs, patienceMs, releaseBroken } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
@@ -61,22 +61,6 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     logger: (message) => logger.warn(message),
     colors: false,
   });
-}
-
-// Kysely gives the connection of a transaction back only after a commit or rollback that succeeded, so one that broke in between, or at `begin`,
-// would keep its place in the pool for good, and after as many as the pool has places nothing would be answered any more.
-function releaseBroken(pool: Pool): void {
-  const lent = new Set<Client>();
-  pool.on('acquire', (client) => lent.add(client));
-  pool.on('release', (_, client) => lent.delete(client));
-  pool.on('connect', (client) =>
-    client.once('end', () => {
-      if (!lent.has(client)) return;
-      client.release(true);
-      // Outside of transactions Kysely does it all the same, and a second time would throw.
-      client.release = () => undefined;
-    }),
-  );
 }
 
 /** Whose rows a transaction sees (UUIDs): one tenant's, to read and change; or a user's memberships and their tenants, to read. */

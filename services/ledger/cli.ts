@@ -2,7 +2,7 @@
 // the database's owner.
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
-import { reasonOf } from '../platform/lifetime.ts';
+import { StartFailure, reasonOf } from '../platform/lifetime.ts';
 import { isAway } from '../platform/postgres.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { discard, redrive } from './letters.ts';
@@ -96,7 +96,9 @@ try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {
   const known =
-    error instanceof Stop || error instanceof BadSetting || isAway(error) || typeof (error as { code?: unknown }).code === 'string';
+    [Stop, BadSetting, StartFailure].some((each) => error instanceof each) ||
+    isAway(error) ||
+    typeof (error as { code?: unknown }).code === 'string';
   process.stderr.write(`${known ? reasonOf(error) : ((error as Error).stack ?? String(error))}\n`);
   process.exitCode = 1;
 }

@@ -229,14 +229,27 @@ test('a reversal has its counter-entry where the posting that it reverses has it
 
 test('verify needs no right but to read: a standby will do', async () => {
   const [one, forged] = [await live(), await live()];
-  const readOnly = new URL(ledger.database.ownerUrl);
-  readOnly.searchParams.set('options', '-c default_transaction_read_only=on');
-  const verified = ({ tenantId }: { tenantId: string }) => run(readOnly.href, 'verify', '--tenant', tenantId);
-  expect(verified(one)).toMatchObject({ status: 0, stdout: expect.stringMatching(/nothing differs\n$/), stderr: '' });
+  const { adminUrl, name, ownerUrl } = ledger.database;
+  // Each connection made then; it lets itself be told otherwise.
+  const say = (what: string) =>
+    withClient(adminUrl, async (client) => {
+      await client.query('set default_transaction_read_only = off');
+      await client.query(`alter database "${name}" ${what}`);
+    });
+  const verified = async ({ tenantId }: { tenantId: string }) => {
+    await say('set default_transaction_read_only = on');
+    const said = run(ownerUrl, 'verify', '--tenant', tenantId);
+    await say('reset default_transaction_read_only');
+    return said;
+  };
+  expect(await verified(one)).toMatchObject({ status: 0, stdout: expect.stringMatching(/nothing differs\n$/), stderr: '' });
   await change(one.tenant, `update entries set amount = 700 where tenant_id = $1 and position = 1`);
   await forge(forged, ({ entries }) => entries.forEach((each) => (each.currency = 'XAU')));
-  expect(verified(one)).toMatchObject({ status: 1, stdout: expect.stringMatching(/position 1\): amount is "700", by the log "100"\n/) });
-  expect(verified(forged)).toMatchObject({ status: 1, stdout: expect.stringMatching(/currency XAU.* position 0\) is missing\n/) });
+  expect(await verified(one)).toMatchObject({
+    status: 1,
+    stdout: expect.stringMatching(/position 1\): amount is "700", by the log "100"\n/),
+  });
+  expect(await verified(forged)).toMatchObject({ status: 1, stdout: expect.stringMatching(/currency XAU.* position 0\) is missing\n/) });
   for (const { tenant } of [one, forged]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
 });
 
@@ -293,4 +306,10 @@ test('whatever the database says of its sessions, the commands find its tables a
     await own.end();
     await say((setting) => `reset ${setting.split(' ')[0]!}`);
   }
+});
+
+test('an address whose options take the place of theirs is told so by the commands', async () => {
+  const address = new URL(ledger.database.ownerUrl);
+  address.searchParams.set('options', '-c search_path=app');
+  await expect(openOperator(address.href)).rejects.toThrow(/^MIGRATION_DATABASE_URL: the settings of a connection are lost: /);
 });

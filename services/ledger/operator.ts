@@ -1,6 +1,7 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
 import { reasonOf } from '../platform/lifetime.ts';
+import { checkConnection, connectionOptions } from '../platform/postgres.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';
@@ -13,11 +14,17 @@ const variable = 'MIGRATION_DATABASE_URL';
 
 /**
  * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
- * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see.
+ * database, what {@link checkConnection} throws, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
-  // What the database or the role says otherwise would have it find no tables, or refuse to read them.
-  const options = '-c search_path=public -c row_security=on -c default_transaction_isolation=read\\ committed';
+  const options = connectionOptions({
+    statement_timeout: '0',
+    idle_in_transaction_session_timeout: '0',
+    lock_timeout: '0',
+    jit: 'off',
+    // Of a command that is interrupted PostgreSQL would otherwise finish the statement, and hold the head that it has locked, before it notices.
+    client_connection_check_interval: '1s',
+  });
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000, options });
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
   client.on('error', () => undefined);
@@ -25,15 +32,13 @@ export async function openOperator(url: string): Promise<pg.Client> {
     throw new BadSetting(variable, `names a database that can't be reached: ${reasonOf(error)}`);
   });
   try {
+    await checkConnection(variable, client);
     await mustBeALedger(client);
     await mustSeeAllTenants(client);
   } catch (error) {
     await client.end();
     throw error;
   }
-  // Of a command that is interrupted PostgreSQL would otherwise finish the statement, and hold the head that it has locked, before it notices.
-  await client.query(`set statement_timeout = 0; set idle_in_transaction_session_timeout = 0; set lock_timeout = 0; set jit = off;
-    set client_connection_check_interval = '1s'`);
   return client;
 }
 

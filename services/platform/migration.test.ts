@@ -241,6 +241,128 @@ test('what is granted and revoked again the role has at no time', async () => {
   }
 });
 
+test.each(['while it waits for another run', 'in a migration', 'while it grants'])(
+  'a connection that is cut %s is told in one line, and the next run goes on from there',
+  async (moment) => {
+    const database = await freshDatabase('identity');
+    class Slow extends Migration {
+      override up(): void {
+        this.addSql(moment === 'in a migration' ? 'select pg_sleep(60)' : 'select 1');
+      }
+    }
+    const to = (...migrations: (typeof first)[]) =>
+      migrate(database.ownerUrl, database.serviceUrl, {
+        names: migrations.map(({ name }) => name),
+        migrations: () => Promise.resolve(migrations),
+        appendOnly: [],
+      });
+    await to(first);
+    const [holder, other] = [database.adminUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString })) as [
+      pg.Client,
+      pg.Client,
+    ];
+    await Promise.all([holder.connect(), other.connect()]);
+    try {
+      if (moment === 'while it waits for another run')
+        await holder.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
+      if (moment === 'while it grants') await holder.query('begin; alter table things add column name text');
+      const failed = expect(to(first, { name: '0002-slow', class: Slow })).rejects.toThrow(
+        /^MIGRATION_DATABASE_URL: (terminating connection due to administrator command|Client has encountered a connection error[^\n]*)$/,
+      );
+      const cut = `select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and query ~ $1`;
+      const statement = {
+        'while it waits for another run': 'pg_try_advisory_lock',
+        'in a migration': 'pg_sleep',
+        'while it grants': '^rollback; begin',
+      };
+      await until(async () => (await other.query(cut, [statement[moment as keyof typeof statement]])).rowCount === 1);
+      await failed;
+      await holder.query('rollback; select pg_advisory_unlock_all()');
+      await to(first, second);
+    } finally {
+      await Promise.all([holder.end(), other.end()]);
+      await database.drop();
+    }
+  },
+);
+
+test('a change has its time, but for waiting', async () => {
+  const database = await freshDatabase('identity');
+  class Told extends Migration {
+    override up(): void {
+      this.addSql(`create table told as select name, setting from pg_settings
+        where name in ('statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout') order by name`);
+    }
+  }
+  try {
+    const migrations = () => Promise.resolve([{ name: '0001-told', class: Told }]);
+    await migrate(database.ownerUrl, database.serviceUrl, { names: ['0001-told'], migrations, appendOnly: [] });
+    const { rows } = await withClient(database.ownerUrl, (client) => client.query('select * from told'));
+    expect(rows).toEqual([
+      { name: 'idle_in_transaction_session_timeout', setting: '0' },
+      { name: 'lock_timeout', setting: '1000' },
+      { name: 'statement_timeout', setting: '0' },
+    ]);
+  } finally {
+    await database.drop();
+  }
+});
+
+test('a database without the schema public is told in one line', async () => {
+  const database = await freshDatabase('identity');
+  try {
+    await withClient(database.adminUrl, (client) => client.query('drop schema public cascade'));
+    const schema = { names: [], migrations: () => Promise.resolve([]), appendOnly: [] };
+    await expect(migrate(database.ownerUrl, database.serviceUrl, schema)).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: schema "public" does not exist$/,
+    );
+  } finally {
+    await database.drop();
+  }
+});
+
+test('grants wait for whoever changes a table, and nobody waits long behind them', async () => {
+  const database = await freshDatabase('identity');
+  const to = () =>
+    migrate(database.ownerUrl, database.serviceUrl, {
+      names: [first.name],
+      migrations: () => Promise.resolve([first]),
+      appendOnly: ['things'],
+    });
+  await to();
+  const [changing, other] = [database.ownerUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString })) as [
+    pg.Client,
+    pg.Client,
+  ];
+  await Promise.all([changing.connect(), other.connect()]);
+  try {
+    await changing.query('begin; alter table things add column name text');
+    const role = decodeURIComponent(new URL(database.serviceUrl).username);
+    await other.query(`revoke all on schema public from ${other.escapeIdentifier(role)}`);
+    const migrated = to();
+    // It has given up waiting once, and with that what it had granted before.
+    const tries = async () => {
+      const { rows } = await other.query<{ since: string }>(
+        `select distinct query_start::text as since from pg_stat_activity where query like 'rollback; begin%' and datname = current_database()`,
+      );
+      return rows.map(({ since }) => since);
+    };
+    const seen = new Set<string>();
+    await until(async () => {
+      for (const since of await tries()) seen.add(since);
+      return seen.size > 1;
+    });
+    await changing.query('commit');
+    await migrated;
+    const { rows } = await other.query(`select has_schema_privilege($1, 'public', 'usage') as usage`, [role]);
+    expect(rows).toEqual([{ usage: true }]);
+  } finally {
+    await Promise.all([changing.end(), other.end()]);
+    await database.drop();
+  }
+});
+
 describe('the password of a service', () => {
   // Quotes, and what SASLprep makes another letter, a space or nothing.
   const password = `secret'"$$\\ e\u0301\ufb01\u2460\u00a0\u00ad\u{1f469}`;

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf, checkConnection, connectionOptions } from './postgres.ts';
+import { answerOf, checkConnection, connectionOptions, isAway, releaseBroken } from './postgres.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -29,13 +29,13 @@ const lockTimeout = '1s';
 const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
-// A change may take its time, and so may who waits for the run before.
+// A change may take its time.
 const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', lock_timeout: '0' };
 
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * addresses are of two databases or of one role, the database is away for 30 s, read-only, or refused by {@link checkConnection}, the role is not the
+ * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection}, the role is not the
  * owner, or somebody has held a table, or another run has not ended, for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
@@ -43,7 +43,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     await migrateAsOwner(ownerUrl, serviceUrl, schema);
   } catch (error) {
     if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
-    if (hasCode(error, /^(25006|3F000)$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
+    if (hasCode(error, /^(25006|3F000)$/) || isAway(error)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
     throw error;
   }
 }
@@ -76,6 +76,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   checkAddresses(ownerUrl, serviceUrl);
   const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
     const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000, options: connectionOptions(patient) });
+    // The statement in flight, or the next one, rejects as well; without a listener a connection that is cut would end the process with a stack.
+    each.on('error', () => undefined);
     await each.connect();
     return each;
   });
@@ -105,8 +107,10 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
       `grant usage, select on all sequences in schema public to ${name}`,
       `grant execute on all functions in schema public to ${name}`,
     ];
-    // One transaction: what is granted and revoked again nobody ever has, however this ends.
-    await client.query(['begin', ...grants, 'commit'].join('; '));
+    // One transaction: what is granted and revoked again nobody ever has, however this ends. It waits as well, for whoever changes a table.
+    await whenFree(async () => {
+      await client.query(['rollback', 'begin', `set local lock_timeout = '${lockTimeout}'`, ...grants, 'commit'].join('; '));
+    });
   } finally {
     await client.end();
   }
@@ -141,7 +145,11 @@ async function raise(ownerUrl: string, migrations: NamedMigration[]): Promise<vo
     extensions: [Migrator],
     migrations: { migrationsList: migrations, snapshot: false, silent: true },
     // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
-    driverOptions: { connectionString: ownerUrl, options: connectionOptions({ ...patient, lock_timeout: lockTimeout }) },
+    driverOptions: {
+      connectionString: ownerUrl,
+      options: connectionOptions({ ...patient, lock_timeout: lockTimeout }),
+      onPoolCreated: releaseBroken,
+    },
     allowGlobalContext: true,
     debug: false,
     logger: () => undefined,
@@ -160,8 +168,9 @@ async function whenFree(change: () => Promise<unknown>): Promise<void> {
       await change();
       return;
     } catch (error) {
-      // 40P01: who reads has come to wait for a table that is changed already, and PostgreSQL has ended the change, not the reading.
-      if (!hasCode(error, /^(55P03|40P01)$/)) throw error;
+      // 40P01: who reads has come to wait for a table that is changed already, and PostgreSQL has ended the change, not the reading. The words are
+      // those of a grant that waited for a change which was then committed.
+      if (!hasCode(error, /^(55P03|40P01)$/) && (error as Error).message !== 'tuple concurrently updated') throw error;
       if (performance.now() > until) throw new StartFailure(`MIGRATION_DATABASE_URL: a table stays locked: ${(error as Error).message}`);
     }
   }

@@ -1,5 +1,6 @@
 // Pools on a network that forgets connections.
 import { writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -93,6 +94,15 @@ describe('a database that is asked until it answers', () => {
     const ask = () => new pg.Client(client).connect();
     await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
     await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
+  });
+
+  test.each([
+    ['The server does not support SSL connections', undefined],
+    ['certificate has expired', 'CERT_HAS_EXPIRED'],
+  ])('is given up at once by the owner where it can’t be spoken to: %s', async (message, code) => {
+    const ask = () => Promise.reject(Object.assign(new Error(message), { code }));
+    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${message}`);
+    await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${message}`);
   });
 
   test('is not asked again where it does not take the settings of a connection', async () => {
@@ -197,6 +207,19 @@ test('a database that can’t be spoken to by TLS counts as away', async () => {
   await pool.end();
   for (const code of ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'SELF_SIGNED_CERT_IN_CHAIN'])
     expect(isAway(new Error('a query failed', { cause: Object.assign(new Error('certificate'), { code }) }))).toBe(true);
+});
+
+test('who answers the question for TLS as PostgreSQL does not counts as away, too', async () => {
+  const server = createServer((socket) => socket.once('data', () => socket.end('E'))).listen(0, '127.0.0.1');
+  await new Promise((done) => server.once('listening', done));
+  const { port } = server.address() as AddressInfo;
+  const address = `postgres://a:b@127.0.0.1:${port}/c?sslmode=no-verify`;
+  const pool = openPool(address, { name: 'test', max: 1, logger: openLog('test', 'silent') });
+  const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ message: 'There was an error establishing an SSL connection' });
+  expect(isAway(refusal)).toBe(true);
+  await pool.end();
+  server.close();
 });
 
 test('what fails for something in the work is told from what may be tried again, and what PostgreSQL refuses from faults of this program', () => {

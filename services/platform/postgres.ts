@@ -138,6 +138,25 @@ function loseTogether(pool: Pool): void {
   });
 }
 
+/**
+ * Frees the place of a connection that breaks in one of Kysely's pools: it gives that of a transaction back only after a commit or rollback that
+ * succeeded. One that broke in between, or at `begin`, would keep its place for good: after as many as the pool has places nothing would be answered
+ * any more, and the pool could not be closed.
+ */
+export function releaseBroken(pool: Pool): void {
+  const lent = new Set<Client>();
+  pool.on('acquire', (client) => lent.add(client));
+  pool.on('release', (_, client) => lent.delete(client));
+  pool.on('connect', (client) =>
+    client.once('end', () => {
+      if (!lent.has(client)) return;
+      client.release(true);
+      // Outside of transactions Kysely does it all the same, and a second time would throw.
+      client.release = () => undefined;
+    }),
+  );
+}
+
 /** Waits until the database answers. Throws {@link StartFailure} after 30 seconds. */
 export async function waitForDatabase(pool: Pool): Promise<void> {
   await answerOf('DATABASE_URL', () => pool.query('select 1'));
@@ -157,7 +176,7 @@ export async function answerOf<Answer>(
       return await ask();
     } catch (error) {
       const { code = '' } = error as { code?: string };
-      const isRefused = !isAway(error) || code.startsWith('28');
+      const isRefused = !isAway(error) || code.startsWith('28') || isNotSpokenTo(error as Error);
       // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`.
       if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
         throw new StartFailure(`${variable}: ${reasonOf(error)}`);
@@ -372,11 +391,11 @@ export function isAway(error: unknown): boolean {
       )
     )
       return true;
-    // A certificate that has run out, say: nobody's work is wrong.
-    if (isOfTls(code)) return true;
+    // Nobody's work is wrong.
+    if (isNotSpokenTo(each)) return true;
     // pg's own words carry no code.
     if (
-      /^(The server does not support SSL|There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
+      /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
         each.message,
       )
     )
@@ -384,6 +403,12 @@ export function isAway(error: unknown): boolean {
     if (each instanceof AggregateError && each.errors.some(isAway)) return true;
   }
   return false;
+}
+
+// By TLS: a certificate that has run out, say. The words are pg's own, and carry no code.
+function isNotSpokenTo(error: Error): boolean {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  return isOfTls(code) || /^(The server does not support SSL|There was an error establishing an SSL connection)/.test(message);
 }
 
 /** Whether work waited in vain for a row, or a table, that another transaction holds: what does not need that may go on. */

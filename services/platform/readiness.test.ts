@@ -129,6 +129,23 @@ test('a try that broke at once says nothing of commits', async () => {
   expect(await commits.areWaiting()).toBe(false);
 });
 
+test('nor do two in a row, and one does not end a wait that is known', async () => {
+  let afterMs = 0;
+  const commits = new Commits(async () => {
+    await new Promise((done) => setTimeout(done, afterMs));
+    throw new Error('Connection terminated unexpectedly');
+  });
+  expect(await commits.areWaiting()).toBe(false);
+  await new Promise((done) => setTimeout(done, 5_200));
+  expect(await commits.areWaiting()).toBe(false);
+  afterMs = 5_300;
+  await new Promise((done) => setTimeout(done, 5_200));
+  expect(await commits.areWaiting()).toBe(false);
+  await new Promise((done) => setTimeout(done, 5_500));
+  afterMs = 0;
+  expect(await commits.areWaiting()).toBe(true);
+});
+
 test('what PostgreSQL refuses late it has not kept waiting either, and what breaks late it has', async () => {
   const late = (error: Error) => new Commits(() => new Promise((_, reject) => setTimeout(() => reject(error), 5_300)));
   const refused = late(Object.assign(new Error('canceling statement'), { severity: 'ERROR' }));

@@ -99,6 +99,16 @@ async function call(body: Uint8Array | null, headers: Record<string, string> = {
   };
 }
 
+test('an answer has its status behind its message', async () => {
+  const stream = open({});
+  stream.end(envelope(message));
+  const [first, last] = await Promise.all(
+    ['response', 'trailers'].map((event) => new Promise((done) => stream.on(event, (given: unknown) => done(given)).resume())),
+  );
+  expect(first).not.toHaveProperty('grpc-status');
+  expect(last).toHaveProperty('grpc-status', '0');
+});
+
 test('a refusal is one frame, so that clients may ask again as their policies say', async () => {
   handle = () => Promise.reject(new ConnectError('away', Code.Unavailable));
   const stream = open({});
