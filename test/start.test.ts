@@ -229,7 +229,7 @@ describe('npm start', () => {
     while (!left().some(({ command }) => command.endsWith('services/notifier/main.ts '))) await pause(2);
     const notifier = pidOf('services/notifier/main.ts ');
     process.kill(notifier, 'SIGSTOP');
-    while (!/^waiting for notifier to be ready/m.test(house.output())) await pause(20);
+    while (!/^waiting for notifier \(/m.test(house.output())) await pause(20);
     expect(house.output()).not.toMatch(/^ready/m);
     process.kill(notifier, 'SIGCONT');
     await house.ready;

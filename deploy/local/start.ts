@@ -272,7 +272,8 @@ async function ready(address: string, gateway: Child): Promise<void> {
     if (answer?.ok && missing.length === 0) return;
     if (Date.now() - told > 5000) {
       told = Date.now();
-      say(`waiting for ${missing.join(' and ')} to be ready (${Math.round((told - begun) / 1000)} s)`);
+      // Not yet the word that scripts wait for.
+      say(`waiting for ${missing.join(' and ')} (${Math.round((told - begun) / 1000)} s)`);
     }
     await pause(50);
   }

@@ -14,6 +14,7 @@ interface Line {
   msg: string;
   time: number;
   tenant?: string;
+  err?: { message: string };
 }
 
 let books: RelayedBooks;
@@ -152,6 +153,28 @@ test('a tenant whose events are not taken keeps others back once: from then on h
     await books.published();
     return asked.slice(others).some((each) => each.includes(sick) && each.length > 1);
   });
+});
+
+test('why the other side is away is told where there is nothing to publish, too, once for each cause', async () => {
+  let why: string | undefined = 'no right to the topic';
+  let probes = 0;
+  const probe = () => {
+    probes++;
+    return why === undefined ? Promise.resolve() : Promise.reject(new Error(why));
+  };
+  const { relay } = books.openReplica({ ...exit, probe }, logger);
+  const told = () => toldOf('a look for leftovers failed').flatMap(({ level, err }) => (level === 40 ? [err?.message.split(':')[0]] : []));
+  const looked = async () => {
+    const before = probes;
+    await until(() => Promise.resolve(probes > before + 5));
+  };
+  await looked();
+  expect(told()).toEqual(['no right to the topic']);
+  why = 'nobody listens';
+  await looked();
+  expect(told()).toEqual(['no right to the topic', 'nobody listens']);
+  why = undefined;
+  await until(() => Promise.resolve(relay.state()['notifier'] === 'ok'));
 });
 
 test('of whom it can not be read where his events end, nobody in his round is published twice', async () => {

@@ -306,6 +306,7 @@ export class Relay {
     let after: string | null = null;
     // A replica that was killed may have left anything.
     let everything = true;
+    let told: string | undefined;
     while (!this.closed.signal.aborted) {
       let more = false;
       try {
@@ -321,8 +322,15 @@ export class Relay {
           else if (this.failures === 0 || this.isBlind) this.answeredAt = performance.now();
         }
         if (this.failures === 0) this.isBlind = false;
+        told = undefined;
       } catch (error) {
-        this.options.logger.debug({ err: error as Error }, 'a look for leftovers failed');
+        // Where there is nothing to publish no round says why.
+        const { message } = error as Error;
+        this.options.logger[error instanceof ExitAway && message !== told ? 'warn' : 'debug'](
+          { err: error },
+          'a look for leftovers failed',
+        );
+        told = message;
         if (!(error instanceof ExitAway)) this.isBlind = true;
         else if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }

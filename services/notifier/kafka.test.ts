@@ -128,6 +128,13 @@ describeWithKafka("Kafka's reader", () => {
     });
   });
 
+  test('a topic that can’t be made is told with what Kafka says of it', async () => {
+    const another = { ...settingsOf(brokers, newTopic()), replication: 3 };
+    await expect(ensureTopic(testClient(brokers), another)).rejects.toThrow(
+      new RegExp(`^the topic ${another.topic} is not to be seen and can't be made: [^\n]*replication`, 'i'),
+    );
+  });
+
   test('hands events over in their order, commits behind them, and a later reader goes on from there', async () => {
     await send(...range(1, 500));
     const first = new Notes();
@@ -357,6 +364,27 @@ describeWithKafka("Kafka's reader", () => {
     await until(async () => /^notifier_consumer_lag 2$/m.test(await reader.metrics.getSingleMetricAsString('notifier_consumer_lag')));
     notes.before = () => undefined;
     await until(async () => (await left()) === 0n);
+  });
+
+  test('the lag is not what it was while no consumer comes to be', async () => {
+    let crash: (() => void) | undefined;
+    const { kafka } = watched((each) => {
+      const on = each.on.bind(each) as (event: string, told: (of: object) => void) => () => void;
+      each.on = (event: string, told: (of: never) => void) => {
+        if (event === each.events.CRASH) crash = () => told({ payload: { error: new Error('not authorized') } } as never);
+        return on(event, told as () => void);
+      };
+    });
+    const reader = open(new Notes(), { kafka, watchdogSeconds: 3 });
+    const lag = async () => (await reader.metrics.getSingleMetricAsString('notifier_consumer_lag')).split(' ').at(-1);
+    await until(async () => (await lag()) === '0');
+    // As where a right was taken away: what stands is ended, and each that is built fails at once.
+    const consumer = kafka.consumer.bind(kafka);
+    kafka.consumer = (config) => Object.assign(consumer(config), { connect: () => Promise.reject(new Error('not authorized')) });
+    crash?.();
+    await until(async () => (await lag()) === 'Nan');
+    kafka.consumer = consumer;
+    await until(async () => (await lag()) === '0');
   });
 
   test('finishes the batch in hand when it is closed', async () => {

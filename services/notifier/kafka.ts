@@ -185,7 +185,7 @@ class Reader implements Subscription {
     try {
       await consumer.connect();
       // Before kafkajs, which forgets the committed offset where its message is no longer there.
-      await this.measure().catch(() => undefined);
+      await this.measure().catch(() => this.lag.set(NaN));
       await consumer.subscribe({ topic, fromBeginning: true });
       const eachBatch = (payload: EachBatchPayload) => this.batch(consumer, payload, noted);
       await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, partitionsConsumedConcurrently: sideBySide, eachBatch });
@@ -274,7 +274,12 @@ class Reader implements Subscription {
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
   private async watch(): Promise<void> {
     const consumer = this.consumer;
-    if (this.isClosed() || !consumer) return;
+    if (this.isClosed()) return;
+    // One that can't be built is there for moments only, and what nobody measures is not what it was.
+    if (!consumer) {
+      this.lag.set(NaN);
+      return;
+    }
     try {
       const lag = await this.measure();
       const quietMs = performance.now() - this.progressed;
