@@ -115,6 +115,11 @@ export function secret(min: number, max: number, options: Options = {}): TUnsafe
   return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
 }
 
+/** A secret of printable characters. The document has no pattern of it: not every language's know `\\p`. */
+export function printableSecret(min: number, max: number, options: Options = {}): TUnsafe<string> {
+  return secret(min, max, { pattern: '^\\P{C}*$', 'x-tag': 'unicode', 'x-published': { pattern: undefined }, ...options });
+}
+
 /** `limit` of every list. */
 export const pageLimit = Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' }));
 

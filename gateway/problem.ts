@@ -137,6 +137,9 @@ export class Problem extends Error {
   }
 }
 
+/** Fields that are told of a request at most. */
+export const maxErrors = 20;
+
 /** A request whose fields are wrong; the first one is the `details`. */
 export function invalid(errors: [FieldError, ...FieldError[]]): Problem {
   return new Problem('validation_failed', { details: errors[0], errors });

@@ -4,7 +4,7 @@ import { isUntextual } from '../services/platform/json.ts';
 import { formats, tagOfPattern } from './fields.ts';
 import { HeaderConflict, isSuspect, numberText } from './json.ts';
 import { metadataProblem } from './metadata.ts';
-import { Problem, invalid, type FieldError } from './problem.ts';
+import { Problem, invalid, maxErrors, type FieldError } from './problem.ts';
 import { shown, sentence } from './wording.ts';
 
 /** A schema of ours: JSON Schema with the annotations of `fields.ts`. */
@@ -12,8 +12,6 @@ export type Schema = AnySchemaObject;
 
 /** What a validator answers: fine as it is, fine with this value instead, or what is wrong. */
 export type Verdict = true | { value: unknown } | { error: Problem };
-
-const maxErrors = 20;
 
 function newAjv(thorough: boolean): Ajv {
   const ajv = new Ajv({

@@ -101,6 +101,31 @@ test('what is wrong in a configuration is named, without its secret, and not cou
     expect(said.errors[0]).toEqual({ field, tag, value, message: expect.any(String) });
     expect(JSON.stringify(said)).not.toMatch(/fifteen|sixteen|xxxxxxxxxxxxxxxx"/);
   }
+  // All of it, in the schema's order, whoever has to judge it.
+  const named = async (method: 'POST' | 'PATCH', body: unknown) => {
+    const { status, body: said } = await call(method, '', body);
+    expect([status, said.details]).toEqual([400, { field: said.errors[0].field, tag: said.errors[0].tag, value: said.errors[0].value }]);
+    expect(JSON.stringify(said)).not.toMatch(/fifteen|sixteen/);
+    return said.errors.map(({ field, tag }: { field: string; tag: string }) => `${field} ${tag}`);
+  };
+  for (const [body, ...expected] of [
+    [{ url: 'ftp://a.b/', events: [] }, 'url https', 'events min'],
+    [{ url: 'ftp://a.b/', events: ['x'], secret }, 'url https', 'events[0] oneof', 'secret unicode'],
+    [{ url: 'http://user:fifteen@127.0.0.1/', events: ['x'] }, 'url url', 'events[0] oneof'],
+    [{ url: 'http://127.0.0.1:0/', events: allEvents, secret: 'fifteen' }, 'url url', 'secret min'],
+    [{ url, events: ['x'], secret: 'fifteen' }, 'events[0] oneof', 'secret min'],
+    [
+      { url: 'ftp://a.b/', events: Array<string>(30).fill('x') },
+      'url https',
+      ...Array.from({ length: 19 }, (_, at) => `events[${at}] oneof`),
+    ],
+    [{ url: '', events: [] }, 'url required', 'events min'],
+  ] as const) {
+    expect(await named('POST', body)).toEqual(expected);
+  }
+  expect(await named('PATCH', { url: 'ftp://a.b/', secret: 'fifteen' })).toEqual(['url https', 'secret min']);
+  expect(await named('PATCH', { events: [], enabled: 1 })).toEqual(['events min', 'enabled type']);
+  for (const nothing of [undefined, null, [], 5]) expect((await call('POST', '', nothing)).status).toBe(400);
   const broken = await call('POST', '', '{');
   expect([broken.status, broken.body.error]).toEqual([400, 'invalid JSON payload']);
   expect((await call('PATCH', '', { events: [] })).body.details).toEqual({ field: 'events', tag: 'min', value: [] });

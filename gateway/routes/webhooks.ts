@@ -1,8 +1,11 @@
 // The webhook of a tenant: made, replaced, read, changed, deleted; its secret made anew.
+import { ConnectError } from '@connectrpc/connect';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
-import { flag, oneOf, optional, patterned, secret, webhookEvents, whole } from '../fields.ts';
+import { flag, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
+import { Problem, invalid, maxErrors, problemOf } from '../problem.ts';
 import { record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
@@ -24,7 +27,7 @@ const events = Type.Unsafe<string[]>({
   description: 'What is delivered; repeated types are folded.',
   example: ['transaction.posted', 'balance.updated'],
 });
-const ownSecret = secret(16, 255, {
+const ownSecret = printableSecret(16, 255, {
   description: '16 to 255 printable characters. It takes over at once, without an overlap.',
   example: 'an-own-secret-of-32-characters-x',
 });
@@ -62,12 +65,33 @@ function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
   return webhookRecord(webhook);
 }
 
+/**
+ * Throws what is wrong with a configuration that does not fit its schema. What the notifier, which alone knows where deliveries may go, has against
+ * its address is part of that; where it can't be asked, the rest is told.
+ */
+async function refuseUnfit(request: FastifyRequest, notifier: Services['notifier']): Promise<void> {
+  const unfit = request.validationError;
+  if (!unfit) return;
+  const { url: target } = (request.body ?? {}) as { url?: unknown };
+  const found = unfit instanceof Problem ? (unfit.errors ?? []) : [];
+  const [first] = found;
+  // It comes first in the schema, so that it would be the first to be told.
+  if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw unfit;
+  const refused = await notifier.checkUrl({ url: target }, within(request, 5_000)).then(
+    () => null,
+    (error: unknown) => (error instanceof ConnectError ? problemOf(error, request.body) : null),
+  );
+  const [wrong] = refused?.errors ?? [];
+  throw wrong ? invalid([wrong, ...found.slice(0, maxErrors - 1)]) : unfit;
+}
+
 /** `/webhooks` where it is about the configuration. */
 export function webhookRoutes(app: App, { notifier }: Services): void {
   app.post(
     '/v1/tenants/:slug/webhooks',
     {
       schema: { body: configuration },
+      attachValidation: true,
       config: {
         access,
         doc: {
@@ -102,6 +126,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request, reply) => {
+      await refuseUnfit(request, notifier);
       const { caller, body } = request;
       const given = {
         tenantId: caller.tenantId,
@@ -194,6 +219,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
     path,
     {
       schema: { body: change },
+      attachValidation: true,
       config: {
         access,
         doc: {
@@ -216,6 +242,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
       },
     },
     async (request, reply) => {
+      await refuseUnfit(request, notifier);
       const { caller, body } = request;
       const given = {
         tenantId: caller.tenantId,

@@ -17,7 +17,7 @@ import { translate } from '../platform/translate.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
-import { deliveryOf, filterOf, integer, tenantOf, timeOf } from './fields.ts';
+import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
 import type { Reason } from './refusal.ts';
 import type { DeliveryRow } from './rows.ts';
 import { sendTest } from './trial.ts';
@@ -89,6 +89,10 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         const done = await configure(own, tenant, { url, events, secret, enabled });
         const { webhook, created, standing } = done;
         return { webhook: webhookMessage(webhook), ...optional('secret', done.secret), created, limit: limitMessage(standing) };
+      }),
+      checkUrl: answer(async ({ url }) => {
+        await targetOf(parts.targets, url);
+        return {};
       }),
       getWebhook: ofTenant(async (_, tenant, { pool }) => {
         const webhook = await readWebhook(pool, tenant);

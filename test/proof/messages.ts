@@ -137,6 +137,7 @@ export async function furnish(house: House): Promise<Seed[]> {
       ingest: { events },
       pass: { stretches: [{ tenantId: newId('tenant'), after: 0n, through: 2n, createdMs: 1_700_000_000_000n }] },
       configureWebhook: { tenantId, url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'], secret: 'x'.repeat(16), enabled: true },
+      checkUrl: { url: 'http://127.0.0.1:9/hook' },
       getWebhook: { tenantId },
       updateWebhook: {
         tenantId,

@@ -292,6 +292,34 @@ export declare type ConfigureWebhookResponse = Message<"notifier.v1.ConfigureWeb
 export declare const ConfigureWebhookResponseSchema: GenMessage<ConfigureWebhookResponse>;
 
 /**
+ * @generated from message notifier.v1.CheckUrlRequest
+ */
+export declare type CheckUrlRequest = Message<"notifier.v1.CheckUrlRequest"> & {
+  /**
+   * @generated from field: string url = 1;
+   */
+  url: string;
+};
+
+/**
+ * Describes the message notifier.v1.CheckUrlRequest.
+ * Use `create(CheckUrlRequestSchema)` to create a new message.
+ */
+export declare const CheckUrlRequestSchema: GenMessage<CheckUrlRequest>;
+
+/**
+ * @generated from message notifier.v1.CheckUrlResponse
+ */
+export declare type CheckUrlResponse = Message<"notifier.v1.CheckUrlResponse"> & {
+};
+
+/**
+ * Describes the message notifier.v1.CheckUrlResponse.
+ * Use `create(CheckUrlResponseSchema)` to create a new message.
+ */
+export declare const CheckUrlResponseSchema: GenMessage<CheckUrlResponse>;
+
+/**
  * @generated from message notifier.v1.GetWebhookRequest
  */
 export declare type GetWebhookRequest = Message<"notifier.v1.GetWebhookRequest"> & {
@@ -875,6 +903,17 @@ export declare const NotifierService: GenService<{
     methodKind: "unary";
     input: typeof ConfigureWebhookRequestSchema;
     output: typeof ConfigureWebhookResponseSchema;
+  },
+  /**
+   * CheckUrl tells whether ConfigureWebhook would take an address, and changes nothing: for whoever has found something wrong elsewhere in a
+   * request and is to say all that is. Refused: `validation_failed` as ConfigureWebhook.
+   *
+   * @generated from rpc notifier.v1.NotifierService.CheckUrl
+   */
+  checkUrl: {
+    methodKind: "unary";
+    input: typeof CheckUrlRequestSchema;
+    output: typeof CheckUrlResponseSchema;
   },
   /**
    * GetWebhook reads the configuration. Refused: `webhook_not_configured`.
