@@ -143,7 +143,9 @@ test('the media type must be JSON in UTF-8, whatever its other parameters', asyn
   }
   const untyped = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`;
   expect(lastAnswer(await alone.raw(untyped))).toMatchObject({ status: 415, body: { code: 'unsupported_media_type' } });
-  expect((await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status).toBe(415);
+  const compressed = await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' });
+  expect([compressed.status, compressed.body.error]).toEqual([415, 'the body must not be compressed']);
+  expect(compressed.headers.get('accept-encoding')).toBe('identity');
 });
 
 test('more than 1 MiB is refused by its announced length, before any of it has come, whatever its type', async () => {

@@ -49,7 +49,12 @@ const mostMarks = 10_000;
  */
 export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
   if (bytes.length === 0) return undefined;
-  if (!isJsonType(headers['content-type']) || !isPlain(headers['content-encoding'])) return new Problem('unsupported_media_type');
+  if (!isJsonType(headers['content-type'])) return new Problem('unsupported_media_type');
+  if (!isPlain(headers['content-encoding'])) {
+    // RFC 9110, section 15.5.16: it says what would have been taken.
+    const given = { message: 'the body must not be compressed', headers: { 'accept-encoding': 'identity' } };
+    return new Problem('unsupported_media_type', given);
+  }
   if (!isUtf8(bytes)) return new Problem('invalid_json');
   const text = bytes.toString('utf8', startsWithMark(bytes) ? 3 : 0);
   let body: unknown;
