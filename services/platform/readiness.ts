@@ -64,7 +64,10 @@ async function commitOnce(pool: Pool): Promise<boolean> {
   return false;
 }
 
-/** Asks a database whether it does its work; `away` where it has not said so within 2 s. Takes two of the pool's connections at most. */
+/**
+ * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried. Takes two of
+ * the pool's connections at most.
+ */
 export function databaseState(pool: Pool): () => Promise<DatabaseState> {
   const commits = new Commits(() => commitOnce(pool));
   return async () => {
