@@ -8,21 +8,31 @@ import { openLog } from './telemetry.ts';
 
 const logger = openLog('test', 'silent');
 
-test('a database that commits is ok, and one that takes no writes is told as that', async () => {
+test('a database that commits is ok, and one that takes no writes is told as that, for as long as it takes none', async () => {
   const database = await freshDatabase('ledger', { migrated: true });
-  const asked = async () => {
-    const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
-    const state = await databaseState(pool)();
-    await pool.end();
-    return state;
-  };
+  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
+  const asked = databaseState(pool);
+  const say = (what: string) =>
+    withClient(database.adminUrl, async (client) => {
+      await client.query('set default_transaction_read_only = off');
+      await client.query(`alter database "${database.name}" ${what}`);
+    });
+  const endSessions = () =>
+    withClient(database.adminUrl, (client) =>
+      client.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'asked'`, [
+        database.name,
+      ]),
+    );
   try {
     expect(await asked()).toBe('ok');
-    await withClient(database.ownerUrl, (client) =>
-      client.query(`alter database "${database.name}" set default_transaction_read_only = on`),
-    );
-    expect(await asked()).toBe('read-only');
+    await say('set default_transaction_read_only = on');
+    // A session that there is keeps what it was told when it began.
+    await endSessions();
+    await until(async () => (await asked()) === 'read-only');
+    await say('reset default_transaction_read_only');
+    await until(async () => (await asked()) === 'ok');
   } finally {
+    await pool.end();
     await database.drop();
   }
 });

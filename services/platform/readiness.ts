@@ -1,7 +1,7 @@
 // Whether a database does a service's work: it answers, takes what is written, and commits it.
 import { setTimeout as pause } from 'node:timers/promises';
 import { soon } from './health.ts';
-import type { Pool } from './postgres.ts';
+import { onClient, type Client, type Pool } from './postgres.ts';
 
 /** What a database says, for whoever asks for readiness. */
 export type DatabaseState = 'ok' | 'away' | 'read-only' | 'not committing';
@@ -64,6 +64,15 @@ async function commitOnce(pool: Pool): Promise<boolean> {
   return false;
 }
 
+class TakesNoWrites extends Error {}
+
+// Thrown, so that the connection is closed: what a database or a role says of its sessions one keeps as long as it lives, and it would say for ever what
+// has long been mended.
+async function mustTakeWrites(client: Client): Promise<void> {
+  const { rows } = await client.query<{ read_only: string }>(`select current_setting('transaction_read_only') as read_only`);
+  if (rows[0]?.read_only === 'on') throw new TakesNoWrites();
+}
+
 /**
  * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried. Takes two of
  * the pool's connections at most.
@@ -72,11 +81,10 @@ export function databaseState(pool: Pool): () => Promise<DatabaseState> {
   const commits = new Commits(() => commitOnce(pool));
   return async () => {
     try {
-      const { rows } = await soon(pool.query<{ read_only: string }>(`select current_setting('transaction_read_only') as read_only`));
-      if (rows[0]?.read_only === 'on') return 'read-only';
+      await soon(onClient(pool, mustTakeWrites));
       return (await commits.areWaiting()) ? 'not committing' : 'ok';
-    } catch {
-      return 'away';
+    } catch (error) {
+      return error instanceof TakesNoWrites ? 'read-only' : 'away';
     }
   };
 }
