@@ -28,3 +28,21 @@ test.each(['identity', 'ledger', 'notifier'] as const)(
     await database.drop();
   },
 );
+
+test.each(['services/identity/main.ts', 'services/ledger/main.ts', 'services/notifier/main.ts', 'gateway/main.ts'])(
+  '%s listens to signals before it loads what it consists of',
+  (main) => {
+    // It sends itself one, as soon as that is asked for, which would end it where nobody listens.
+    const hook = `import { registerHooks } from 'node:module';
+      registerHooks({
+        resolve(specifier, context, next) {
+          if (/\\/(serving|app)\\.ts$/.test(specifier)) process.kill(process.pid, 'SIGTERM');
+          return next(specifier, context);
+        },
+      });`;
+    const args = [`--import=data:text/javascript,${encodeURIComponent(hook)}`, main];
+    const { signal, stderr } = spawnSync(process.execPath, args, { env: bareEnvironment, encoding: 'utf8' });
+    // Loaded without a turn of its loop, it comes to its settings first.
+    expect({ signal, stderr }).toEqual({ signal: null, stderr: 'INTERNAL_TOKEN is not set\n' });
+  },
+);

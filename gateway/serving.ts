@@ -1,0 +1,181 @@
+// The gateway: REST outside, gRPC inside. Opened in order, each part with how it is stopped.
+import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import type { AddressInfo } from 'node:net';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
+import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { openCaller, type Line } from '../services/platform/caller.ts';
+import { serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
+import { listening, type Lifetime } from '../services/platform/lifetime.ts';
+import type { Settings } from '../services/platform/settings.ts';
+import { openLog, openMetrics } from '../services/platform/telemetry.ts';
+import { buildApp } from './app.ts';
+import { Batcher, type Ledger } from './batcher.ts';
+import { gatewayConfig } from './config.ts';
+import { Keys } from './keys.ts';
+import { registerRoutes } from './routes/all.ts';
+import { Tokens } from './tokens.ts';
+
+// A page of 100 transactions of 200 entries, with all their metadata.
+const maxMessageBytes = 32 << 20;
+// As identity has it: a larger message would end the calls that travel with it.
+const identityMessageBytes = 1 << 20;
+
+/** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
+export async function serveGateway(settings: Settings, lifetime: Lifetime): Promise<void> {
+  const config = gatewayConfig(settings);
+  const logger = openLog('gateway', config.logLevel);
+  const metrics = openMetrics('gateway');
+  const token = config.internalTokens[0] ?? '';
+  const toIdentity = openCaller({
+    addresses: config.identityAddresses,
+    token,
+    maxMessageBytes: identityMessageBytes,
+    retried: [
+      {
+        service: IdentityService.typeName,
+        methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'],
+      },
+    ],
+    carried: [{ service: IdentityService.typeName, methods: ['VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'] }],
+  });
+  lifetime.add('channel to identity', () => toIdentity.close());
+  const toLedger = openCaller({
+    addresses: config.ledgerAddresses,
+    token,
+    maxMessageBytes,
+    retried: [
+      {
+        service: LedgerService.typeName,
+        methods: [
+          'GetTransaction',
+          'ListTransactions',
+          'GetHierarchy',
+          'GetAccount',
+          'ListAccounts',
+          'GetBalance',
+          'ListBalanceHistory',
+          'ListEvents',
+        ],
+      },
+    ],
+  });
+  lifetime.add('channel to ledger', () => toLedger.close());
+  const toNotifier = openCaller({
+    addresses: config.notifierAddresses,
+    token,
+    maxMessageBytes,
+    retried: [{ service: NotifierService.typeName, methods: ['GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
+  });
+  lifetime.add('channel to notifier', () => toNotifier.close());
+  // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.
+  const toWriter = openCaller({
+    addresses: config.ledgerAddresses,
+    token,
+    maxMessageBytes,
+    retried: [],
+    carried: [{ service: LedgerService.typeName, methods: ['PostTransactions'] }],
+  });
+  lifetime.add('channel of postings', () => toWriter.close());
+
+  const identity = createClient(IdentityService, toIdentity);
+  const ledger = createClient(LedgerService, toLedger);
+  const notifier = createClient(NotifierService, toNotifier);
+  const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
+  const verifyOne = async (key: string) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified;
+  const keys = new Keys(async (texts) => {
+    if (texts.length === 1) return Promise.all(texts.map(verifyOne));
+    const { answers } = await identity.verifyApiKeys({ keys: texts }, { timeoutMs: 2_000 });
+    if (answers.length !== texts.length) throw new Error(`identity answered ${answers.length} of ${texts.length} keys`);
+    return answers.map(({ verified }) => verified);
+  });
+
+  const ledgers = new WeakMap<Line, Ledger>();
+  const ledgerAt = (line: Line): Ledger => {
+    const known = ledgers.get(line) ?? { address: line.address, client: createClient(LedgerService, line) };
+    ledgers.set(line, known);
+    return known;
+  };
+  const batcher = new Batcher({
+    ledgers: () => toWriter.lines().map(ledgerAt),
+    logger,
+    metrics,
+    mostPostings: config.maxInFlight,
+    timeoutMs: 10_000,
+  });
+
+  let draining = false;
+  const askIdentity = healthOf(toIdentity, IdentityService.typeName);
+  const askLedger = healthOf(toLedger, LedgerService.typeName);
+  const askNotifier = healthOf(toNotifier, NotifierService.typeName);
+  // Told by a ledger that relays over Kafka, and by no other.
+  const askKafka = healthOf(toLedger, 'kafka', false);
+  const readiness = async (): Promise<Readiness> => {
+    const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
+    // Postings are answered without notifier and Kafka; their events wait in the log.
+    const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
+    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(kafka !== 'unavailable' && { kafka }) };
+    return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
+  };
+
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', ops.close);
+  }
+  const app = await buildApp({
+    ...config,
+    logger,
+    metrics,
+    authorities: {
+      keys,
+      tokens,
+      roleOf: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
+    },
+    routes: (registered) =>
+      registerRoutes(registered, {
+        identity,
+        ledger,
+        notifier,
+        tokens,
+        metrics,
+        readiness,
+        post: (posting, answer) => batcher.post(posting, answer),
+      }),
+  });
+  const { host, port } = config;
+  await listening({ variable: 'PORT', host, port }, app.listen({ host, port }));
+  lifetime.add('server', () => {
+    draining = true;
+    return app.close();
+  });
+  logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
+}
+
+/**
+ * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong; where it `takesCalls`, `refused` if none with
+ * this internal token. Many who ask within a second get one answer.
+ */
+function healthOf(transport: Transport, service: string, takesCalls = true): () => Promise<string> {
+  const client = createClient(Health, transport);
+  let asked = -Infinity;
+  let answer: Promise<string> = Promise.resolve('');
+  return () => {
+    if (performance.now() - asked < 1000) return answer;
+    asked = performance.now();
+    const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
+    const isAccepted = takesCalls ? check(tokenName).catch(knowsNoTokens) : true;
+    answer = Promise.all([check(service), isAccepted]).then(
+      ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
+      // How its addresses failed is for the log of who asks, not for the public port.
+      () => 'unavailable',
+    );
+    return answer;
+  };
+}
+
+// A service of the version before does not know of tokens; whoever says nothing is not known to accept one.
+function knowsNoTokens(error: unknown): true {
+  if (error instanceof ConnectError && error.code === Code.NotFound) return true;
+  throw error;
+}
