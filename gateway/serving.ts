@@ -66,7 +66,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     addresses: config.notifierAddresses,
     token,
     maxMessageBytes,
-    retried: [{ service: NotifierService.typeName, methods: ['GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
+    retried: [{ service: NotifierService.typeName, methods: ['CheckUrl', 'GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
   // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.

@@ -15,16 +15,20 @@ complete() {
 if ! complete "$@"; then
   # One at a time: npm ci removes what another one is putting there. A lock whose process is gone, or that a number used again keeps alive, is
   # taken; where none can be made, npm says why.
-  until ln -s $$ .installing 2>/dev/null || ! holder=$(readlink .installing); do
-    if ! kill -0 "$holder" 2>/dev/null || [ "$(find .installing -mmin +30)" ]; then
-      rm -f .installing
+  tries=0
+  until ln -s $$ .installing 2>/dev/null || [ "$tries" -ge 5 ]; do
+    if ! holder=$(readlink .installing); then
+      tries=$((tries + 1))
+    elif ! kill -0 "$holder" 2>/dev/null || [ "$(find .installing -mmin +30 2>/dev/null)" ]; then
+      [ "$(readlink .installing)" != "$holder" ] || rm -f .installing
       continue
+    elif [ -z "${waited:-}" ]; then
+      echo "waiting for process $holder, which installs the packages"
+      waited=1
     fi
-    [ "${waited:-}" ] || echo "waiting for process $holder, which installs the packages"
-    waited=1
     sleep 1
   done
-  trap 'rm -f .installing' EXIT
+  trap '[ "$(readlink .installing)" != $$ ] || rm -f .installing' EXIT
 fi
 
 if ! complete "$@"; then
@@ -33,7 +37,7 @@ if ! complete "$@"; then
   PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
   log=$(mktemp)
   NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1 &
-  trap "kill $! 2>/dev/null; rm -f '$log'; exit 1" INT TERM
+  trap "kill $! 2>/dev/null; wait $!; rm -f '$log'; exit 1" INT TERM
   if ! wait $!; then
     cat "$log" >&2
     rm -f "$log"

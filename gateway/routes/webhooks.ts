@@ -77,7 +77,7 @@ async function refuseUnfit(request: FastifyRequest, notifier: Services['notifier
   const [first] = found;
   // It comes first in the schema, so that it would be the first to be told.
   if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw unfit;
-  const refused = await notifier.checkUrl({ url: target }, within(request, 5_000)).then(
+  const refused = await notifier.checkUrl({ url: target }, within(request, 1_500)).then(
     () => null,
     (error: unknown) => (error instanceof ConnectError ? problemOf(error, request.body) : null),
   );

@@ -14,7 +14,8 @@ const variable = 'MIGRATION_DATABASE_URL';
 
 /**
  * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
- * database, what {@link checkConnection} throws, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see.
+ * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see; and what
+ * {@link checkConnection} throws.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const options = connectionOptions({

@@ -306,7 +306,7 @@ export class Relay {
     let after: string | null = null;
     // A replica that was killed may have left anything.
     let everything = true;
-    let told: string | undefined;
+    let isTold = false;
     while (!this.closed.signal.aborted) {
       let more = false;
       try {
@@ -322,15 +322,13 @@ export class Relay {
           else if (this.failures === 0 || this.isBlind) this.answeredAt = performance.now();
         }
         if (this.failures === 0) this.isBlind = false;
-        told = undefined;
+        isTold = false;
       } catch (error) {
-        // Where there is nothing to publish no round says why.
-        const { message } = error as Error;
-        this.options.logger[error instanceof ExitAway && message !== told ? 'warn' : 'debug'](
-          { err: error },
-          'a look for leftovers failed',
-        );
-        told = message;
+        // Where there is nothing to publish no round says why. Once: of several addresses each has its own reason, in turn.
+        const isNews: boolean = error instanceof ExitAway && this.failures === 0 && !isTold;
+        if (isNews) this.options.logger.warn({ err: error }, 'the relay can reach nobody');
+        else this.options.logger.debug({ err: error }, 'a look for leftovers failed');
+        isTold ||= isNews;
         if (!(error instanceof ExitAway)) this.isBlind = true;
         else if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }

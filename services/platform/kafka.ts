@@ -52,7 +52,7 @@ function passOn(logger: Logger, { namespace, level, log }: LogEntry): void {
   else logger.debug(line, message);
 }
 
-/** Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers. */
+/** Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers, in its words. */
 export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promise<void> {
   const admin = kafka.admin();
   await admin.connect();
@@ -77,7 +77,8 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       if (wasMadeMeanwhile(error)) return;
       // The library's own text says nothing: what Kafka answers stands below.
       const { errors } = error as { errors?: Error[] };
-      const why = (errors ?? [error as Error]).map(({ message }) => message).join('; ');
+      if (!errors) throw error;
+      const why = errors.map(({ message }) => message).join('; ');
       throw new Error(`the topic ${settings.topic} is not to be seen and can't be made: ${why}`, { cause: error });
     });
   } finally {

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf, checkConnection, connectionOptions, isAway, releaseBroken } from './postgres.ts';
+import { answerOf, checkConnection, connectionOptions, isAway, keepAliveMs, releaseBroken } from './postgres.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -29,8 +29,8 @@ const lockTimeout = '1s';
 const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
-// A change may take its time.
-const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', lock_timeout: '0' };
+// A change may take its time, for which the connection with the lock is idle.
+const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', idle_session_timeout: '0', lock_timeout: '0' };
 
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
@@ -75,12 +75,21 @@ interface Address {
 async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   checkAddresses(ownerUrl, serviceUrl);
   const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
-    const each = new pg.Client({ connectionString: ownerUrl, connectionTimeoutMillis: 5000, options: connectionOptions(patient) });
+    const each = new pg.Client({
+      connectionString: ownerUrl,
+      connectionTimeoutMillis: 5000,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: keepAliveMs,
+      options: connectionOptions(patient),
+    });
     // The statement in flight, or the next one, rejects as well; without a listener a connection that is cut would end the process with a stack.
     each.on('error', () => undefined);
     await each.connect();
     return each;
   });
+  // With it goes the lock, and another run may begin.
+  const lost = new Promise<never>((_, fail) => client.once('error', fail));
+  lost.catch(() => undefined);
   const role = decodeURIComponent(new URL(serviceUrl).username);
   const password = decodeURIComponent(new URL(serviceUrl).password);
   try {
@@ -96,7 +105,7 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
       });
     }
     const done = await namesDone(client);
-    if (!schema.names.every((each) => done.has(each))) await raise(ownerUrl, await schema.migrations());
+    if (!schema.names.every((each) => done.has(each))) await Promise.race([raise(ownerUrl, await schema.migrations()), lost]);
     const name = client.escapeIdentifier(role);
     const grants = [
       `grant usage on schema public to ${name}`,

@@ -209,7 +209,7 @@ test('a database that can’t be spoken to by TLS counts as away', async () => {
     expect(isAway(new Error('a query failed', { cause: Object.assign(new Error('certificate'), { code }) }))).toBe(true);
 });
 
-test('who answers the question for TLS as PostgreSQL does not counts as away, too', async () => {
+test('who answers the question for TLS with neither yes nor no, as PostgreSQL does that is short of memory, counts as away, too', async () => {
   const server = createServer((socket) => socket.once('data', () => socket.end('E'))).listen(0, '127.0.0.1');
   await new Promise((done) => server.once('listening', done));
   const { port } = server.address() as AddressInfo;

@@ -164,7 +164,7 @@ export async function waitForDatabase(pool: Pool): Promise<void> {
 
 /**
  * Asks a database, whose address is in a variable, until it answers, as it may come up later than who needs it. Throws {@link StartFailure}
- * after so many seconds, and at once where the owner is refused: what a service needs may yet be made by the migration.
+ * after so many seconds, and at once where the owner is refused, or can't be spoken to by TLS: what a service needs may yet be made by the migration.
  */
 export async function answerOf<Answer>(
   variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL',
@@ -395,7 +395,7 @@ export function isAway(error: unknown): boolean {
     if (isNotSpokenTo(each)) return true;
     // pg's own words carry no code.
     if (
-      /^(Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
+      /^(There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
         each.message,
       )
     )
@@ -408,7 +408,7 @@ export function isAway(error: unknown): boolean {
 // By TLS: a certificate that has run out, say. The words are pg's own, and carry no code.
 function isNotSpokenTo(error: Error): boolean {
   const { code = '', message } = error as NodeJS.ErrnoException;
-  return isOfTls(code) || /^(The server does not support SSL|There was an error establishing an SSL connection)/.test(message);
+  return isOfTls(code) || message.startsWith('The server does not support SSL');
 }
 
 /** Whether work waited in vain for a row, or a table, that another transaction holds: what does not need that may go on. */

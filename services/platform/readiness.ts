@@ -56,7 +56,8 @@ export class Commits {
 const emit = `select pg_logical_emit_message(true, 'readiness', '')
   from (select pg_try_advisory_xact_lock(hashtext('readiness')) as is_free) as lock where is_free`;
 
-// Replicas are asked at the same moments, and find each other's for some milliseconds: what says something is one that stays.
+// Replicas are asked at the same moments, and find each other's for some milliseconds: what says something is one
+// that stays, or several that take long.
 async function commitOnce(pool: Pool): Promise<boolean> {
   for (const until = performance.now() + patienceMs; performance.now() < until; await pause(200, undefined, { ref: false })) {
     if ((await pool.query(emit)).rowCount === 1) return true;
