@@ -21,14 +21,15 @@ class Second extends Migration {
 const first = { name: '0001-first', class: First };
 const second = { name: '0002-second', class: Second };
 
+const schemaOf = (migrations: (typeof first)[], appendOnly: string[] = []) => ({
+  names: migrations.map(({ name }) => name),
+  migrations: () => Promise.resolve(migrations),
+  appendOnly,
+});
+
 test('a change of a table that somebody reads for long waits for him, and nobody waits long behind it', async () => {
   const database = await freshDatabase('identity');
-  const to = (...migrations: (typeof first)[]) =>
-    migrate(database.ownerUrl, database.serviceUrl, {
-      names: migrations.map(({ name }) => name),
-      migrations: () => Promise.resolve(migrations),
-      appendOnly: [],
-    });
+  const to = (...migrations: (typeof first)[]) => migrate(database.ownerUrl, database.serviceUrl, schemaOf(migrations));
   await to(first);
   const [reader, other] = [database.ownerUrl, database.ownerUrl].map((connectionString) => new pg.Client({ connectionString }));
   await Promise.all([reader!.connect(), other!.connect()]);
@@ -67,9 +68,7 @@ test('a change that waits for a reader who waits for it begins anew, and both go
   }
   const migrations = [Tables, Columns].map((each) => ({ name: each.name, class: each }));
   const to = (count: number) => {
-    const first = migrations.slice(0, count);
-    const names = first.map(({ name }) => name);
-    return migrate(database.ownerUrl, database.serviceUrl, { names, migrations: () => Promise.resolve(first), appendOnly: [] });
+    return migrate(database.ownerUrl, database.serviceUrl, schemaOf(migrations.slice(0, count)));
   };
   await to(1);
   const [reader, other] = [database.adminUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString }));
@@ -97,7 +96,7 @@ test('of a schema that lacks nothing no migration is loaded, and the role is gra
   const owner = new pg.Client({ connectionString: ownerUrl });
   await owner.connect();
   try {
-    await migrate(ownerUrl, serviceUrl, { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] });
+    await migrate(ownerUrl, serviceUrl, schemaOf([first]));
     const role = owner.escapeIdentifier(new URL(serviceUrl).username);
     await owner.query(`revoke all on things from ${role}`);
     const migrations = () => Promise.reject(new Error('loaded'));
@@ -123,11 +122,7 @@ test('whoever is not the owner is told that in one line, before and after there 
   const another = new URL(serviceUrl);
   another.username += '_2';
   const to = (url: string, ...migrations: (typeof first)[]) =>
-    migrate(url, url === serviceUrl ? another.href : serviceUrl, {
-      names: migrations.map(({ name }) => name),
-      migrations: () => Promise.resolve(migrations),
-      appendOnly: [],
-    });
+    migrate(url, url === serviceUrl ? another.href : serviceUrl, schemaOf(migrations));
   try {
     await to(ownerUrl);
     const message = /^MIGRATION_DATABASE_URL: this role may not migrate: [^\n]+$/;
@@ -177,7 +172,7 @@ test('a way to the database on which its settings are lost is refused before any
   const lost = new URL(database.ownerUrl);
   // In the place of those of the house, as a pooler may leave them out.
   lost.searchParams.set('options', '-c jit=off');
-  const schema = { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] };
+  const schema = schemaOf([first]);
   try {
     await expect(migrate(lost.href, database.serviceUrl, schema)).rejects.toThrow(
       /^MIGRATION_DATABASE_URL: the settings of a connection are lost/,
@@ -196,8 +191,7 @@ test('addresses of two databases, or of one role, change nothing and are told ap
   const owner = new pg.Client({ connectionString: ownerUrl });
   await owner.connect();
   try {
-    const by = (url: URL) =>
-      migrate(ownerUrl, url.href, { names: [first.name], migrations: () => Promise.resolve([first]), appendOnly: [] });
+    const by = (url: URL) => migrate(ownerUrl, url.href, schemaOf([first]));
     await expect(by(elsewhere)).rejects.toThrow(
       /^DATABASE_URL names the database postgres, MIGRATION_DATABASE_URL [^\n]+: both must name one$/,
     );
@@ -211,12 +205,7 @@ test('addresses of two databases, or of one role, change nothing and are told ap
 
 test('what is granted and revoked again the role has at no time', async () => {
   const database = await freshDatabase('identity');
-  const to = () =>
-    migrate(database.ownerUrl, database.serviceUrl, {
-      names: [first.name],
-      migrations: () => Promise.resolve([first]),
-      appendOnly: ['things'],
-    });
+  const to = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first], ['things']));
   await to();
   const other = new pg.Client({ connectionString: database.adminUrl });
   await other.connect();
@@ -250,12 +239,7 @@ test.each(['while it waits for another run', 'in a migration', 'with the lock, i
         this.addSql(moment.endsWith('in a migration') ? 'select pg_sleep(60)' : 'select 1');
       }
     }
-    const to = (...migrations: (typeof first)[]) =>
-      migrate(database.ownerUrl, database.serviceUrl, {
-        names: migrations.map(({ name }) => name),
-        migrations: () => Promise.resolve(migrations),
-        appendOnly: [],
-      });
+    const to = (...migrations: (typeof first)[]) => migrate(database.ownerUrl, database.serviceUrl, schemaOf(migrations));
     await to(first);
     const [holder, other] = [database.adminUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString })) as [
       pg.Client,
@@ -299,8 +283,7 @@ test('a change has its time, but for waiting', async () => {
     }
   }
   try {
-    const migrations = () => Promise.resolve([{ name: '0001-told', class: Told }]);
-    await migrate(database.ownerUrl, database.serviceUrl, { names: ['0001-told'], migrations, appendOnly: [] });
+    await migrate(database.ownerUrl, database.serviceUrl, schemaOf([{ name: '0001-told', class: Told }]));
     const { rows } = await withClient(database.ownerUrl, (client) => client.query('select * from told'));
     expect(rows).toEqual([
       { name: 'idle_in_transaction_session_timeout', setting: '0' },
@@ -316,8 +299,7 @@ test('a database without the schema public is told in one line', async () => {
   const database = await freshDatabase('identity');
   try {
     await withClient(database.adminUrl, (client) => client.query('drop schema public cascade'));
-    const schema = { names: [], migrations: () => Promise.resolve([]), appendOnly: [] };
-    await expect(migrate(database.ownerUrl, database.serviceUrl, schema)).rejects.toThrow(
+    await expect(migrate(database.ownerUrl, database.serviceUrl, schemaOf([]))).rejects.toThrow(
       /^MIGRATION_DATABASE_URL: schema "public" does not exist$/,
     );
   } finally {
@@ -327,12 +309,7 @@ test('a database without the schema public is told in one line', async () => {
 
 test('grants wait for whoever changes a table, and nobody waits long behind them', async () => {
   const database = await freshDatabase('identity');
-  const to = () =>
-    migrate(database.ownerUrl, database.serviceUrl, {
-      names: [first.name],
-      migrations: () => Promise.resolve([first]),
-      appendOnly: ['things'],
-    });
+  const to = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first], ['things']));
   await to();
   const [changing, other] = [database.ownerUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString })) as [
     pg.Client,
@@ -374,7 +351,7 @@ describe('the password of a service', () => {
   const migrateFor = async (username: string, given: string) => {
     const url = new URL(database.serviceUrl);
     Object.assign(url, { username, password: encodeURIComponent(given) });
-    await migrate(database.ownerUrl, url.href, { names: [], migrations: () => Promise.resolve([]), appendOnly: [] });
+    await migrate(database.ownerUrl, url.href, schemaOf([]));
     return url.href;
   };
   beforeAll(async () => {
