@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase } from '../../test/house.ts';
 import { until } from '../../test/notifier.ts';
@@ -100,76 +101,83 @@ test('replicas that are asked at the same moments do not take each other for a d
   }
 });
 
-test('commits are tried now and then, one at a time, and what PostgreSQL refuses it has not kept waiting', async () => {
-  let tried = 0;
-  let answer = () => Promise.resolve(true);
-  const commits = new Commits(() => {
-    tried++;
-    return answer();
+describe('commits', () => {
+  let nowMs = 0;
+  beforeEach(() => {
+    jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
   });
-  for (let turn = 0; turn < 100; turn++) expect(await commits.areWaiting()).toBe(false);
-  expect(tried).toBe(1);
-  answer = () => Promise.reject(Object.assign(new Error('permission denied'), { severity: 'ERROR' }));
-  const refused = new Commits(answer);
-  for (const end = performance.now() + 6_000; performance.now() < end;) {
-    expect(await refused.areWaiting()).toBe(false);
-    await new Promise((done) => setTimeout(done, 100));
-  }
-});
+  afterEach(() => jest.restoreAllMocks());
 
-test('a commit is tried once in five seconds, however often it is asked for', async () => {
-  let tried = 0;
-  const commits = new Commits(() => {
-    tried++;
-    return Promise.resolve(true);
+  const broken = new Error('Connection terminated unexpectedly');
+  const refused = Object.assign(new Error('canceling statement'), { severity: 'ERROR' });
+
+  /** Commits of which each is answered by hand, after whoever asked has been: `settle`s, in their order. */
+  function answeredByHand() {
+    const settles: { resolve: (isTried: boolean) => void; reject: (error: Error) => void }[] = [];
+    const commits = new Commits(() => new Promise((resolve, reject) => settles.push({ resolve, reject })));
+    return { commits, settles };
+  }
+
+  test('are tried once in five seconds, however often they are asked for', async () => {
+    let tried = 0;
+    const commits = new Commits(() => {
+      tried++;
+      return Promise.resolve(true);
+    });
+    for (nowMs = 0; nowMs < 15_000; nowMs += 50) expect(await commits.areWaiting()).toBe(false);
+    expect(tried).toBe(3);
   });
-  for (const end = performance.now() + 5_600; performance.now() < end;) {
+
+  test('are tried one at a time', async () => {
+    const { commits, settles } = answeredByHand();
+    for (nowMs = 0; nowMs < 5_000; nowMs += 2_500) expect(await commits.areWaiting()).toBe(false);
+    nowMs = 5_001;
+    expect(await commits.areWaiting()).toBe(true);
+    expect(settles).toHaveLength(1);
+    settles[0]!.resolve(true);
     expect(await commits.areWaiting()).toBe(false);
-    await new Promise((done) => setTimeout(done, 50));
-  }
-  expect(tried).toBe(2);
-});
-
-test('a try that broke at once says nothing of commits', async () => {
-  let breaks = true;
-  const commits = new Commits(() => (breaks ? Promise.reject(new Error('Connection terminated unexpectedly')) : Promise.resolve(true)));
-  expect(await commits.areWaiting()).toBe(false);
-  breaks = false;
-  await new Promise((done) => setTimeout(done, 5_200));
-  expect(await commits.areWaiting()).toBe(false);
-});
-
-test('nor do two in a row, and one does not end a wait that is known', async () => {
-  let afterMs = 0;
-  const commits = new Commits(async () => {
-    await new Promise((done) => setTimeout(done, afterMs));
-    throw new Error('Connection terminated unexpectedly');
   });
-  expect(await commits.areWaiting()).toBe(false);
-  await new Promise((done) => setTimeout(done, 5_200));
-  expect(await commits.areWaiting()).toBe(false);
-  afterMs = 5_300;
-  await new Promise((done) => setTimeout(done, 5_200));
-  expect(await commits.areWaiting()).toBe(false);
-  await new Promise((done) => setTimeout(done, 5_500));
-  afterMs = 0;
-  expect(await commits.areWaiting()).toBe(true);
-});
 
-test('what PostgreSQL refuses late it has not kept waiting either, and what breaks late it has', async () => {
-  const late = (error: Error) => new Commits(() => new Promise((_, reject) => setTimeout(() => reject(error), 5_300)));
-  const refused = late(Object.assign(new Error('canceling statement'), { severity: 'ERROR' }));
-  const broken = late(new Error('Query read timeout'));
-  for (const each of [refused, broken]) expect(await each.areWaiting()).toBe(false);
-  await new Promise((done) => setTimeout(done, 5_500));
-  expect([await refused.areWaiting(), await broken.areWaiting()]).toEqual([false, true]);
-});
+  test('that PostgreSQL refuses it has not kept waiting, at once nor late', async () => {
+    const { commits, settles } = answeredByHand();
+    for (const tookMs of [0, 5_300]) {
+      const asked = commits.areWaiting();
+      nowMs += tookMs;
+      settles.at(-1)!.reject(refused);
+      expect(await asked).toBe(false);
+      nowMs += 5_000;
+    }
+    expect(settles).toHaveLength(2);
+  });
 
-test('one that another process tries at that moment says nothing, however long nobody asks then', async () => {
-  let isFree = false;
-  const commits = new Commits(() => Promise.resolve(isFree));
-  expect(await commits.areWaiting()).toBe(false);
-  isFree = true;
-  await new Promise((done) => setTimeout(done, 5_200));
-  expect(await commits.areWaiting()).toBe(false);
+  test('that break at once say nothing, be it one or several in a row', async () => {
+    const commits = new Commits(() => Promise.reject(broken));
+    for (nowMs = 0; nowMs < 30_000; nowMs += 5_000) expect(await commits.areWaiting()).toBe(false);
+  });
+
+  test('that break late have waited, and one that breaks at once then does not end a wait that is known', async () => {
+    const { commits, settles } = answeredByHand();
+    const askUntilItBreaks = () => {
+      const asked = commits.areWaiting();
+      settles.at(-1)!.reject(broken);
+      return asked;
+    };
+    expect(await commits.areWaiting()).toBe(false);
+    nowMs += 5_300;
+    expect(await askUntilItBreaks()).toBe(true);
+    expect(await askUntilItBreaks()).toBe(true);
+    const asked = commits.areWaiting();
+    settles.at(-1)!.resolve(true);
+    expect([await asked, settles.length]).toEqual([false, 3]);
+  });
+
+  test('that others try all the time wait as well, until one comes to an end', async () => {
+    let isFree = false;
+    const commits = new Commits(() => Promise.resolve(isFree));
+    expect(await commits.areWaiting()).toBe(false);
+    nowMs += 5_001;
+    expect(await commits.areWaiting()).toBe(true);
+    isFree = true;
+    expect(await commits.areWaiting()).toBe(false);
+  });
 });
