@@ -141,6 +141,36 @@ describe('the OpenAPI document', () => {
     expect([...words].sort()).toEqual(['"x-disabled"', '"x-scope"']);
   });
 
+  // Each of these is valid, and had one of the usual generators of clients make what does not compile, or does not take the answer.
+  test('says nothing that generators of clients are known to make something else of', () => {
+    const faults: string[] = [];
+    const words = new Map<string, string[]>();
+    const walk = (place: string, schema: any): void => {
+      if (typeof schema !== 'object' || schema === null) return;
+      const isOfNothing = [schema.type].flat().includes('object') && !schema.properties && schema.additionalProperties === undefined;
+      if (isOfNothing) faults.push(`${place}: an object of which nothing is said`);
+      if (typeof schema.const === 'boolean') faults.push(`${place}: a flag that is one value`);
+      if (schema.enum?.includes(null)) faults.push(`${place}: null is one of the words`);
+      if (schema.enum?.length > 1) words.set(schema.enum.join(), [...(words.get(schema.enum.join()) ?? []), place]);
+      for (const [key, each] of Object.entries(schema)) if (key !== 'example' && key !== 'examples') walk(`${place}.${key}`, each);
+    };
+    walk('', contract.document.components.schemas);
+    walk('', contract.document.paths);
+    expect(faults).toEqual([]);
+    expect([...words.values()].filter(({ length }) => length > 1)).toEqual([]);
+  });
+
+  test('has a name for what several operations answer', () => {
+    const answers = new Map<string, string[]>();
+    for (const { id, definition } of contract.operations) {
+      for (const [status, { content }] of Object.entries<any>(definition.responses)) {
+        const schema = JSON.stringify(content['application/json']?.schema ?? {});
+        if (schema.includes('properties')) answers.set(schema, [...(answers.get(schema) ?? []), `${id} ${status}`]);
+      }
+    }
+    expect([...answers.values()].filter(({ length }) => length > 1)).toEqual([]);
+  });
+
   test('says of a slug and an amount what they are, without looking ahead', () => {
     const bodyOf = (path: string, field: string) =>
       ['', 'paths', path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties', field]

@@ -5,6 +5,7 @@ import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyReq
 import {
   documentInfo,
   headerParameters,
+  namedAnswers,
   operationDoc,
   parameterDoc,
   pathParameters,
@@ -44,7 +45,8 @@ export async function documentRoutes(app: App): Promise<void> {
         schema: {
           operationId: doc.id,
           ...(names.length > 0 && { params }),
-          ...(querystring !== undefined && { querystring: published(querystring) }),
+          // Published below: the plugin leaves nothing beside a reference.
+          ...(querystring !== undefined && { querystring }),
         },
         url,
       };
@@ -52,6 +54,7 @@ export async function documentRoutes(app: App): Promise<void> {
     transformObject: (given) => {
       const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as {
         paths?: Record<string, Record<string, Operation>>;
+        components: { schemas: Record<string, object> };
       };
       for (const path of Object.values(document.paths ?? {})) {
         for (const operation of Object.values(path)) {
@@ -59,6 +62,7 @@ export async function documentRoutes(app: App): Promise<void> {
           if (!route) continue;
           const parameters = [...(operation.parameters ?? []).map((each) => withExample(each, route.doc)), ...headerParameters(route.doc)];
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
+          Object.assign(document.components.schemas, namedAnswers(route.doc));
         }
       }
       return document;
@@ -160,6 +164,6 @@ function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, un
 
 /** A parameter's example stands beside its schema. */
 function withExample(parameter: Parameter, doc: Doc): object {
-  const { example, ...schema } = parameter.schema;
+  const { example, ...schema } = published(parameter.schema) as Record<string, unknown>;
   return parameterDoc({ ...parameter, schema, example }, doc);
 }

@@ -6,6 +6,8 @@ import { amountPattern, currencies } from '../services/platform/money.ts';
 export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'] as const;
 /** Kinds of accounts. */
 export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
+/** Where an account stands. */
+export const accountStatuses = ['active', 'closed'] as const;
 /** What a webhook may subscribe to. */
 export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
 /** Where a delivery stands. */

@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document: paths and parameters come from the routes' own schemas, answers and refusals from what stands beside them.
 import type { Access } from './auth.ts';
 import { Problem, messageOf, statusOf, type ProblemCode } from './problem.ts';
-import { schemas } from './records.ts';
+import { record, ref, schemas, words } from './records.ts';
 import { accountCode, idempotencyKey, slug } from './fields.ts';
 
 /** One successful answer of a route. */
@@ -17,6 +17,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer outside the envelope. */
   bare?: string;
+  /** What the document calls it, where several operations answer it: generators of clients would take the first one's name for all. */
+  name?: string;
 }
 
 /** What the document says of a route beyond its schemas. */
@@ -160,19 +162,24 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
   );
 }
 
-function answerDoc({ description, schema, example, message, headers: names = [], bare }: Answer): object {
-  const properties = {
-    success: { type: 'boolean', const: true },
-    data: schema,
-    ...(message !== undefined && { message: { type: 'string', example: message } }),
-  };
-  const envelope = { type: 'object', required: Object.keys(properties), properties };
-  const value = { success: true, data: example, ...(message !== undefined && { message }) };
-  return {
-    description,
-    headers: headerDocs(names),
-    content: bare === undefined ? { 'application/json': { schema: envelope, example: value } } : { [bare]: { schema, example } },
-  };
+/** The whole body. */
+function bodyOf({ schema, message, bare }: Answer): object {
+  if (bare !== undefined) return published(schema);
+  // No `const`: the most used generator of clients for Python makes of `true` a text, which no answer is.
+  const success = { type: 'boolean', description: 'true' };
+  return published(record({ success, data: schema, ...(message !== undefined && { message: { type: 'string' } }) }));
+}
+
+/** The schemas of a route's answers that have a name. */
+export function namedAnswers({ answers }: Doc): Record<string, object> {
+  return Object.fromEntries(Object.values(answers).flatMap((each) => (each.name === undefined ? [] : [[each.name, bodyOf(each)]])));
+}
+
+function answerDoc(answer: Answer): object {
+  const { description, example: data, message, headers: names = [], bare, name } = answer;
+  const schema = name === undefined ? bodyOf(answer) : ref(name);
+  const example = bare === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
+  return { description, headers: headerDocs(names), content: { [bare ?? 'application/json']: { schema, example } } };
 }
 
 /** Body, answers and security of an operation. */
@@ -200,14 +207,33 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
 
 const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty', 'x-published'];
 
+// Whether it is an object of which nothing is said.
+function isOpen(schema: { type?: unknown }): boolean {
+  return [schema.type].flat().includes('object') && !('properties' in schema) && !('additionalProperties' in schema);
+}
+
+// One of the words that have a name, by that name.
+function named(schema: { type?: unknown; enum?: unknown }): object {
+  const { type, enum: values, ...rest } = schema;
+  if (!Array.isArray(values)) return schema;
+  const own = values.filter((value) => value !== null).join();
+  const name = Object.keys(words).find((each) => words[each]?.join() === own);
+  if (name === undefined) return schema;
+  return { ...(Array.isArray(type) ? { anyOf: [ref(name), { type: 'null' }] } : ref(name)), ...rest };
+}
+
 /** A schema without the annotations that only the validator reads, and with what only generators of clients do. */
+export function published(schema: object): object;
+export function published(schema: unknown): unknown;
 export function published(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(published);
+  if (Array.isArray(schema)) return schema.map((each) => published(each));
   if (typeof schema !== 'object' || schema === null) return schema;
   const { 'x-published': instead, maximum } = schema as { 'x-published'?: object; maximum?: unknown };
-  const own = Object.entries({ ...schema, ...instead }).filter(([key]) => !ownWords.includes(key));
+  const own = Object.entries({ ...named(schema), ...instead }).filter(([key]) => !ownWords.includes(key));
   if ('x-immutable' in schema) own.unshift(['type', 'null']);
   if (typeof maximum === 'number' && maximum >= 2 ** 31) own.push(['format', 'int64']);
+  // The default, but a generator of clients takes an object that does not say so for one without fields.
+  if (isOpen(schema)) own.push(['additionalProperties', true]);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? value : published(value)]));
 }
 
@@ -316,6 +342,9 @@ export const documentInfo = {
     headers: Object.fromEntries(
       Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: { type: 'string' }, example }]),
     ),
-    schemas,
+    schemas: {
+      ...published(schemas),
+      ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
+    },
   },
 };

@@ -1,7 +1,7 @@
 // The records of the answers as the document describes them, one schema each.
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
-import { accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
+import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
 import { problemCodes } from './problem.ts';
 
 type Schema = Record<string, unknown>;
@@ -13,10 +13,10 @@ const long: Schema = { type: 'integer', format: 'int64' };
 const flag: Schema = { type: 'boolean' };
 const time: Schema = { type: 'string', format: 'date-time' };
 const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal text with two fraction digits.' };
-const metadata: Schema = { type: 'object', additionalProperties: true };
+const metadata: Schema = { type: 'object' };
 const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
-const word = (words: readonly string[]): Schema => ({ type: 'string', enum: [...words] });
-const maybeWord = (words: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...words, null] });
+const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
+const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
 const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
 const list = (items: Schema): Schema => ({ type: 'array', items });
 
@@ -44,7 +44,7 @@ const account = {
     ...flag,
     description: 'false: no posting may leave the balance below zero. Of a group it says nothing about the accounts below it.',
   },
-  status: word(['active', 'closed']),
+  status: word(accountStatuses),
   system: { ...flag, description: 'Suspense and FX position accounts.' },
   metadata,
   version: long,
@@ -66,6 +66,22 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
+
+/**
+ * Words that stand in more than one place, by the name of their type in the document. (Without one, generators of clients made a type of each place,
+ * so that an account's currency was none that a posting takes, and of those with null a word `<nil>`.)
+ */
+export const words: Record<string, readonly string[]> = {
+  AccountStatus: accountStatuses,
+  AccountType: accountTypes,
+  BusinessType: businessTypes,
+  Currency: currencies,
+  DeliveryErrorClass: errorClasses,
+  DeliveryStatus: deliveryStatuses,
+  Scope: scopes,
+  Side: sides,
+  WebhookEventType: webhookEvents,
+};
 const answered = {
   status_code: { ...maybe(integer), description: 'What the receiver answered; null: nothing.' },
   error_class: { ...maybeWord(errorClasses), description: 'Why the attempt failed; null: it has not.' },
@@ -88,7 +104,7 @@ const ended = {
 };
 
 /** `data.pagination` of a list. */
-export const pagination = record({ limit: integer, next_cursor: maybe(string), has_more: flag });
+export const pagination = ref('Pagination');
 
 /** The schemas of the document by name. */
 export const schemas: Record<string, Schema> = {
@@ -96,7 +112,7 @@ export const schemas: Record<string, Schema> = {
     type: 'object',
     required: ['success', 'error', 'code', 'request_id'],
     properties: {
-      success: { type: 'boolean', const: false },
+      success: { ...flag, description: 'false' },
       error: { ...string, description: 'What went wrong, for people.' },
       code: { ...word(problemCodes), description: 'What went wrong, for programs.' },
       request_id: string,
@@ -117,6 +133,7 @@ export const schemas: Record<string, Schema> = {
     tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
     value: { description: 'What was sent; `""` where nothing was, or where it is a secret.' },
   }),
+  Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
   User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
   Tenant: record({
     id: id('tenant'),
@@ -162,23 +179,22 @@ export const schemas: Record<string, Schema> = {
     reference: maybe(string),
     currency: { ...maybeWord(currencies), description: 'null: several.' },
     amount: { ...maybe(money), description: 'Sum of the debits; null where there are several currencies.' },
-    entries: list(
-      record({
-        account_id: id('acc'),
-        account_code: string,
-        amount: money,
-        side: word(sides),
-        currency: word(currencies),
-        balance_after: money,
-        counter: { ...flag, description: 'The line on the suspense account that balances a single posting.' },
-      }),
-    ),
+    entries: list(ref('Entry')),
     metadata,
     effective_at: time,
     created_at: time,
     sequence: { ...long, description: 'Place of its event in the tenant’s log.' },
     reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
     reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  }),
+  Entry: record({
+    account_id: id('acc'),
+    account_code: string,
+    amount: money,
+    side: word(sides),
+    currency: word(currencies),
+    balance_after: money,
+    counter: { ...flag, description: 'The line on the suspense account that balances a single posting.' },
   }),
   Balance: record({
     account_id: id('acc'),
@@ -208,7 +224,7 @@ export const schemas: Record<string, Schema> = {
     created: { ...long, description: 'Unix time in seconds.' },
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
     request_id: { ...maybe(string), description: 'Of the request that did it; null where an internal caller gave none.' },
-    data: { type: 'object', additionalProperties: true },
+    data: { type: 'object' },
     hash: { ...string, pattern: '^[0-9a-f]{64}$' },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
   }),
@@ -232,7 +248,6 @@ export const schemas: Record<string, Schema> = {
     created: { ...long, description: 'Unix time in seconds.' },
     data: {
       type: 'object',
-      additionalProperties: true,
       description: [
         'Of `transaction.posted`: `transaction_id`, `kind`, `idempotency_key`, `description`, `reference`, `currency` and `amount` (null where there are several currencies),',
         '`lines` (`account_id`, `account_code`, `amount`, `side`, `currency`), `reverses`, `metadata`, `sequence`.',

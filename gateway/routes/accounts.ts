@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import {
+  accountStatuses,
   accountCode,
   accountTypes,
   currency,
@@ -72,7 +73,7 @@ const changes = Type.Object({
   is_group: immutable('Never changes.'),
   description: optional(description),
   allow_negative: optional(flag),
-  status: optional(oneOf(['active', 'closed'], { description: 'An account with a balance cannot be closed.', example: 'closed' })),
+  status: optional(oneOf(accountStatuses, { description: 'An account with a balance cannot be closed.', example: 'closed' })),
   metadata: optional(metadata),
   version: optional(
     whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 }),
@@ -81,7 +82,7 @@ const changes = Type.Object({
 
 const filters = Type.Object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
-  status: Type.Optional(oneOf(['active', 'closed'], { example: 'active' })),
+  status: Type.Optional(oneOf(accountStatuses, { example: 'active' })),
   parent_code: Type.Optional(accountCode),
   ...paging('JKgKxAYsMjA5Mzg3NDQ4ODU2MDI3MjgxOTU3NTAzOTMzMjU2MzI5NDAyNA'),
 });
@@ -101,7 +102,7 @@ function enveloped(account: AccountRecord | undefined): string {
 }
 
 const json = 'application/json; charset=utf-8';
-const one = { schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
+const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
 
 /** `/accounts` and `/accounts/code/{account_code}`. */
 export function accountRoutes(app: App, { ledger }: Services): void {

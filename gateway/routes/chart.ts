@@ -9,7 +9,11 @@ import { accountJson, nodeJson } from '../wire.ts';
 import { exampleAccount } from './accounts.ts';
 
 const json = 'application/json; charset=utf-8';
-const chart = record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } });
+const chart = {
+  name: 'ChartResponse',
+  schema: record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } }),
+  example: { business_type: 'wallet', accounts: [exampleAccount] },
+};
 const exampleTotal = { currency: 'USD', debits: '0.00', credits: '100.00', balance: '100.00' };
 const exampleGroup = {
   ...exampleAccount,
@@ -36,8 +40,8 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           description: 'All of its accounts or none. The same template again changes nothing; another one is refused (`chart_exists`).',
           bodies: { wallet: { business_type: 'wallet' } },
           answers: {
-            201: { description: 'Created', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },
-            200: { description: 'It stood already', schema: chart, example: { business_type: 'wallet', accounts: [exampleAccount] } },
+            201: { ...chart, description: 'Created' },
+            200: { ...chart, description: 'It stood already' },
           },
           refusals: ['chart_exists', 'account_code_taken'],
           blames: { account_code_taken: { value: 'SETTLEMENT-USD' } },

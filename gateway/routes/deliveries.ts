@@ -122,7 +122,11 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
   app.post(
     '/v1/tenants/:slug/webhooks/test',
     {
-      schema: { body: Type.Object({ event_type: optional(oneOf(webhookEvents, { default: 'test.webhook', example: 'test.webhook' })) }) },
+      schema: {
+        body: Type.Object({
+          event_type: optional(oneOf(webhookEvents, { description: '`test.webhook`, if left out.', example: 'test.webhook' })),
+        }),
+      },
       config: {
         access,
         doc: {

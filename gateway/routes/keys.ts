@@ -138,7 +138,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           answers: {
             200: {
               description: 'Revoked',
-              schema: record({ id: { type: 'string' }, deleted: { type: 'boolean', const: true } }),
+              schema: record({ id: { type: 'string' }, deleted: { type: 'boolean' } }),
               example: { id: exampleKey.id, deleted: true },
             },
           },

@@ -8,13 +8,16 @@ import type { Tokens } from '../tokens.ts';
 
 const json = 'application/json; charset=utf-8';
 
-const readiness = record({
-  status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
-  dependencies: { type: 'object', additionalProperties: { type: 'string' } },
-});
+const readiness = {
+  name: 'ReadinessResponse',
+  schema: record({
+    status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
+    dependencies: { type: 'object', additionalProperties: { type: 'string' } },
+  }),
+};
 const unready: Answer = {
   description: 'Postings cannot be answered',
-  schema: readiness,
+  ...readiness,
   example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving', notifier: 'ok' } },
   headers: ['Retry-After'],
   bare: 'application/json',
@@ -62,7 +65,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           answers: {
             200: {
               description: 'They can; `degraded`: something else cannot',
-              schema: readiness,
+              ...readiness,
               example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } },
               bare: 'application/json',
             },

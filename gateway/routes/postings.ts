@@ -78,8 +78,11 @@ export const exampleTransaction = {
   reversed_by: null,
 };
 
+/** What is answered that is one transaction. */
+export const oneTransaction = { name: 'TransactionResponse', schema: record({ transaction: ref('Transaction') }) };
+
 function answers(example: object): Record<number, Answer> {
-  const answer = { schema: record({ transaction: ref('Transaction') }), example: { transaction: example } };
+  const answer = { ...oneTransaction, example: { transaction: example } };
   return {
     201: { ...answer, description: 'Posted' },
     200: { ...answer, description: 'Posted by an earlier request with this key', headers: ['Idempotent-Replayed'] },

@@ -7,7 +7,7 @@ import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
 import { transactionJson } from '../wire.ts';
-import { exampleTransaction } from './postings.ts';
+import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const filters = Type.Object({
   account_code: Type.Optional(accountCode),
@@ -79,7 +79,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           answers: {
             200: {
               description: 'The transaction',
-              schema: record({ transaction: ref('Transaction') }),
+              ...oneTransaction,
               example: { transaction: exampleTransaction },
             },
           },

@@ -20,12 +20,15 @@ const exampleSession = {
   expires_at: '2030-01-31T13:00:00.000Z',
   refresh_token: 'lrt_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs',
 };
-const session = record({
-  token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
-  expires_at: { type: 'string', format: 'date-time' },
-  refresh_token: { type: 'string', description: 'Good for one use within 30 days.' },
-  user: ref('User'),
-});
+const session = {
+  name: 'SessionResponse',
+  schema: record({
+    token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
+    expires_at: { type: 'string', format: 'date-time' },
+    refresh_token: { type: 'string', description: 'Good for one use within 30 days.' },
+    user: ref('User'),
+  }),
+};
 
 const refreshToken = secret(1, 512, { description: 'Of the last login or refresh.', example: exampleSession.refresh_token });
 
@@ -110,7 +113,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           answers: {
             200: {
               description: 'Logged in',
-              schema: session,
+              ...session,
               example: { ...exampleSession, user: exampleUser },
               message: 'Login successful',
               headers: ['RateLimit-Policy', 'RateLimit'],
@@ -144,7 +147,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           description: 'Spends the refresh token and answers a new one. A token that was spent before ends all sessions of its login.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
           answers: {
-            200: { description: 'Renewed', schema: session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' },
+            200: { description: 'Renewed', ...session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' },
           },
           refusals: ['unauthenticated'],
         },

@@ -55,7 +55,7 @@ export const exampleWebhook = {
   updated_at: '2030-01-31T12:00:00.000Z',
 };
 const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const withSecret = record({ webhook_config: ref('WebhookConfigWithSecret') });
+const withSecret = { schema: record({ webhook_config: ref('WebhookConfigWithSecret') }), name: 'WebhookConfigResponse' };
 const exampleShown = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
 const exampleKept = { webhook_config: { ...exampleWebhook, secret: null } };
 const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
@@ -108,14 +108,14 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           answers: {
             201: {
               description: 'Configured for the first time; the secret is shown only now',
-              schema: withSecret,
+              ...withSecret,
               example: exampleShown,
               message: 'Webhook configured; its secret is shown only now',
               headers: limited,
             },
             200: {
               description: 'Replaced; the secret is null unless a new one was sent',
-              schema: withSecret,
+              ...withSecret,
               example: exampleKept,
               message: 'Webhook replaced',
               headers: limited,
@@ -190,7 +190,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           answers: {
             200: {
               description: 'The new secret, shown only now',
-              schema: withSecret,
+              ...withSecret,
               example: exampleShown,
               message: 'Secret replaced; it is shown only now',
             },
@@ -232,7 +232,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           answers: {
             200: {
               description: 'Changed; the secret is null unless a new one was sent',
-              schema: withSecret,
+              ...withSecret,
               example: exampleKept,
               message: 'Webhook changed',
             },
@@ -273,7 +273,8 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           answers: {
             200: {
               description: 'Deleted',
-              schema: record({ deleted: { type: 'boolean', const: true } }),
+              schema: record({ deleted: { type: 'boolean' } }),
+              name: 'WebhookDeletedResponse',
               example: { deleted: true },
             },
           },
