@@ -6,7 +6,7 @@ import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
-import { serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
+import { recent, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
@@ -158,20 +158,14 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
  */
 function healthOf(transport: Transport, service: string, takesCalls = true): () => Promise<string> {
   const client = createClient(Health, transport);
-  let asked = -Infinity;
-  let answer: Promise<string> = Promise.resolve('');
-  return () => {
-    if (performance.now() - asked < 1000) return answer;
-    asked = performance.now();
-    const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
-    const isAccepted = takesCalls ? check(tokenName).catch(knowsNoTokens) : true;
-    answer = Promise.all([check(service), isAccepted]).then(
+  const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
+  return recent(() =>
+    Promise.all([check(service), takesCalls ? check(tokenName).catch(knowsNoTokens) : true]).then(
       ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.
       () => 'unavailable',
-    );
-    return answer;
-  };
+    ),
+  );
 }
 
 // A service of the version before does not know of tokens; whoever says nothing is not known to accept one.
