@@ -1,10 +1,10 @@
 // What the identity service consists of (users, tenants, API keys), opened in order and stopped in the opposite order.
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import { serveOps, soon, type Readiness } from '../platform/health.ts';
+import { soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { databaseState } from '../platform/readiness.ts';
-import { serve } from '../platform/serve.ts';
+import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { identityConfig } from './config.ts';
@@ -50,21 +50,12 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   };
   const turns = { strangers: strangersTurns(), users: usersTurns() };
   const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...turns };
-  const served = await serve({
-    host: config.host,
-    port: config.port,
+  await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
-    tokens: config.internalTokens,
     maxMessageBytes: 1 << 20,
     logger,
     metrics,
     readiness,
   });
-  lifetime.add('server', served.close);
-  if (config.opsPort !== undefined) {
-    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
-    lifetime.add('ops', ops.close);
-  }
-  logger.info({ port: served.port }, 'listening');
 }

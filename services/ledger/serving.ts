@@ -1,9 +1,9 @@
 // What the ledger consists of, opened in order and stopped in the opposite order.
-import { serveOps, type Readiness } from '../platform/health.ts';
+import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { databaseState } from '../platform/readiness.ts';
-import { serve } from '../platform/serve.ts';
+import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -72,22 +72,13 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     const answer = state === 'ok' && writer.foundNoRoom ? 'full' : state;
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
   };
-  const served = await serve({
-    host: config.host,
-    port: config.port,
+  await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
     routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
-    tokens: config.internalTokens,
     maxMessageBytes,
     encoders,
     logger,
     metrics,
     readiness,
   });
-  lifetime.add('server', () => served.close());
-  if (config.opsPort !== undefined) {
-    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
-    lifetime.add('ops', () => ops.close());
-  }
-  logger.info({ port: served.port }, 'listening');
 }

@@ -1,12 +1,12 @@
 // What the notifier consists of, opened in order and stopped in the opposite order.
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { serveOps, type Readiness } from '../platform/health.ts';
+import type { Readiness } from '../platform/health.ts';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
 import { databaseState } from '../platform/readiness.ts';
-import { serve } from '../platform/serve.ts';
+import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
@@ -94,21 +94,12 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
   };
-  const served = await serve({
-    host: config.host,
-    port: config.port,
+  await serveUntilEnd(lifetime, config, {
     services: [NotifierService],
     routes: notifierRoutes(notifier),
-    tokens: config.internalTokens,
     maxMessageBytes,
     logger,
     metrics,
     readiness,
   });
-  lifetime.add('server', () => served.close());
-  if (config.opsPort !== undefined) {
-    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
-    lifetime.add('ops', () => ops.close());
-  }
-  logger.info({ port: served.port }, 'listening');
 }

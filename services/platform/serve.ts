@@ -11,11 +11,12 @@ import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/
 import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
-import { mostBytesOfHealthCheck, recent, serveHealth, type Readiness } from './health.ts';
-import type { Served } from './lifetime.ts';
+import { mostBytesOfHealthCheck, recent, serveHealth, serveOps, type Readiness } from './health.ts';
+import type { Lifetime, Served } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import { isRefusal, refuse } from './refusal.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
+import type { CommonSettings } from './settings.ts';
 import { boundBodies, givingMessages } from './strangers.ts';
 import type { Logger } from './telemetry.ts';
 import { unaryCalls, type Admission, type Encoder, type UnaryHandler, type UnaryOptions } from './unary.ts';
@@ -113,6 +114,21 @@ export async function serve(options: ServeOptions): Promise<Served> {
       return close();
     },
   };
+}
+
+/** Answers calls, and on a port of its own, where there is one, what operators ask, until the lifetime ends. Throws as {@link serve}. */
+export async function serveUntilEnd(
+  lifetime: Lifetime,
+  { host, port, opsPort, internalTokens }: CommonSettings,
+  options: Omit<ServeOptions, 'host' | 'port' | 'tokens'>,
+): Promise<void> {
+  const served = await serve({ host, port, tokens: internalTokens, ...options });
+  lifetime.add('server', served.close);
+  if (opsPort !== undefined) {
+    const ops = await serveOps(host, opsPort, options.metrics, options.readiness);
+    lifetime.add('ops', ops.close);
+  }
+  options.logger.info({ port: served.port }, 'listening');
 }
 
 /** Fields that a handler adds to its call's log line. */
