@@ -4,7 +4,7 @@ import { standingMetadata, type Standing } from '../platform/standing.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
-const loginLimits = { perAccount: 10, perAddress: 100, seconds: 900 };
+const { perAccount, perAddress, seconds } = { perAccount: 10, perAddress: 100, seconds: 900 };
 
 interface Counts {
   account_failures: number;
@@ -15,7 +15,6 @@ interface Counts {
   address_wait: number | null;
 }
 
-const { perAccount, perAddress, seconds } = loginLimits;
 // A wait ends when the failure that fills the quota is forgotten: the tenth from the newest, the hundredth.
 const left = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${seconds} s' - now()))::int`;
 const counts = `
@@ -78,18 +77,9 @@ export async function forgetFailures(pool: Pool): Promise<void> {
 
 function admitted(found: Counts | undefined): Standing {
   if (!found) throw new Error('the count of failures is one row');
-  const account = {
-    quota: perAccount,
-    remaining: Math.max(0, perAccount - found.account_failures),
-    reset: found.account_reset,
-    wait: found.account_wait,
-  };
-  const address = {
-    quota: perAddress,
-    remaining: Math.max(0, perAddress - found.address_failures),
-    reset: found.address_reset,
-    wait: found.address_wait,
-  };
+  const limit = (quota: number, failures: number, reset: number | null) => ({ quota, remaining: Math.max(0, quota - failures), reset });
+  const account = limit(perAccount, found.account_failures, found.account_reset);
+  const address = limit(perAddress, found.address_failures, found.address_reset);
   const nearer = address.remaining < account.remaining ? address : account;
   const standing: Standing = {
     policy: 'login',
@@ -100,7 +90,7 @@ function admitted(found: Counts | undefined): Standing {
   };
   if (nearer.remaining === 0) {
     // Both may be full. No longer than the window: a clock that was set back left failures of the future.
-    const wait = Math.min(seconds, Math.max(1, account.wait ?? 0, address.wait ?? 0));
+    const wait = Math.min(seconds, Math.max(1, found.account_wait ?? 0, found.address_wait ?? 0));
     throw new Refusal('rate_limited', 'too many failed logins, try again later', {
       retryAfter: wait,
       metadata: standingMetadata({ ...standing, reset: wait }),
