@@ -1,6 +1,5 @@
 // What a login hands out: a signed token that anybody can verify, and a refresh token that works once.
-import type { KeyObject } from 'node:crypto';
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
 import { sql, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
