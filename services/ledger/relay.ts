@@ -21,8 +21,6 @@ export interface RelayOptions {
   pool: Pool;
   /** Null: events are kept until there is one. */
   exit: Exit | null;
-  /** Rounds at a time: while one waits for the other side, the next one reads. */
-  lanes?: number;
   /** Between looks for what others have left, milliseconds. */
   pollMs?: number;
   logger: Logger;
@@ -103,8 +101,8 @@ export class Relay {
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
     if (!options.exit) return;
     const exit = toldApart(options.exit);
-    for (let lane = 0; lane < (options.lanes ?? 2); lane++) this.loops.push(this.lane(exit));
-    this.loops.push(this.poll(exit), this.letters(exit));
+    // Two rounds at a time: while one waits for the other side, the next one reads.
+    this.loops.push(this.lane(exit), this.lane(exit), this.poll(exit), this.letters(exit));
   }
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
