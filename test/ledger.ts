@@ -40,7 +40,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = pa
     host: '127.0.0.1',
     port: 0,
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes }),
+    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined }),
     tokens: [token],
     maxMessageBytes,
     logger,

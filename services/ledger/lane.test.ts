@@ -213,7 +213,7 @@ test('nor by one whose caller gave it less time with his call than the posting s
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
   const send = async (writer: Writer, orders: Order[]): Promise<Outcome[]> => {
-    const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20 });
+    const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20, committed: () => undefined });
     const postings = orders.map(({ tenantId, idempotencyKey, entries }) => ({
       tenantId,
       idempotencyKey,

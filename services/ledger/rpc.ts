@@ -46,16 +46,11 @@ export interface LedgerParts {
   /** Largest message in either direction, bytes. */
   maxMessageBytes: number;
   /** Told each tenant (UUID) whose chart has changed, after the commit. */
-  committed?: (tenant: string) => void;
+  committed: (tenant: string) => void;
 }
 
 /** The RPCs of the ledger. */
-export function ledgerRoutes({
-  writer,
-  reads,
-  maxMessageBytes,
-  committed = () => undefined,
-}: LedgerParts): (router: ConnectRouter) => void {
+export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerParts): (router: ConnectRouter) => void {
   // Whatever is wrong with one posting of a call is told of that one alone.
   const readOr = <Asked extends Pick<Order, 'tenantId' | 'requestId'>>(asked: Asked, read: (asked: Asked) => Order): Order | Refusal => {
     try {
