@@ -12,7 +12,7 @@ import {
 import { Code, ConnectError } from '@connectrpc/connect';
 import { failureIn, isAnswer, mayHaveBegun, noteEnd, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
 import { Carrier } from './carrier.ts';
-import { enveloped, envelopeBytes } from './envelope.ts';
+import { enveloped, envelopeBytes, unwrapped } from './envelope.ts';
 import { windowBytes } from './sessions.ts';
 import { tooLarge } from './unfinished.ts';
 
@@ -295,9 +295,7 @@ const codes: Record<number, Code> = {
 
 function messageOf(header: AnswerHeaders, trailer: IncomingHttpHeaders | undefined, pieces: Buffer[]): Uint8Array {
   if (!isAnswer(header, trailer)) throw failureIn(header, trailer);
-  const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-  if (body.length < envelopeBytes || body[0] !== 0 || body.readUInt32BE(1) !== body.length - envelopeBytes) {
-    throw new ConnectError('the answer is not one message, uncompressed', Code.Internal);
-  }
-  return body.subarray(envelopeBytes);
+  const message = unwrapped(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+  if (!message) throw new ConnectError('the answer is not one message, uncompressed', Code.Internal);
+  return message;
 }

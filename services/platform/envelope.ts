@@ -16,6 +16,12 @@ export function enveloped(message: Uint8Array, head = nothing): Buffer {
   return bytes;
 }
 
+/** The one message in an envelope that is not compressed; undefined where there is something else. */
+export function unwrapped(bytes: Buffer): Buffer | undefined {
+  const isOne = bytes.length >= envelopeBytes && bytes[0] === 0 && bytes.readUInt32BE(1) === bytes.length - envelopeBytes;
+  return isOne ? bytes.subarray(envelopeBytes) : undefined;
+}
+
 /** Headers as Connect reads them, without HTTP/2's own. */
 export function headersOf(given: IncomingHttpHeaders): Headers {
   return new Headers(

@@ -2,7 +2,7 @@
 // kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does, and is decoded as theirs is.
 import type { DescMethodUnary } from '@bufbuild/protobuf';
 import { ConnectError, createContextKey, createContextValues, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
-import { envelopeBytes } from './envelope.ts';
+import { unwrapped } from './envelope.ts';
 import { compressed } from './messages.ts';
 import { messageOf, undecodable, type Admission, type UnaryOptions } from './unary.ts';
 import { forget } from './unfinished.ts';
@@ -99,12 +99,6 @@ function isBare(contentType: string): boolean {
 /** A message without an envelope that is not compressed; undefined where it is. */
 function uncompressed(bytes: Buffer, header: Headers): Buffer | undefined {
   return (header.get('content-encoding') ?? 'identity') === 'identity' ? bytes : undefined;
-}
-
-/** The one message in an envelope that is not compressed; undefined where there is something else. */
-function unwrapped(bytes: Buffer): Buffer | undefined {
-  const isOne = bytes.length >= envelopeBytes && bytes[0] === 0 && bytes.readUInt32BE(1) === bytes.length - envelopeBytes;
-  return isOne ? bytes.subarray(envelopeBytes) : undefined;
 }
 
 async function* one(bytes: Uint8Array): AsyncIterable<Uint8Array> {
