@@ -41,7 +41,7 @@ export function setUpChart(
     const standing = await accountsByCode(client, tenant, codes);
     if (head.chart === template) return { accounts: lines.flatMap((line) => standing.get(line.code) ?? []), created: false };
     if (head.chart !== null) {
-      throw conflict('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
+      throw blaming('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
     }
     const taken = lines.find((line) => !line.system && standing.has(line.code));
     if (taken) throw codeTaken(taken.code, 'is taken');
@@ -134,7 +134,7 @@ export function updateAccount(pool: Connections, tenant: string, code: string, u
     if (account.system) throw new Refusal('account_is_system', `account ${code} is a system account, which can't be changed`);
     if (version !== undefined && version !== account.version) {
       const message = `account ${code} has version ${account.version}, not ${version}`;
-      throw conflict('version_conflict', message, 'version', version.toString());
+      throw blaming('version_conflict', message, 'version', version.toString());
     }
     const changes = changesOf(account, change);
     if (changes.length === 0) return account;
@@ -234,7 +234,7 @@ async function parentMustFit(
   code: string,
   type: AccountType,
 ): Promise<void> {
-  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field: 'parent_code', tag: reason, value: code });
+  const refuse = (reason: Reason, message: string) => blaming(reason, message, 'parent_code', code);
   if (!parent) throw refuse('account_not_found', `account ${code} not found`);
   if (!parent.isGroup) throw refuse('parent_invalid', `account ${code} is not a group`);
   if (parent.type !== type) throw refuse('parent_invalid', `group ${code} holds accounts of the type ${parent.type}, not ${type}`);
@@ -259,8 +259,7 @@ async function statusMayChange(client: Client, tenant: string, account: AccountR
   if (account.status === 'closed') {
     const parent = parentCode === undefined ? undefined : (await accountsByCode(client, tenant, [parentCode])).get(parentCode);
     if (parent?.status !== 'closed') return;
-    const blame = { field: 'status', tag: 'parent_invalid', value: 'active' };
-    throw new Refusal('parent_invalid', `group ${parent.accountCode} above account ${code} is closed`, blame);
+    throw blaming('parent_invalid', `group ${parent.accountCode} above account ${code} is closed`, 'status', 'active');
   }
   const { rows } = await client.query<{ why: string }>({
     name: 'why_not_close',
@@ -270,7 +269,7 @@ async function statusMayChange(client: Client, tenant: string, account: AccountR
       (select 'still has active accounts below it' from accounts where tenant_id = $1 and parent_code = $3 and status = 'active' limit 1)`,
     values: [tenant, toUuid('acc', account.id), code],
   });
-  if (rows[0]) throw conflict('account_not_empty', `account ${code} ${rows[0].why}`, 'status', 'closed');
+  if (rows[0]) throw blaming('account_not_empty', `account ${code} ${rows[0].why}`, 'status', 'closed');
 }
 
 async function mustNotBeNegative(client: Client, tenant: string, account: AccountRecord): Promise<void> {
@@ -281,8 +280,8 @@ async function mustNotBeNegative(client: Client, tenant: string, account: Accoun
     values: [tenant, toUuid('acc', account.id), account.normalBalance],
   });
   if (!rows[0]) return;
-  const blame = { field: 'allow_negative', tag: 'insufficient_funds', value: 'false' };
-  throw new Refusal('insufficient_funds', `account ${account.accountCode} is below zero in ${rows[0].currency}`, blame);
+  const message = `account ${account.accountCode} is below zero in ${rows[0].currency}`;
+  throw blaming('insufficient_funds', message, 'allow_negative', 'false');
 }
 
 // The names of the fields that differ, in the record's order.
@@ -309,7 +308,7 @@ function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: 
   return after;
 }
 
-function conflict(reason: Reason, message: string, field: string, value: string): Refusal {
+function blaming(reason: Reason, message: string, field: string, value: string): Refusal {
   return new Refusal(reason, message, { field, tag: reason, value });
 }
 
