@@ -1,6 +1,7 @@
 // How a round's events are handed over where some of them are refused.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
+import { halvesOf } from '../platform/postgres.ts';
 import { updatesOf } from '../platform/updates.ts';
 import type { Claimed } from './claims.ts';
 import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
@@ -27,9 +28,8 @@ export async function publishClaims(
     if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
     const [only, ...others] = claims as [Claimed, ...Claimed[]];
     if (others.length > 0) {
-      const half = Math.ceil(claims.length / 2);
-      await publishClaims(exit, claims.slice(0, half), publication);
-      return publishClaims(exit, claims.slice(half), publication);
+      for (const half of halvesOf(claims)) await publishClaims(exit, half, publication);
+      return publication;
     }
     try {
       if (error instanceof NotTaken) throw error;
@@ -47,9 +47,8 @@ export async function publishClaims(
 async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLetter[]> {
   const [first] = events as [Event];
   const refused = events.length === 1 ? [letterOf(first, reason)] : [];
-  const half = Math.ceil(events.length / 2);
   // What a posting that is refused would have stood for comes without it.
-  const parts = events.length > 1 ? [events.slice(0, half), events.slice(half)] : exit.derives ? [updatesOf(first)] : [];
+  const parts = events.length > 1 ? halvesOf(events) : exit.derives ? [updatesOf(first)] : [];
   for (const part of parts) {
     if (part.length === 0) continue;
     try {

@@ -1,6 +1,6 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { isOfWork, type Pool } from '../platform/postgres.ts';
+import { halvesOf, isOfWork, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';
@@ -262,14 +262,14 @@ export class Writer {
 
   /** Runs a batch by halves, to find the item that undoes it. What comes behind an item of its tenant that is left waits with it. */
   private async halve(items: Item[], wait: boolean): Promise<Item[]> {
-    const half = Math.ceil(items.length / 2);
-    const left = await this.settleUnderLocks(items.slice(0, half), wait);
+    const [first, second] = halvesOf(items);
+    const left = await this.settleUnderLocks(first, wait);
     const leftOf = tenantsOf(left);
     const {
       apart = [],
       behind = [],
       next = [],
-    } = Object.groupBy(items.slice(half), ({ order: { tenant } }) => {
+    } = Object.groupBy(second, ({ order: { tenant } }) => {
       if (!wait && this.queues.isContended(tenant)) return 'apart';
       return leftOf.has(tenant) ? 'behind' : 'next';
     });

@@ -452,8 +452,8 @@ export async function takeApart<Part>(
   }
 }
 
-/** The halves of work of which PostgreSQL refuses a part: whoever is to blame is found by trying them. */
-export function halvesOf<Part>(work: readonly Part[]): Part[][] {
+/** The halves of work of which a part is refused: whoever is to blame is found by trying them. */
+export function halvesOf<Part>(work: readonly Part[]): [Part[], Part[]] {
   const middle = Math.ceil(work.length / 2);
   return [work.slice(0, middle), work.slice(middle)];
 }
