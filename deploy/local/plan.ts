@@ -1,5 +1,6 @@
 // What a house consists of: which processes, with which environment. `npm start` and the tests of the whole house start the same.
 import { resolve } from 'node:path';
+import { hostAndPort } from '../../services/platform/settings.ts';
 import type { ChildOptions } from './children.ts';
 import type { ServiceDatabase } from './databases.ts';
 
@@ -59,12 +60,6 @@ export function gatewayChild(host: string, port: number, plan: HousePlan): Child
   const addresses = Object.fromEntries(services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
   const environment = { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...addresses };
   return nodeChild('gateway', ['gateway/main.ts'], environment);
-}
-
-/** The parts of `host:port`; an IPv6 host comes without its brackets. */
-export function hostAndPort(address: string): { host: string; port: number } {
-  const colon = address.lastIndexOf(':');
-  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) };
 }
 
 function nodeChild(name: string, args: string[], environment: NodeJS.ProcessEnv): ChildOptions {

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Readiness } from '../../services/platform/health.ts';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
 import { isAway } from '../../services/platform/postgres.ts';
-import { BadSetting, Settings, isProduction } from '../../services/platform/settings.ts';
+import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, ending, type Child, type ChildOptions } from './children.ts';
 import {
   closeToOthers,
@@ -18,7 +18,7 @@ import {
   type ServiceDatabase,
 } from './databases.ts';
 import { endOrphan, lockDirectory } from './lock.ts';
-import { gatewayChild, hostAndPort, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
+import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
 import { lastingPortProblem } from './ports.ts';
 import { endOrphanedPostgres, startPostgres } from './postgres.ts';
 import { keepSecrets, type Secrets } from './secrets.ts';

@@ -3,6 +3,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { Channel, Question } from './channel.ts';
+import { hostAndPort } from './settings.ts';
 
 /** One of them. */
 export interface Replica {
@@ -47,7 +48,7 @@ export class Replicas {
   ) {
     this.open = open;
     this.resolve = resolve;
-    this.fixed = addresses.filter((address) => isIP(partsOf(address).host) !== 0);
+    this.fixed = addresses.filter((address) => isIP(hostAndPort(address).host) !== 0);
     for (const name of addresses) if (!this.fixed.includes(name)) this.found.set(name, []);
     this.update();
     this.lookedUp = this.found.size > 0 ? this.lookUp() : Promise.resolve();
@@ -106,7 +107,7 @@ export class Replicas {
     const names = [...this.found.keys()].filter((name) => !this.lookingUp.has(name));
     await Promise.all(
       names.map(async (name) => {
-        const { host, port } = partsOf(name);
+        const { host, port } = hostAndPort(name);
         this.lookingUp.add(name);
         const addresses = await this.resolve(host).catch(() => []);
         this.lookingUp.delete(name);
@@ -133,9 +134,4 @@ export class Replicas {
       if (!this.known.has(address)) this.known.set(address, { address, channel: this.open(address), calls: 0, avoidedUntil: 0 });
     }
   }
-}
-
-function partsOf(address: string): { host: string; port: string } {
-  const colon = address.lastIndexOf(':');
-  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: address.slice(colon + 1) };
 }

@@ -135,6 +135,12 @@ function isDatabaseUrl(value: string): boolean {
   }
 }
 
+/** The parts of `host:port`; an IPv6 host comes without its brackets. */
+export function hostAndPort(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) };
+}
+
 /** What every process reads. */
 export interface CommonSettings {
   /** Address to listen on. */

@@ -1,5 +1,6 @@
 // A proxy on every way between two processes of a house, with the name of the way.
-import { hostAndPort, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { hostAndPort } from '../../services/platform/settings.ts';
 import { openProxy, type Proxy } from '../proxy.ts';
 
 /** A way between two processes. */
