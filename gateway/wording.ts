@@ -67,7 +67,6 @@ const patterns: Record<string, string> = {
   code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
   decimal: 'must be a decimal text with up to 13 digits before and 2 after the point',
   gt: 'must be greater than zero',
-  datetime: 'must be a date',
   url: 'must be an address like https://example.com/hooks',
   id: 'is not a valid identifier',
   unicode: 'must not hold NUL or half of a surrogate pair',
