@@ -26,8 +26,8 @@ export function ref(name: string): { $ref: string } {
 }
 
 /** An object all of whose fields are always there. */
-export function record(properties: Schema, options: Schema = {}): Schema {
-  return { type: 'object', required: Object.keys(properties), properties, ...options };
+export function record(properties: Schema): Schema {
+  return { type: 'object', required: Object.keys(properties), properties };
 }
 
 const account = {
