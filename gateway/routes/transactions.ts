@@ -1,7 +1,6 @@
 // Reading transactions.
 import { Type } from 'typebox';
-import { currencies } from '../../services/platform/money.ts';
-import { accountCode, oneOf, paging, period, shortPages } from '../fields.ts';
+import { accountCode, currency, paging, period, shortPages } from '../fields.ts';
 import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
@@ -11,7 +10,7 @@ import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const filters = Type.Object({
   account_code: Type.Optional(accountCode),
-  currency: Type.Optional(oneOf(currencies, { example: 'USD' })),
+  currency: Type.Optional(currency),
   // Empty as well: whoever looks for what he has lost the name of must not be answered others.
   reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),
   idempotency_key: Type.Optional(
@@ -46,12 +45,12 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { caller, query } = request;
-      const { account_code, currency, reference, idempotency_key, start_date, end_date, limit = 50, cursor = '' } = query;
+      const { account_code, currency: only, reference, idempotency_key, start_date, end_date, limit = 50, cursor = '' } = query;
       const { transactions, nextCursor } = await ledger.listTransactions(
         {
           tenantId: caller.tenantId,
           ...(account_code !== undefined && { accountCode: account_code }),
-          ...(currency !== undefined && { currency }),
+          ...(only !== undefined && { currency: only }),
           ...(reference !== undefined && { reference }),
           ...(idempotency_key !== undefined && { idempotencyKey: idempotency_key }),
           ...(start_date !== undefined && { startMs: dayStart(start_date) }),
