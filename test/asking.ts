@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Transport } from '@connectrpc/connect';
 import type { House } from './house.ts';
 
-/** Asks again until the answer is as wanted. */
-export async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean, seconds = 45): Promise<Result> {
-  for (const end = Date.now() + seconds * 1000; ; await pause(20)) {
+/** Asks again until the answer is as wanted, for 45 s. */
+export async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean): Promise<Result> {
+  for (const end = Date.now() + 45_000; ; await pause(20)) {
     const result = await ask();
     if (wanted(result)) return result;
-    if (Date.now() > end) throw new Error(`not within ${seconds} s: ${JSON.stringify(result).slice(0, 300)}`);
+    if (Date.now() > end) throw new Error(`not within 45 s: ${JSON.stringify(result).slice(0, 300)}`);
   }
 }
 

@@ -38,7 +38,7 @@ let children: Children | undefined;
 export const bareEnvironment: NodeJS.ProcessEnv = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache };
 
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
-export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {
+export async function beginRun(): Promise<void> {
   endWithSignal();
   await endDeadRuns();
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
@@ -53,7 +53,7 @@ export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> 
       directory: join(directory, 'server', 'postgres'),
       port: await freePort(),
       password,
-      sharedBuffers,
+      sharedBuffers: '128MB',
       packages,
       children,
       say: () => undefined,

@@ -1,7 +1,7 @@
 // Tenants with a webhook as they ask the gateway, and their receivers, for the tests of what it answers about deliveries.
 import { startCheckedHouse } from './contract.ts';
 import { newWallet } from './customer.ts';
-import type { Answer, House, RestOptions, Tenant } from './house.ts';
+import type { Answer, House, Tenant } from './house.ts';
 import { startReceiver, until, type Answering, type Receiver } from './notifier.ts';
 
 const receivers: Receiver[] = [];
@@ -32,18 +32,18 @@ export const allEvents = ['transaction.posted', 'balance.updated', 'account.crea
 export interface Subscriber {
   tenant: Tenant;
   /** Asks for a path under `/webhooks`. */
-  call: (method: string, path?: string, body?: unknown, more?: RestOptions) => Promise<Answer>;
+  call: (method: string, path?: string, body?: unknown) => Promise<Answer>;
   /** Posts, and answers the transaction. */
   post: (description?: string, more?: Record<string, unknown>) => Promise<any>;
   /** Deliveries of a filter, when so many are there and none is pending. */
-  settled: (count: number, query?: string) => Promise<any[]>;
+  settled: (count: number) => Promise<any[]>;
 }
 
 /** A new tenant, without a webhook. */
 export async function newSubscriber(house: House): Promise<Subscriber> {
   const { tenant, key, at, post } = await newWallet(house);
-  const call: Subscriber['call'] = (method, path = '', body, more) =>
-    house.rest(method, `${at('webhooks')}${path}`, { key, ...(body !== undefined && { body }), ...more });
+  const call: Subscriber['call'] = (method, path = '', body) =>
+    house.rest(method, `${at('webhooks')}${path}`, { key, ...(body !== undefined && { body }) });
   return {
     tenant,
     call,
@@ -51,9 +51,9 @@ export async function newSubscriber(house: House): Promise<Subscriber> {
       const entry = { account_code: 'SETTLEMENT-USD', amount: '5.00', side: 'debit', currency: 'USD' };
       return (await post('transactions', { ...entry, description, metadata: { n: 1 }, ...more })).body.data.transaction;
     },
-    settled: (count, query = '') =>
+    settled: (count) =>
       until(async () => {
-        const { body } = await call('GET', `?limit=100${query}`);
+        const { body } = await call('GET', '?limit=100');
         // Without a notifier there is no answer for a while.
         const deliveries = body.data?.deliveries;
         return deliveries?.length >= count && deliveries.every(({ status }: any) => status !== 'pending') ? deliveries : null;

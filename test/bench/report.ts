@@ -126,8 +126,8 @@ function promisesOf(samples: Samples, memory: MemoryPeaks): Promised[] {
   const atLeast = (claim: string, values: number[], least: number) => {
     if (values.length > 0) promises.push([`${claim} ≥ ${percent(least)}`, percent(median(values)), median(values) >= least]);
   };
-  const atMost = (claim: string, values: number[], most: number, unit = '×') => {
-    if (values.length > 0) promises.push([`${claim} ≤ ${most} ${unit}`, `${median(values).toFixed(1)} ${unit}`, median(values) <= most]);
+  const atMost = (claim: string, values: number[], most: number) => {
+    if (values.length > 0) promises.push([`${claim} ≤ ${most} ×`, `${median(values).toFixed(1)} ×`, median(values) <= most]);
   };
   atLeast('REST of the yardstick, 64 connections', shares(samples, 'uniform 64'), 0.17);
   atLeast('REST of the yardstick, 256 connections', shares(samples, 'uniform 256'), 0.25);
