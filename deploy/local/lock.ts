@@ -32,14 +32,15 @@ export function lockDirectory(directory: string, name: string, npm?: number): ()
   const own = JSON.stringify({ ...identify(name, process.pid), npm: npm === undefined ? undefined : identify('npm', npm) });
   writeFileSync(draft, own, { mode: 0o600 });
   try {
-    while (!linked(draft, lock)) {
+    // Hard links fail where the name exists, and never show a file half written.
+    while (!done(() => linkSync(draft, lock), 'EEXIST')) {
       const found = read(lock);
       const holder = parse(found);
       if (holder && isRunning(holder))
         throw new StartFailure(`DATA_DIR: ${directory} is in use by another ${holder.name} (process ${holder.pid})`);
       // Its holder is gone. Moving it aside is atomic, so of two starts that see this one goes on; who moves a fresh lock puts it back.
       const aside = `${draft}.stale`;
-      if (moved(lock, aside) && read(aside) !== found) linked(aside, lock);
+      if (done(() => renameSync(lock, aside), 'ENOENT') && read(aside) !== found) done(() => linkSync(aside, lock), 'EEXIST');
       rmSync(aside, { force: true });
     }
   } finally {
@@ -50,23 +51,13 @@ export function lockDirectory(directory: string, name: string, npm?: number): ()
   };
 }
 
-/** Hard links fail where the name exists, and never show a file half written. */
-function linked(from: string, to: string): boolean {
+/** Whether it could be done: false where it fails with that code. */
+function done(change: () => void, otherwise: 'EEXIST' | 'ENOENT'): boolean {
   try {
-    linkSync(from, to);
+    change();
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
-    throw error;
-  }
-}
-
-function moved(from: string, to: string): boolean {
-  try {
-    renameSync(from, to);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    if ((error as NodeJS.ErrnoException).code === otherwise) return false;
     throw error;
   }
 }
