@@ -29,8 +29,6 @@ export interface Caller {
 /** One core stays free for everything else. A full queue takes some seconds, and a caller waits no longer. */
 const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParallelism() - 1), queue: 250 };
 
-const never = new AbortController().signal;
-
 /** Hashes and verifies passwords. Both throw the refusal `overloaded` when too many wait already. */
 export class Passwords {
   private readonly computed: Counter<'what'>;
@@ -71,7 +69,7 @@ export class Passwords {
     return right && stored !== null;
   }
 
-  private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal = never }: Caller): Promise<Result> {
+  private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal }: Caller): Promise<Result> {
     try {
       return await this.turns.take(address, signal, () => {
         this.computed.inc({ what });

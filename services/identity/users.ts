@@ -21,8 +21,6 @@ export const strangersTurns = (): Turns => new Turns({ most: 3, ofOne: 3, waitin
 /** The turns of users at the pool of MikroORM, by user: whoever lists his tenants by the hundred leaves connections for the others. */
 export const usersTurns = (): Turns => new Turns({ most: 5, ofOne: 3, patienceMs: 5_000 });
 
-const never = new AbortController().signal;
-
 /** What a registration and a login need. */
 export interface LoginParts {
   orm: MikroORM;
@@ -84,7 +82,7 @@ export async function login(
   // As it was typed, too: so the hashes were made before passwords had a form.
   const right = (await verify(password)) || (password !== given.password && (await verify(given.password)));
   // Whoever has gone meanwhile failed all the same.
-  return strangers.take(address, never, async () => {
+  return strangers.take(address, undefined, async () => {
     if (!user || !right) {
       const standing = await recordFailure(pool, email, address);
       throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });

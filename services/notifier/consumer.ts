@@ -22,8 +22,6 @@ import { unlessSooner } from './rows.ts';
  */
 export const mostTakings = 3;
 
-const always = new AbortController().signal;
-
 /** What the consumer works with. */
 export interface ConsumerParts {
   pool: Pool;
@@ -224,7 +222,7 @@ export class Consumer {
   }
 
   private inTurn<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
-    return this.turns.take('events', always, () => onClient(this.parts.pool, work));
+    return this.turns.take('events', undefined, () => onClient(this.parts.pool, work));
   }
 
   private reportMarks(marks: Mark[]): void {

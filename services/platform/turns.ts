@@ -57,10 +57,10 @@ export class Turns {
   }
 
   /**
-   * Does one's work in his turn; answers or throws what the work does. `signal` tells that the caller is gone: then it is not begun, and
-   * the signal's reason is thrown. Throws {@link Overloaded}.
+   * Does one's work in his turn; answers or throws what the work does. `signal`, if given, tells that the caller is gone: then it is not begun,
+   * and the signal's reason is thrown. Throws {@link Overloaded}.
    */
-  async take<Result>(name: string, signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+  async take<Result>(name: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
     await this.begin(name, signal);
     try {
       return await work();
@@ -73,8 +73,8 @@ export class Turns {
    * Begins one's work, which is to be ended once: at once where nothing is answered, else when the promise is kept. Throws or rejects as
    * {@link take}; then there is nothing to end.
    */
-  begin(name: string, signal: AbortSignal): Promise<void> | undefined {
-    signal.throwIfAborted();
+  begin(name: string, signal: AbortSignal | undefined): Promise<void> | undefined {
+    signal?.throwIfAborted();
     const known = this.shares.get(name);
     const share = known ?? { name, begun: 0, waiting: [] };
     const waits = this.begun >= this.most || share.begun >= this.ofOne;
@@ -105,11 +105,11 @@ export class Turns {
     }
   }
 
-  private wait(share: Share, signal: AbortSignal): Promise<void> {
+  private wait(share: Share, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((begin, refuse) => {
       const settled = () => {
         clearTimeout(timer);
-        signal.removeEventListener('abort', gone);
+        signal?.removeEventListener('abort', gone);
       };
       const waiting: Waiting = {
         begin: () => {
@@ -122,10 +122,10 @@ export class Turns {
           refuse(why);
         },
       };
-      const gone = () => waiting.refuse(signal.reason as Error);
+      const gone = () => waiting.refuse(signal?.reason as Error);
       const tooLong = () => waiting.refuse(new Overloaded('too many calls are waiting, and this one has waited too long'));
       const timer = this.patienceMs === undefined ? undefined : setTimeout(tooLong, this.patienceMs);
-      signal.addEventListener('abort', gone, { once: true });
+      signal?.addEventListener('abort', gone, { once: true });
       share.waiting.push(waiting);
       this.waiting++;
       this.stand(share);
