@@ -1,7 +1,6 @@
 // Mutates protobuf messages by a seed: fields get values that nobody should send, then the bytes themselves are damaged.
-import { create, toBinary, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
+import { ScalarType, create, toBinary, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
 import { reflect, type ReflectMessage } from '@bufbuild/protobuf/reflect';
-import { ScalarType } from '@bufbuild/protobuf';
 
 /** Numbers from 0 up to 1, the same ones for the same seed. */
 export type Dice = () => number;
