@@ -14,6 +14,7 @@ import { derivedId, updateCount, updatesOf } from '../platform/updates.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
+import { mustFollow, noteOffsets, type Reading } from './offsets.ts';
 import { unlessSooner } from './rows.ts';
 
 /**
@@ -47,6 +48,8 @@ export interface IngestOptions {
   unreadable?: Letter[];
   /** Whether a posting stands for its `balance.updated` events, too. */
   derive?: boolean;
+  /** What of the topic they are; noted with them. */
+  reading?: Reading | undefined;
 }
 
 /** A part of a tenant's log: behind `after`, to `through`. */
@@ -108,9 +111,9 @@ export class Consumer {
   /**
    * Takes events, each tenant's in its order; resolves after the commit. What was taken before is skipped, a place that was passed over
    * is noted as a gap. An event that can't be made into a delivery is kept as a dead letter and does not hold up the others. Throws what
-   * PostgreSQL answers where that is not the event's fault: nothing has been taken then.
+   * PostgreSQL answers where that is not the event's fault, and {@link mustFollow}: nothing has been taken then.
    */
-  async ingest(events: Event[], { unreadable = [], derive = false }: IngestOptions = {}): Promise<void> {
+  async ingest(events: Event[], { unreadable = [], derive = false, reading }: IngestOptions = {}): Promise<void> {
     const letters = [...unreadable];
     const known: Known[] = [];
     for (const event of events) {
@@ -120,15 +123,15 @@ export class Consumer {
       else letters.push(letterOf(event, 'its tenant, id or place in the log is malformed'));
     }
     if (known.length === 0) {
-      if (letters.length > 0) await this.keep(letters);
+      if (letters.length > 0 || reading) await this.keep(letters, reading);
       return;
     }
-    const made = await this.take(known, letters, { derive }).catch(async (error: unknown) => {
+    const made = await this.take(known, letters, { derive, reading }).catch(async (error: unknown) => {
       if (!isDataError(error)) throw error;
       // One of them is to blame: one at a time, so that it stands alone.
       let sum = 0;
-      for (const each of derive ? known.flatMap((one) => [one, ...updatesOfKnown(one)]) : known) sum += await this.takeAlone(each);
-      if (letters.length > 0) await this.keep(letters);
+      for (const each of derive ? known.flatMap((one) => [one, ...updatesOfKnown(one)]) : known) sum += await this.takeAlone(each, reading);
+      if (letters.length > 0 || reading) await this.keep(letters, reading);
       return sum;
     });
     if (made > 0) this.parts.wake();
@@ -159,8 +162,13 @@ export class Consumer {
   }
 
   /** Keeps messages as dead letters; may be called again with the same. */
-  async keep(letters: Letter[]): Promise<void> {
-    this.report(await inTransaction(this.parts.pool, [], (client) => insertLetters(client, letters)));
+  async keep(letters: Letter[], reading?: Reading): Promise<void> {
+    const kept = await inTransaction(this.parts.pool, [], async (client) => {
+      await mustFollow(client, reading);
+      const [inserted] = await all([insertLetters(client, letters), noteOffsets(client, reading)]);
+      return inserted;
+    });
+    this.report(kept);
   }
 
   /** Tries dead letters again, the oldest first, each in its own transaction. Where the database is away or the pool ended, it leaves the rest. */
@@ -183,18 +191,29 @@ export class Consumer {
     return { redriven, left };
   }
 
-  private async takeAlone(one: Known): Promise<number> {
+  private async takeAlone(one: Known, reading: Reading | undefined): Promise<number> {
+    // The others of the reading are not taken yet.
+    const others = { reading, isAll: false };
     try {
-      return await this.take([one], []);
+      return await this.take([one], [], others);
     } catch (error) {
       if (!isDataError(error)) throw error;
-      await this.take([one], [letterOf(one.event, (error as Error).message)], { deliver: false });
+      await this.take([one], [letterOf(one.event, (error as Error).message)], { ...others, deliver: false });
       return 0;
     }
   }
 
-  // `deliver` false: the places are taken, and no more.
-  private async take(events: Known[], malformed: Letter[], { deliver = true, derive = false } = {}): Promise<number> {
+  // `deliver` false: the places are taken, and no more. `isAll`: the reading is noted with them.
+  private async take(
+    events: Known[],
+    malformed: Letter[],
+    {
+      deliver = true,
+      derive = false,
+      reading,
+      isAll = true,
+    }: { deliver?: boolean; derive?: boolean; reading: Reading | undefined; isAll?: boolean },
+  ): Promise<number> {
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
     const { marks, taken, made, kept } = await this.inTurn(async (client) => {
@@ -203,6 +222,7 @@ export class Consumer {
         client.query(seeing(tenants)),
         readInbox(client, tenants, events.flatMap(derive ? placesOf : placeOf)),
         enabledWebhooks(client, tenants),
+        mustFollow(client, reading),
       ]);
       const fresh = takePlaces(events, inbox, webhooks, derive);
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
@@ -210,6 +230,7 @@ export class Consumer {
         insert(client, found),
         insertLetters(client, letters),
         writeInbox(client, [...inbox.values()]),
+        noteOffsets(client, isAll ? reading : undefined),
         client.query('commit'),
       ]);
       return { marks: [...inbox.values()], taken: came(fresh), made: inserted, kept: unread };

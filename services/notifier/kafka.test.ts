@@ -27,6 +27,8 @@ const OffsetManager = InnerOffsetManager as { prototype: { commitOffsets: (...of
 const logger = openLog('test', 'silent');
 let brokers: string;
 let topic: string;
+/** To where what reads the topic has noted it. */
+let offsets: Map<number, bigint>;
 let ends: (() => Promise<void>)[] = [];
 
 /** What has been taken, and what the taking may be told to do. */
@@ -38,12 +40,13 @@ class Notes {
   /** Called before anything is noted; may throw. */
   before: (sequences: bigint[]) => Promise<void> | void = () => undefined;
 
-  readonly take: Handler = async (events, unreadable) => {
+  readonly take: Handler = async (events, unreadable, { parts }) => {
     this.turns += 1;
     const sequences = events.map(({ sequence }) => sequence);
     await this.before(sequences);
     this.seen.push(...sequences);
     this.letters.push(...unreadable);
+    for (const { partition, next } of parts) offsets.set(partition, next);
   };
 }
 
@@ -53,7 +56,10 @@ async function until(happened: () => boolean | Promise<boolean>): Promise<void> 
 
 function open({ take }: Notes, more: Partial<SubscribeOptions> = {}): Subscription & { metrics: Registry } {
   const metrics = new Registry();
-  const subscription = subscribe({ kafka: testClient(brokers), topic, group: 'test', logger, metrics, ...more }, take);
+  const subscription = subscribe(
+    { kafka: testClient(brokers), topic, group: 'test', offsets: () => Promise.resolve(offsets), logger, metrics, ...more },
+    take,
+  );
   let closed: Promise<void> | undefined;
   const close = () => (closed ??= subscription.close());
   ends.push(close);
@@ -106,6 +112,7 @@ describeWithKafka("Kafka's reader", () => {
   beforeEach(async () => {
     brokers = await kafkaBrokers();
     topic = newTopic();
+    offsets = new Map();
     await ensureTopic(testClient(brokers), settingsOf(brokers, topic));
     // Kafka's own start comes first.
   }, 120_000);

@@ -8,6 +8,7 @@ import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js'
 import { metadataMaxAgeMs } from '../platform/kafka.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { readAllCompressions } from './codecs.ts';
+import { GoneBack, type Reading } from './offsets.ts';
 
 /** A message that holds no event, as it stands on the topic. */
 export interface Unreadable {
@@ -21,9 +22,10 @@ export interface Unreadable {
 
 /**
  * Takes messages durably: events in this order, which is that of each partition, so that each tenant's are in the tenant's order but for what
- * was redriven; and what can't be decoded, with its reason. Called again with the same after it threw, and may see what it has seen before.
+ * was redriven; and what can't be decoded, with its reason. Called again with the same after it threw, and may see what it has seen before. Where it
+ * throws {@link GoneBack}, what it lacks is read again.
  */
-export type Handler = (events: Event[], unreadable: Unreadable[]) => Promise<void>;
+export type Handler = (events: Event[], unreadable: Unreadable[], reading: Reading) => Promise<void>;
 
 /** What a subscription needs. */
 export interface SubscribeOptions {
@@ -31,6 +33,8 @@ export interface SubscribeOptions {
   topic: string;
   /** The consumer group, with the topic's name behind it: replicas of one name share the topic's partitions. */
   group: string;
+  /** To where each partition was noted durably; of one that is missing nothing was. */
+  offsets: () => Promise<ReadonlyMap<number, bigint>>;
   /** No progress for so long while messages wait: the consumer is built anew. */
   watchdogSeconds?: number;
   logger: Logger;
@@ -58,6 +62,8 @@ interface Part {
   messages: KafkaMessage[];
   /** Where the partition is read on. */
   next: string;
+  /** Has the partition read on elsewhere. */
+  seek: (offset: bigint) => void;
   /** Commits offsets of any partitions; as each batch's does, also while the consumer ends. */
   commit: (offsets: OffsetsByTopicPartition) => Promise<void>;
   heartbeat: () => Promise<void>;
@@ -81,8 +87,11 @@ class Reader implements Subscription {
   private readonly rebuilds: Counter;
   private readonly lag: Gauge;
   private readonly lost: Counter;
+  private readonly rewinds: Counter;
   /** By partition, to where what is lost was told. */
   private readonly told = new Map<number, bigint>();
+  /** By partition, to where it was noted since it is this replica's: the topic may have no message there. */
+  private readonly noted = new Map<number, bigint>();
   private readonly running: Promise<void>;
   private consumer: Consumer | undefined;
   /** Ends the consumer in use; set while one is. */
@@ -113,6 +122,11 @@ class Reader implements Subscription {
     this.lag.set(NaN);
     const help = 'Messages that the topic had removed before they were noted, counted by each replica that finds them: alert on any';
     this.lost = new Counter({ name: 'notifier_consumer_lost_total', help, registers });
+    this.rewinds = new Counter({
+      name: 'notifier_consumer_rewinds_total',
+      help: 'Partitions read again, as the database had gone back behind what Kafka knows as noted: it was restored, or a standby took over',
+      registers,
+    });
     this.running = this.run();
   }
 
@@ -168,6 +182,7 @@ class Reader implements Subscription {
       consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
       consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
         if (this.consumer !== consumer) return;
+        this.noted.clear();
         this.assigned = new Set(payload.memberAssignment[topic] ?? []);
         this.heard = this.progressed = performance.now();
       });
@@ -175,9 +190,8 @@ class Reader implements Subscription {
       // Nothing is fetched while the handler has messages in hand, which may be for long.
       consumer.on(consumer.events.HEARTBEAT, heard);
       // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
-      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { topic: of, partition, batchSize, lastOffset } }) => {
-        if (batchSize > 0) return;
-        consumer.commitOffsets([{ topic: of, partition, offset: String(BigInt(lastOffset) + 1n) }]).catch(() => undefined);
+      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
+        if (batchSize === 0) this.passOver(consumer, { partition, first: BigInt(firstOffset), next: BigInt(lastOffset) + 1n });
       });
     });
     this.consumer = consumer;
@@ -212,20 +226,27 @@ class Reader implements Subscription {
       const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
       const heartbeat = () => payload.heartbeat();
-      if (!(await this.note({ partition, messages: part, next, commit, heartbeat, wanted, alone: false }, noted))) return;
+      const seek = (offset: bigint) => consumer.seek({ topic: payload.batch.topic, partition, offset: String(offset) });
+      if (!(await this.note({ partition, messages: part, next, seek, commit, heartbeat, wanted, alone: false }, noted))) return;
       payload.resolveOffset(last.offset);
       this.progressed = performance.now();
       await payload.heartbeat();
     }
   }
 
-  /** Notes a part until that succeeds; false where this replica has no business with it any more. */
+  /** Notes a part until that succeeds; false where this replica has no business with it any more, or reads on elsewhere. */
   private async note(part: Part, noted: (part: Part) => Promise<void>): Promise<boolean> {
     for (let delayMs = 100; part.wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
       try {
         await noted(part);
         return true;
       } catch (error) {
+        if (error instanceof GoneBack) {
+          const from = error.to.get(part.partition);
+          if (from === undefined) continue;
+          part.seek(from);
+          return false;
+        }
         if (!(error instanceof NotNoted)) throw error;
         part.alone = true;
         await this.pause(delayMs);
@@ -238,7 +259,7 @@ class Reader implements Subscription {
     return false;
   }
 
-  /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, and what Kafka answers. */
+  /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, {@link GoneBack}, and what Kafka answers. */
   private async handOver(parts: Part[]): Promise<void> {
     const { topic } = this.options;
     const events: Event[] = [];
@@ -251,12 +272,22 @@ class Reader implements Subscription {
         else unreadable.push({ topic, partition, offset, key, value, reason: read.reason });
       }
     }
+    const reading = {
+      topic,
+      parts: parts.map(({ partition, messages, next }) => {
+        return { partition, from: this.noted.get(partition) ?? BigInt((messages[0] as KafkaMessage).offset), next: BigInt(next) };
+      }),
+    };
     // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out.
     const beat = setInterval(() => void parts[0]?.heartbeat().catch(() => undefined), 2_000);
     this.inHandler += 1;
     try {
-      await this.handler(events, unreadable);
+      await this.handler(events, unreadable, reading);
     } catch (error) {
+      if (error instanceof GoneBack) {
+        this.goBack(error);
+        throw error;
+      }
       const partitions = parts.map(({ partition }) => partition);
       this.options.logger.warn(
         { err: error as Error, partitions, messages: events.length + unreadable.length },
@@ -268,7 +299,39 @@ class Reader implements Subscription {
       this.inHandler -= 1;
       this.progressed = performance.now();
     }
+    for (const { partition, next } of reading.parts) this.noted.set(partition, next);
     await parts[0]?.commit({ topics: [{ topic, partitions: parts.map(({ partition, next }) => ({ partition, offset: next })) }] });
+  }
+
+  // What can't be noted now is when something comes behind it, or never: then it is passed over again by whoever reads there next.
+  private passOver(consumer: Consumer, { partition, first, next }: { partition: number; first: bigint; next: bigint }): void {
+    const { topic } = this.options;
+    const from = this.noted.get(partition) ?? first;
+    this.handler([], [], { topic, parts: [{ partition, from, next }] })
+      .then(() => consumer.commitOffsets([{ topic, partition, offset: String(next) }]))
+      .catch((error: unknown) => this.options.logger.debug({ err: error, partition }, 'marks of transactions were not passed over'));
+  }
+
+  // What Kafka's group has behind it and the database lacks, also where nothing comes next.
+  private async findLacking(consumer: Consumer, committed: ReadonlyMap<number, bigint>): Promise<void> {
+    const { topic, offsets } = this.options;
+    const stored = await offsets();
+    if (this.consumer !== consumer) return;
+    const behind = [...committed].flatMap(([partition, offset]): [number, bigint][] => {
+      const next = stored.get(partition) ?? 0n;
+      return this.assigned?.has(partition) && next < (this.noted.get(partition) ?? offset) ? [[partition, next]] : [];
+    });
+    if (behind.length === 0) return;
+    this.goBack(new GoneBack(new Map(behind)));
+    for (const [partition, next] of behind) consumer.seek({ topic, partition, offset: String(next) });
+  }
+
+  private goBack({ to }: GoneBack): void {
+    for (const [partition, next] of to) {
+      this.noted.set(partition, next);
+      this.rewinds.inc();
+      this.options.logger.warn({ partition, from: Number(next) }, 'the database has gone back: what it lacks is read again');
+    }
   }
 
   // kafkajs is known to stop fetching without a word. Messages that wait for a handler which is itself waiting are not its fault.
@@ -320,6 +383,10 @@ class Reader implements Subscription {
         logger.error({ partition, lost: Number(lost), noted: Number(from) }, 'the topic has removed messages that were not noted');
       }
       this.lag.set(Number(lag));
+      const { consumer } = this;
+      if (consumer) {
+        await this.findLacking(consumer, noted).catch((error: unknown) => logger.debug({ err: error }, 'offsets could not be read'));
+      }
       return lag;
     } finally {
       await admin.disconnect().catch(() => undefined);

@@ -5,6 +5,7 @@ import { Claims } from './migrations/0003-claims.ts';
 import { UrlOfAnyCase } from './migrations/0004-url-of-any-case.ts';
 import { MarkTimes } from './migrations/0005-mark-times.ts';
 import { Statistics } from './migrations/0006-statistics.ts';
+import { KafkaOffsets } from './migrations/0007-kafka-offsets.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -14,4 +15,5 @@ export const migrations = [
   { name: '0004-url-of-any-case', class: UrlOfAnyCase },
   { name: '0005-mark-times', class: MarkTimes },
   { name: '0006-statistics', class: Statistics },
+  { name: '0007-kafka-offsets', class: KafkaOffsets },
 ];

@@ -8,6 +8,7 @@ export const migrationNames = [
   '0004-url-of-any-case',
   '0005-mark-times',
   '0006-statistics',
+  '0007-kafka-offsets',
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete: none. */

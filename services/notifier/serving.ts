@@ -11,6 +11,7 @@ import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import { mostTakings } from './consumer.ts';
+import { readOffsets } from './offsets.ts';
 import type { Handler, Subscription, SubscribeOptions } from './kafka.ts';
 import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
@@ -29,23 +30,25 @@ const sweepEveryMs = 10 * 60_000;
 const graceMs = 13_000;
 
 function handlerOf({ consumer }: Notifier): Handler {
-  return (events, unreadable) => {
+  return (events, unreadable, reading) => {
     const letters = unreadable.map(({ topic, partition, offset, key, value, reason }) => {
       return { source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason };
     });
-    return consumer.ingest(events, { unreadable: letters });
+    return consumer.ingest(events, { unreadable: letters, reading });
   };
 }
 
 async function subscription(
   settings: KafkaSettings,
   watch: Pick<SubscribeOptions, 'logger' | 'metrics'>,
-  handler: Handler,
+  notifier: Notifier,
 ): Promise<Subscription> {
   const { openKafka } = await import('../platform/kafka.ts');
   const { subscribe } = await import('./kafka.ts');
   const kafka = openKafka(settings, 'notifier', watch.logger);
-  return subscribe({ kafka, topic: settings.topic, group: 'notifier', ...watch }, handler);
+  const { topic } = settings;
+  const offsets = () => readOffsets(notifier.pool, topic);
+  return subscribe({ kafka, topic, group: 'notifier', offsets, ...watch }, handlerOf(notifier));
 }
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
@@ -83,7 +86,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
     return sweeping;
   });
 
-  const events = kafka && (await subscription(kafka, { logger, metrics }, handlerOf(notifier)));
+  const events = kafka && (await subscription(kafka, { logger, metrics }, notifier));
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.

@@ -1,0 +1,120 @@
+// What Kafka's group has behind it and the database lacks, as it was restored or a standby took over that was behind.
+import { toBinary } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { withClient } from '../../deploy/local/databases.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient, uncommitted } from '../../test/kafka.ts';
+import { newTenant, startNotifier, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
+import { ensureTopic } from '../platform/kafka.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { subscribe, type Subscription } from './kafka.ts';
+import { readOffsets } from './offsets.ts';
+
+const logger = openLog('test', 'silent');
+const tables = ['inbox', 'gaps', 'late', 'deliveries', 'payloads', 'due', 'kafka_offsets'];
+
+describeWithKafka('a database that has gone back', () => {
+  let brokers: string;
+  let topic: string;
+  let notifier: RunningNotifier;
+  let reader: Subscription;
+  let metrics: Registry;
+  let tenant: TestTenant;
+  let restore: () => Promise<void>;
+
+  const owner = (...texts: string[]) =>
+    withClient(notifier.database.adminUrl, async (client) => {
+      for (const text of texts) await client.query(text);
+    });
+  const open = () => {
+    metrics = new Registry();
+    reader = subscribe(
+      { kafka: testClient(brokers), topic, group: 'test', offsets: () => readOffsets(notifier.pool, topic), logger, metrics },
+      (events, _, reading) => notifier.consumer.ingest(events, { reading }),
+    );
+  };
+  const send = async (events: Event[], partition = 0) => {
+    const producer = testClient(brokers).producer();
+    await producer.connect();
+    const messages = events.map((event) => ({ key: event.tenantId, value: Buffer.from(toBinary(EventSchema, event)), partition }));
+    await producer.send({ topic, messages });
+    await producer.disconnect();
+  };
+  const post = (count: number) => Array.from({ length: count }, () => tenant.posting());
+  const taken = () => until(async () => (await uncommitted(brokers, topic, `test.${topic}`)) === 0n);
+  const made = async () => {
+    const { deliveries } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 100 });
+    return deliveries.map(({ eventId }) => eventId).toSorted();
+  };
+  const idsOf = (events: Event[]) => events.map(({ id }) => id).toSorted();
+  const rewinds = async () => {
+    const [figure] = (await metrics.getSingleMetric('notifier_consumer_rewinds_total')!.get()).values;
+    return figure?.value ?? 0;
+  };
+
+  beforeEach(async () => {
+    brokers = await kafkaBrokers();
+    topic = newTopic();
+    await ensureTopic(testClient(brokers), settingsOf(brokers, topic));
+    notifier = await startNotifier({ claims: false });
+    tenant = newTenant();
+    await notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
+    open();
+    restore = async () => {
+      for (const table of tables) await owner(`truncate ${table}`, `insert into ${table} select * from backup.${table}`);
+    };
+  }, 120_000);
+
+  afterEach(async () => {
+    await reader.close();
+    await notifier.end();
+  });
+
+  const backUp = () => owner('create schema backup', ...tables.map((table) => `create table backup.${table} as table ${table}`));
+
+  test('takes again what it lacks before what comes next', async () => {
+    const before = post(3);
+    await send(before);
+    await taken();
+    await backUp();
+    const lost = post(4);
+    await send(lost);
+    await taken();
+    await restore();
+    const next = post(1);
+    await send(next);
+    await taken();
+    expect(await made()).toEqual(idsOf([...before, ...lost, ...next]));
+    expect(await rewinds()).toBe(1);
+    // Once is enough.
+    await send(post(1));
+    await taken();
+    expect(await rewinds()).toBe(1);
+  });
+
+  test('does so where the notifier was started anew, also of partitions of which it had nothing', async () => {
+    await backUp();
+    const lost = post(2);
+    await send(lost, 1);
+    await taken();
+    await reader.close();
+    await restore();
+    open();
+    await until(async () => (await made()).length === 2);
+    expect(await made()).toEqual(idsOf(lost));
+    expect(await rewinds()).toBe(1);
+  });
+
+  test('goes on where the topic was made anew', async () => {
+    await owner(`insert into kafka_offsets (topic, partition, next_offset) values ('${topic}', 0, 1000)`);
+    const events = post(2);
+    await send(events);
+    await taken();
+    expect(await made()).toEqual(idsOf(events));
+    expect(await rewinds()).toBe(0);
+    await withClient(notifier.database.adminUrl, async (client) => {
+      const { rows } = await client.query('select next_offset::int from kafka_offsets where partition = 0');
+      expect(rows).toEqual([{ next_offset: 2 }]);
+    });
+  });
+});
