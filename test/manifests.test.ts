@@ -1,6 +1,6 @@
 // What a cluster is told about the house, against what the house is: the rendered manifests.
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { validate as configMap } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ConfigMap';
 import { validate as deployment } from 'kubernetes-models/_schemas/IoK8sApiAppsV1Deployment';
@@ -69,6 +69,14 @@ const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
 if (!hasKubectl) process.stderr.write('tests that render manifests are skipped: kubectl is missing\n');
 
 const overlays = readdirSync(join(root, 'deploy/kubernetes/overlays')).map((name) => `overlays/${name}`);
+
+test.each(overlays)('the namespace of %s, which is applied by itself, is one that takes restricted pods alone', (path) => {
+  const [object, ...more] = parseAllDocuments(readFileSync(join(root, 'deploy/kubernetes', path, 'namespace.yaml'), 'utf8')).map(
+    (document) => document.toJS() as Manifest,
+  );
+  expect([faults(object!), more]).toEqual([[], []]);
+  expect(object!['metadata'].labels).toMatchObject({ 'pod-security.kubernetes.io/enforce': 'restricted' });
+});
 
 (hasKubectl ? describe : describe.skip).each(['base', ...overlays])('the manifests of %s', (path) => {
   let objects: Manifest[] = [];
@@ -177,12 +185,12 @@ const overlays = readdirSync(join(root, 'deploy/kubernetes/overlays')).map((name
     expect(knowing).toEqual(all('Job').map((each) => each['spec'].template));
     for (const pod of pods()) {
       const files = projected(pod).flatMap((source) =>
-        source['secret'].items.map((item: Manifest) => `/run/secrets/${String(item['path'])}`),
+        source['secret'].items.map((item: Manifest) => `/etc/ledger/${String(item['path'])}`),
       );
       const named = containers(pod).flatMap((each) => Object.entries(environment(each)).filter(([name]) => name.endsWith('_FILE')));
       for (const [, file] of named) expect(files).toContain(file);
       for (const each of containers(pod)) {
-        expect(each['volumeMounts']).toEqual([{ name: 'secrets', mountPath: '/run/secrets', readOnly: true }]);
+        expect(each['volumeMounts']).toEqual([{ name: 'secrets', mountPath: '/etc/ledger', readOnly: true }]);
         expect(Object.keys(environment(each))).not.toEqual(expect.arrayContaining([expect.stringMatching(/TOKEN$|PASSWORD$|KEY$|_URL$/)]));
       }
     }

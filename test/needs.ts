@@ -45,7 +45,7 @@ export const forgetSecrets = (): void => rmSync(directory, { recursive: true, fo
 
 /** The settings of an environment whose secrets lie in this test's directory. */
 export function settingsOf(environment: Record<string, string>): Settings {
-  const moved = Object.entries(environment).map(([name, value]) => [name, value.replace(/^\/run\/secrets(?=\/)/, directory)]);
+  const moved = Object.entries(environment).map(([name, value]) => [name, value.replace(/^\/(run\/secrets|etc\/ledger)(?=\/)/, directory)]);
   return new Settings(Object.fromEntries(moved));
 }
 

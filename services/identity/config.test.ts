@@ -42,7 +42,8 @@ test.each([
   'postgres://127.0.0.1/identity',
   'postgres://identity:100%secret@127.0.0.1/identity',
 ])('a database address that can’t be one is named without its content (%#)', (value) => {
-  const message = /^DATABASE_URL must be a PostgreSQL address: postgres:\/\/user:password@host:port\/database, special characters as %XX$/;
+  const message =
+    /^DATABASE_URL must be a PostgreSQL address of one host: postgres:\/\/user:password@host:port\/database, special characters as %XX$/;
   expect(() => read({ DATABASE_URL: value })).toThrow(message);
 });
 

@@ -262,6 +262,18 @@ describe('the service does not start', () => {
     expect(await started(others.href)).toBe(lost);
   });
 
+  test('where the role has no triggers', async () => {
+    const role = `"${new URL(ledger.database.serviceUrl).username}"`;
+    await admin.query(`alter role ${role} in database "${ledger.database.name}" set session_replication_role = replica`);
+    try {
+      expect(await started(ledger.database.serviceUrl)).toMatch(
+        /^DATABASE_URL: session_replication_role is replica, by the role or the database: /,
+      );
+    } finally {
+      await admin.query(`alter role ${role} in database "${ledger.database.name}" reset session_replication_role`);
+    }
+  });
+
   test('on a server that is older than it takes', async () => {
     const url = new URL(ledger.database.serviceUrl);
     const proxy = await openProxy(Number(url.port));

@@ -1,7 +1,7 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
 import { reasonOf } from '../platform/lifetime.ts';
-import { checkConnection, connectionOptions } from '../platform/postgres.ts';
+import { checkConnection, connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';
@@ -33,6 +33,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
     throw new BadSetting(variable, `names a database that can't be reached: ${reasonOf(error)}`);
   });
   try {
+    await client.query(noTransactionTimeout);
     await checkConnection(variable, client);
     await mustBeALedger(client);
     await mustSeeAllTenants(client);

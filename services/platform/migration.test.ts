@@ -147,8 +147,12 @@ test('whatever the database says of its sessions, a migration is of the schema p
       for (const setting of settings) await client.query(`alter database "${database.name}" set ${setting}`);
     });
   try {
-    await withClient(database.ownerUrl, (client) => client.query('create schema app'));
-    await say('search_path = app', `statement_timeout = '1ms'`);
+    const version = await withClient(database.ownerUrl, async (client) => {
+      await client.query('create schema app');
+      const { rows } = await client.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
+      return rows[0]!.version;
+    });
+    await say('search_path = app', `statement_timeout = '1ms'`, ...(version >= 170_000 ? [`transaction_timeout = '20ms'`] : []));
     await to(first);
     await to(first, second);
     const { rows } = await withClient(database.adminUrl, async (client) => {
@@ -257,7 +261,7 @@ test.each(['while it waits for another run', 'in a migration', 'with the lock, i
         'while it waits for another run': 'pg_try_advisory_lock',
         'in a migration': 'pg_sleep',
         'with the lock, in a migration': '^select name from public.mikro_orm_migrations',
-        'while it grants': '^rollback; begin',
+        'while it grants': '^begin; set local',
       };
       if (moment.endsWith('in a migration'))
         await until(async () => (await other.query(`select from pg_stat_activity where query = 'select pg_sleep(60)'`)).rowCount === 1);
@@ -324,7 +328,7 @@ test('grants wait for whoever changes a table, and nobody waits long behind them
     // It has given up waiting once, and with that what it had granted before.
     const tries = async () => {
       const { rows } = await other.query<{ since: string }>(
-        `select distinct query_start::text as since from pg_stat_activity where query like 'rollback; begin%' and datname = current_database()`,
+        `select distinct query_start::text as since from pg_stat_activity where query like 'begin; set local%' and datname = current_database()`,
       );
       return rows.map(({ since }) => since);
     };

@@ -4,7 +4,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf, checkConnection, connectionOptions, isAway, keepAliveMs, releaseBroken } from './postgres.ts';
+import {
+  answerOf,
+  checkConnection,
+  connectionOptions,
+  isAway,
+  keepAliveMs,
+  noTransactionTimeout,
+  releaseBroken,
+  type Pool,
+} from './postgres.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -85,6 +94,7 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     // The statement in flight, or the next one, rejects as well; without a listener a connection that is cut would end the process with a stack.
     each.on('error', () => undefined);
     await each.connect();
+    await each.query(noTransactionTimeout);
     return each;
   });
   // With it goes the lock, and another run may begin.
@@ -118,7 +128,12 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     ];
     // One transaction: what is granted and revoked again nobody ever has, however this ends. It waits as well, for whoever changes a table.
     await whenFree(async () => {
-      await client.query(['rollback', 'begin', `set local lock_timeout = '${lockTimeout}'`, ...grants, 'commit'].join('; '));
+      await client
+        .query(['begin', `set local lock_timeout = '${lockTimeout}'`, ...grants, 'commit'].join('; '))
+        .catch(async (error: unknown) => {
+          await client.query('rollback');
+          throw error;
+        });
     });
   } finally {
     await client.end();
@@ -157,7 +172,11 @@ async function raise(ownerUrl: string, migrations: NamedMigration[]): Promise<vo
     driverOptions: {
       connectionString: ownerUrl,
       options: connectionOptions({ ...patient, lock_timeout: lockTimeout }),
-      onPoolCreated: releaseBroken,
+      onPoolCreated: (pool: Pool) => {
+        releaseBroken(pool);
+        // Who breaks at that fails at the next statement.
+        pool.on('connect', (each) => void each.query(noTransactionTimeout).catch(() => undefined));
+      },
     },
     allowGlobalContext: true,
     debug: false,

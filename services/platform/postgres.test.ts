@@ -197,6 +197,31 @@ test('a database that takes the password no longer counts as away', async () => 
   await pool.end();
 });
 
+test('a database that takes no connection counts as away, for whatever reason, and is told at once to its owner', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const asked = async () => {
+    const pool = openPool(database.serviceUrl, { name: 'test', max: 1, logger: openLog('test', 'silent') });
+    const error: unknown = await pool.query('select 1').catch((each: unknown) => each);
+    await pool.end();
+    return { code: (error as { code?: string }).code, isAway: isAway(error) };
+  };
+  const say = (text: string) => withClient(new URL('/postgres', database.adminUrl).href, (client) => client.query(text));
+  try {
+    await say(`revoke connect on database "${database.name}" from public, "${new URL(database.serviceUrl).username}"`);
+    expect(await asked()).toEqual({ code: '42501', isAway: true });
+    await say(`alter database "${database.name}" allow_connections false`);
+    expect(await asked()).toEqual({ code: '55000', isAway: true });
+    const owner = () => withClient(database.ownerUrl, () => Promise.resolve());
+    await expect(answerOf('MIGRATION_DATABASE_URL', owner)).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: database .* is not currently accepting/,
+    );
+  } finally {
+    await say(`alter database "${database.name}" allow_connections true`);
+    await database.drop();
+  }
+  expect(await asked()).toEqual({ code: expect.stringMatching(/^(3D000|28P01)$/) as string, isAway: true });
+});
+
 test('a database that can’t be spoken to by TLS counts as away', async () => {
   const encrypted = new URL(url);
   encrypted.searchParams.set('sslmode', 'no-verify');

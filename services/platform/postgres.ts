@@ -176,7 +176,7 @@ export async function answerOf<Answer>(
       return await ask();
     } catch (error) {
       const { code = '' } = error as { code?: string };
-      const isRefused = !isAway(error) || code.startsWith('28') || isNotSpokenTo(error as Error);
+      const isRefused = !isAway(error) || /^(28|3D|42|55000)/.test(code) || isNotSpokenTo(error as Error);
       // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`.
       if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
         throw new StartFailure(`${variable}: ${reasonOf(error)}`);
@@ -324,24 +324,32 @@ export function tenantPolicy(table: string): string[] {
   ];
 }
 
+/** Has no transaction of a connection end by its length, which {@link connectionOptions} can't say: PostgreSQL 15 and 16 know no such setting. */
+export const noTransactionTimeout = `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null`;
+
 const oldest = 150_000;
 
 /**
- * Refuses a way to a database, named by its variable, on which the settings of a connection are lost, a server that is too old and an encoding other
- * than UTF8. Throws {@link StartFailure}.
+ * Refuses a way to a database, named by its variable, on which the settings of a connection are lost or triggers do not hold, a server that is too old
+ * and an encoding other than UTF8. Throws {@link StartFailure}.
  */
 export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', connection: Pool | pg.Client): Promise<void> {
-  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string }>(
+  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string; triggers: string }>(
     `select current_setting('${marker}', true) as settings, current_setting('server_version_num')::int as version,
-            current_setting('server_encoding') as encoding`,
+            current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers`,
   );
-  const { settings, version, encoding } = rows[0] as (typeof rows)[number];
+  const { settings, version, encoding, triggers } = rows[0] as (typeof rows)[number];
   // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
   // `options` in the address take their place.
   if (settings !== 'on')
     throw new StartFailure(`${variable}: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options`);
   if (version < oldest)
     throw new StartFailure(`${variable}: PostgreSQL ${Math.trunc(version / 10_000)} is too old: it must be 15 or newer`);
+  // A tool that moved the database may have left it behind; only a superuser's connection could say otherwise.
+  if (triggers === 'replica')
+    throw new StartFailure(
+      `${variable}: session_replication_role is replica, by the role or the database: no trigger and no foreign key would hold`,
+    );
   if (encoding !== 'UTF8')
     throw new StartFailure(
       `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`,
@@ -382,11 +390,13 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
 export function isAway(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
     const code = (each as NodeJS.ErrnoException).code ?? '';
+    // Who is refused a connection, or loses it: to a database that takes none, or is not there while it is moved.
+    if (/^(FATAL|PANIC)$/.test(String((each as { severity?: unknown }).severity))) return true;
     // 08: connection; 28: another password, or a role that may not log in; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement
-    // time-out; 55P03: lock time-out; 25P03: idle in transaction; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
+    // time-out; 55P03: lock time-out; 25P03 and 25P04: idle in transaction, or long in one; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
     // 40P01: it may be tried again; ENOENT: a socket of this machine that is not there.
     if (
-      /^(08...|28...|53...|57P..|58...|57014|55P03|25P03|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
+      /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
         code,
       )
     )

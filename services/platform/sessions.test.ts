@@ -36,6 +36,19 @@ test.each([
   }
 });
 
+test('tells its callers how much metadata a call may have', async () => {
+  const options = { host: '127.0.0.1', port: 0, isKnown: () => true, logger: openLog('test', 'silent'), metrics: new Registry() };
+  const server = await listenBounded(() => undefined, options);
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`);
+  try {
+    await once(session, 'remoteSettings');
+    expect(session.remoteSettings.maxHeaderListSize).toBe(65_536);
+  } finally {
+    session.destroy();
+    await server.close();
+  }
+});
+
 test('who has no token may leave 200 streams open, and is ended with one more, however slowly they come', async () => {
   const options = { host: '127.0.0.1', port: 0, isKnown: () => false, logger: openLog('test', 'silent'), metrics: new Registry() };
   const server = await listenBounded((request) => request.resume(), options);

@@ -63,7 +63,8 @@ export async function listenBounded(
       maxSessionRejectedStreams: mostRefused,
       streamResetBurst: mostResets.burst,
       streamResetRate: mostResets.perSecond,
-      settings: { initialWindowSize: windowBytes, maxConcurrentStreams: mostStreams },
+      // Node's bound of a call's metadata, beyond which it ends the session with all calls on it: said, so that clients hold such a call back.
+      settings: { initialWindowSize: windowBytes, maxConcurrentStreams: mostStreams, maxHeaderListSize: 65_536 },
     },
     // Taken up when everything has been read that came with it: of streams that are opened and reset at once, nothing is begun.
     (request, response) => {

@@ -98,7 +98,10 @@ export class Settings {
     const value = this.text(name);
     // The value holds a password, so the message does not repeat it.
     if (!isDatabaseUrl(value)) {
-      throw new BadSetting(name, 'must be a PostgreSQL address: postgres://user:password@host:port/database, special characters as %XX');
+      throw new BadSetting(
+        name,
+        'must be a PostgreSQL address of one host: postgres://user:password@host:port/database, special characters as %XX',
+      );
     }
     checkTls(name, new URL(value).searchParams);
     return value;
@@ -127,9 +130,9 @@ function checkTls(name: string, parameters: URLSearchParams): void {
 
 function isDatabaseUrl(value: string): boolean {
   try {
-    const { protocol, username, password, pathname } = new URL(value);
+    const { protocol, username, password, hostname, pathname } = new URL(value);
     for (const part of [username, password, pathname]) decodeURIComponent(part);
-    return /^postgres(ql)?:$/.test(protocol) && username !== '';
+    return /^postgres(ql)?:$/.test(protocol) && username !== '' && !hostname.includes(',');
   } catch {
     return false;
   }
