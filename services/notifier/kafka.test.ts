@@ -142,6 +142,16 @@ describeWithKafka("Kafka's reader", () => {
     );
   });
 
+  test('a broker that has not heard of a new topic yet has not refused it', async () => {
+    const another = settingsOf(brokers, newTopic());
+    const kafka = testClient(brokers);
+    const admin = kafka.admin();
+    const unheard = Object.assign(new Error('This server does not host this topic-partition'), { type: 'UNKNOWN_TOPIC_OR_PARTITION' });
+    kafka.admin = () => ({ ...admin, createTopics: (asked) => admin.createTopics(asked).then(() => Promise.reject(unheard)) });
+    await ensureTopic(kafka, another);
+    await withAdmin(brokers, async (seen) => until(async () => (await seen.listTopics()).includes(another.topic)));
+  });
+
   test('hands events over in their order, commits behind them, and a later reader goes on from there', async () => {
     await send(...range(1, 500));
     const first = new Notes();

@@ -59,7 +59,10 @@ const sideBySide = 100;
 /** Messages of a partition, one after the other, that are to be noted. */
 interface Part {
   partition: number;
+  /** None, where there is nothing but marks of transactions. */
   messages: KafkaMessage[];
+  /** Where it begins. */
+  first: bigint;
   /** Where the partition is read on. */
   next: string;
   /** Has the partition read on elsewhere. */
@@ -177,6 +180,7 @@ class Reader implements Subscription {
     const heard = () => {
       if (this.consumer === consumer) this.heard = performance.now();
     };
+    const noted = gathered((parts) => this.handOver(parts));
     const ended = new Promise<string>((resolve) => {
       this.giveUp = resolve;
       consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
@@ -190,12 +194,11 @@ class Reader implements Subscription {
       // Nothing is fetched while the handler has messages in hand, which may be for long.
       consumer.on(consumer.events.HEARTBEAT, heard);
       // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
-      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
-        if (batchSize === 0) this.passOver(consumer, { partition, first: BigInt(firstOffset), next: BigInt(lastOffset) + 1n });
+      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, lastOffset } }) => {
+        if (batchSize === 0) this.passOver(consumer, partition, BigInt(lastOffset), noted);
       });
     });
     this.consumer = consumer;
-    const noted = gathered((parts) => this.handOver(parts));
     try {
       await consumer.connect();
       // Before kafkajs, which forgets the committed offset where its message is no longer there.
@@ -222,12 +225,13 @@ class Reader implements Subscription {
       const last = part.at(-1) as KafkaMessage;
       // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
       const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
+      const first = BigInt((part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
       const heartbeat = () => payload.heartbeat();
       const seek = (offset: bigint) => consumer.seek({ topic: payload.batch.topic, partition, offset: String(offset) });
-      if (!(await this.note({ partition, messages: part, next, seek, commit, heartbeat, wanted, alone: false }, noted))) return;
+      if (!(await this.note({ partition, messages: part, first, next, seek, commit, heartbeat, wanted, alone: false }, noted))) return;
       payload.resolveOffset(last.offset);
       this.progressed = performance.now();
       await payload.heartbeat();
@@ -274,12 +278,12 @@ class Reader implements Subscription {
     }
     const reading = {
       topic,
-      parts: parts.map(({ partition, messages, next }) => {
-        return { partition, from: this.noted.get(partition) ?? BigInt((messages[0] as KafkaMessage).offset), next: BigInt(next) };
-      }),
+      parts: parts.map(({ partition, first, next }) => ({ partition, from: this.noted.get(partition) ?? first, next: BigInt(next) })),
     };
     // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out.
-    const beat = setInterval(() => void parts[0]?.heartbeat().catch(() => undefined), 2_000);
+    const beat = setInterval(() => {
+      for (const { heartbeat } of parts) void heartbeat().catch(() => undefined);
+    }, 2_000);
     this.inHandler += 1;
     try {
       await this.handler(events, unreadable, reading);
@@ -303,23 +307,29 @@ class Reader implements Subscription {
     await parts[0]?.commit({ topics: [{ topic, partitions: parts.map(({ partition, next }) => ({ partition, offset: next })) }] });
   }
 
-  // What can't be noted now is when something comes behind it, or never: then it is passed over again by whoever reads there next.
-  private passOver(consumer: Consumer, { partition, first, next }: { partition: number; first: bigint; next: bigint }): void {
-    const { topic } = this.options;
-    const from = this.noted.get(partition) ?? first;
-    this.handler([], [], { topic, parts: [{ partition, from, next }] })
-      .then(() => consumer.commitOffsets([{ topic, partition, offset: String(next) }]))
-      .catch((error: unknown) => this.options.logger.debug({ err: error, partition }, 'marks of transactions were not passed over'));
+  // What can't be noted is when something comes behind it, or when somebody reads there again.
+  private passOver(consumer: Consumer, partition: number, last: bigint, noted: (part: Part) => Promise<void>): void {
+    const { topic, logger } = this.options;
+    const wanted = () => this.consumer === consumer && !this.isClosed();
+    const heartbeat = () => Promise.resolve();
+    const seek = (offset: bigint) => consumer.seek({ topic, partition, offset: String(offset) });
+    const commit = ({ topics }: OffsetsByTopicPartition) =>
+      consumer.commitOffsets(topics.flatMap(({ partitions }) => partitions.map((each) => ({ topic, ...each }))));
+    noted({ partition, messages: [], first: last, next: String(last + 1n), seek, commit, heartbeat, wanted, alone: false }).catch(
+      (error: unknown) => logger.debug({ err: error, partition }, 'marks of transactions were not passed over'),
+    );
   }
 
   // What Kafka's group has behind it and the database lacks, also where nothing comes next.
   private async findLacking(consumer: Consumer, committed: ReadonlyMap<number, bigint>): Promise<void> {
     const { topic, offsets } = this.options;
+    // Before the database is asked: what is noted meanwhile it need not know.
+    const known = new Map([...committed].map(([partition, offset]) => [partition, this.noted.get(partition) ?? offset]));
     const stored = await offsets();
     if (this.consumer !== consumer) return;
-    const behind = [...committed].flatMap(([partition, offset]): [number, bigint][] => {
+    const behind = [...known].flatMap(([partition, offset]): [number, bigint][] => {
       const next = stored.get(partition) ?? 0n;
-      return this.assigned?.has(partition) && next < (this.noted.get(partition) ?? offset) ? [[partition, next]] : [];
+      return this.assigned?.has(partition) && next < offset ? [[partition, next]] : [];
     });
     if (behind.length === 0) return;
     this.goBack(new GoneBack(new Map(behind)));

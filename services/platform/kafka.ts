@@ -74,7 +74,8 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
     ];
     const topic = { topic: settings.topic, numPartitions: settings.partitions, replicationFactor: replication ?? -1, configEntries };
     await admin.createTopics({ topics: [topic], waitForLeaders: true }).catch((error: unknown) => {
-      if (wasMadeMeanwhile(error)) return;
+      // A busy broker has not heard yet of what the controller has made, which the library takes for a refusal; whoever sends or reads asks again.
+      if (isAll('TOPIC_ALREADY_EXISTS', error) || isAll('UNKNOWN_TOPIC_OR_PARTITION', error)) return;
       // The library's own text says nothing: what Kafka answers stands below.
       const { errors } = error as { errors?: Error[] };
       if (!errors) throw error;
@@ -87,7 +88,7 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
 }
 
 // By name: Node does not see the classes of kafkajs's errors as exports.
-function wasMadeMeanwhile(error: unknown): boolean {
+function isAll(type: string, error: unknown): boolean {
   const { errors = [error] } = error as { errors?: unknown[] };
-  return errors.every((each) => (each as { type?: unknown }).type === 'TOPIC_ALREADY_EXISTS');
+  return errors.every((each) => (each as { type?: unknown }).type === type);
 }
