@@ -194,8 +194,10 @@ class Reader implements Subscription {
       // Nothing is fetched while the handler has messages in hand, which may be for long.
       consumer.on(consumer.events.HEARTBEAT, heard);
       // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
-      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, lastOffset } }) => {
-        if (batchSize === 0) this.passOver(consumer, partition, BigInt(lastOffset), noted);
+      consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
+        // None, where all of it lies before what was asked for, as a compressed batch may.
+        const first = (firstOffset as string | null) ?? lastOffset;
+        if (batchSize === 0) this.passOver(consumer, { partition, first: BigInt(first), next: String(BigInt(lastOffset) + 1n) }, noted);
       });
     });
     this.consumer = consumer;
@@ -225,7 +227,8 @@ class Reader implements Subscription {
       const last = part.at(-1) as KafkaMessage;
       // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
       const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
-      const first = BigInt((part[0] as KafkaMessage).offset);
+      // Before the first message may stand what a transaction has taken back.
+      const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       const wanted = () => this.consumer === consumer && !this.isClosed() && payload.isRunning() && !payload.isStale();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
@@ -308,28 +311,35 @@ class Reader implements Subscription {
   }
 
   // What can't be noted is when something comes behind it, or when somebody reads there again.
-  private passOver(consumer: Consumer, partition: number, last: bigint, noted: (part: Part) => Promise<void>): void {
+  private passOver(
+    consumer: Consumer,
+    { partition, first, next }: Pick<Part, 'partition' | 'first' | 'next'>,
+    noted: (part: Part) => Promise<void>,
+  ): void {
     const { topic, logger } = this.options;
     const wanted = () => this.consumer === consumer && !this.isClosed();
     const heartbeat = () => Promise.resolve();
     const seek = (offset: bigint) => consumer.seek({ topic, partition, offset: String(offset) });
     const commit = ({ topics }: OffsetsByTopicPartition) =>
       consumer.commitOffsets(topics.flatMap(({ partitions }) => partitions.map((each) => ({ topic, ...each }))));
-    noted({ partition, messages: [], first: last, next: String(last + 1n), seek, commit, heartbeat, wanted, alone: false }).catch(
-      (error: unknown) => logger.debug({ err: error, partition }, 'marks of transactions were not passed over'),
+    this.note({ partition, messages: [], first, next, seek, commit, heartbeat, wanted, alone: false }, noted).catch((error: unknown) =>
+      logger.debug({ err: error, partition }, 'marks of transactions were not passed over'),
     );
   }
 
   // What Kafka's group has behind it and the database lacks, also where nothing comes next.
-  private async findLacking(consumer: Consumer, committed: ReadonlyMap<number, bigint>): Promise<void> {
+  private async findLacking(consumer: Consumer, committed: ReadonlyMap<number, bigint>, ends: ReadonlyMap<number, bigint>): Promise<void> {
     const { topic, offsets } = this.options;
     // Before the database is asked: what is noted meanwhile it need not know.
     const known = new Map([...committed].map(([partition, offset]) => [partition, this.noted.get(partition) ?? offset]));
     const stored = await offsets();
     if (this.consumer !== consumer) return;
     const behind = [...known].flatMap(([partition, offset]): [number, bigint][] => {
+      if (!this.assigned?.has(partition)) return [];
       const next = stored.get(partition) ?? 0n;
-      return this.assigned?.has(partition) && next < offset ? [[partition, next]] : [];
+      // Beyond the end it is of another topic, which had this one's name.
+      if (offset > 0n && next > (ends.get(partition) ?? next) && !this.noted.has(partition)) return [[partition, 0n]];
+      return next < offset ? [[partition, next]] : [];
     });
     if (behind.length === 0) return;
     this.goBack(new GoneBack(new Map(behind)));
@@ -395,7 +405,9 @@ class Reader implements Subscription {
       this.lag.set(Number(lag));
       const { consumer } = this;
       if (consumer) {
-        await this.findLacking(consumer, noted).catch((error: unknown) => logger.debug({ err: error }, 'offsets could not be read'));
+        await this.findLacking(consumer, noted, new Map(ends.map(({ partition, high }) => [partition, BigInt(high)]))).catch(
+          (error: unknown) => logger.debug({ err: error }, 'offsets could not be read'),
+        );
       }
       return lag;
     } finally {

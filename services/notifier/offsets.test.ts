@@ -40,6 +40,14 @@ describeWithKafka('a database that has gone back', () => {
     await producer.send({ topic, messages });
     await producer.disconnect();
   };
+  const takeBack = async (partition = 0) => {
+    const producer = testClient(brokers).producer({ transactionalId: topic, idempotent: true, maxInFlightRequests: 1 });
+    await producer.connect();
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: ['1', '2', '3'].map((value) => ({ value, partition })) });
+    await transaction.abort();
+    await producer.disconnect();
+  };
   const post = (count: number) => Array.from({ length: count }, () => tenant.posting());
   const taken = () => until(async () => (await uncommitted(brokers, topic, `test.${topic}`)) === 0n);
   const made = async () => {
@@ -102,6 +110,54 @@ describeWithKafka('a database that has gone back', () => {
     open();
     await until(async () => (await made()).length === 2);
     expect(await made()).toEqual(idsOf(lost));
+    expect(await rewinds()).toBe(1);
+  });
+
+  test('does so where all that comes next is what a transaction has taken back', async () => {
+    await send(post(1));
+    await taken();
+    await backUp();
+    const lost = post(2);
+    await send(lost);
+    await taken();
+    const before = await made();
+    await restore();
+    await takeBack();
+    await until(async () => (await made()).length === before.length);
+    expect(await made()).toEqual(before);
+    await taken();
+    expect(await rewinds()).toBe(1);
+  });
+
+  test('is not taken for one where a transaction was taken back while nobody read', async () => {
+    await send(post(1));
+    await taken();
+    await reader.close();
+    await takeBack();
+    open();
+    await taken();
+    await reader.close();
+    await takeBack();
+    const next = post(1);
+    await send(next);
+    open();
+    await taken();
+    expect(await rewinds()).toBe(0);
+    expect(await made()).toContain(next[0]!.id);
+  });
+
+  test('takes again all of a topic that was made anew since, if it is shorter than the old one was', async () => {
+    await owner(`insert into kafka_offsets (topic, partition, next_offset) values ('${topic}', 0, 1000)`);
+    await backUp();
+    const lost = post(2);
+    await send(lost);
+    await taken();
+    await reader.close();
+    await restore();
+    open();
+    await until(async () => (await made()).length === 2);
+    expect(await made()).toEqual(idsOf(lost));
+    await taken();
     expect(await rewinds()).toBe(1);
   });
 
