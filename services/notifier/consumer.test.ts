@@ -17,6 +17,7 @@ import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { updatesOf, withUpdates } from '../platform/updates.ts';
+import { Misplaced, readOffsets, type Reading } from './offsets.ts';
 
 let notifier: RunningNotifier;
 let receiver: Receiver;
@@ -412,4 +413,45 @@ test('letters that an operator has looked at are discarded by their ids, and no 
   expect((await letters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
   expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such letter\n` });
   expect(command('discard')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^usage: redrive /) });
+});
+
+describe('what is read of a topic', () => {
+  const topic = 'ledger.events';
+  const noted = async () => (await readOffsets(notifier.pool, topic)).get(partition);
+  let partition = 0;
+  const reading = (from: bigint, next: bigint): Reading => ({ topic, parts: [{ partition, from, next, end: 100n }] });
+  beforeEach(() => partition++);
+
+  test('is noted with letters alone, and with nothing', async () => {
+    const letter = { source: newId('evt'), key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
+    await notifier.consumer.ingest([], { unreadable: [letter], reading: reading(0n, 3n) });
+    expect(await noted()).toBe(3n);
+    await notifier.consumer.ingest([], { reading: reading(3n, 5n) });
+    expect(await noted()).toBe(5n);
+    for (const misplaced of [reading(6n, 7n), { topic, parts: [{ partition, from: 5n, next: 7n, end: 4n }] }])
+      await expect(notifier.consumer.ingest([], { reading: misplaced })).rejects.toThrow(Misplaced);
+    expect(await noted()).toBe(5n);
+  });
+
+  test('is noted once all of it is taken, where one of its events is refused and another can’t be taken yet', async () => {
+    const tenant = await subscribed();
+    const [good, bad, last] = [tenant.posting(), tenant.posting(), tenant.posting()];
+    const name = `refused_${partition}`;
+    await withOwner(
+      `create function ${name}() returns trigger language plpgsql as $$ begin
+        if new.body like '%${bad.id}%' then raise check_violation; end if;
+        if new.body like '%${last.id}%' then raise lock_not_available; end if;
+        return new;
+      end $$;
+      create trigger ${name} before insert on payloads for each row execute function ${name}()`,
+    );
+    const take = () => notifier.consumer.ingest([good, bad, last], { reading: reading(0n, 3n) });
+    await expect(take()).rejects.toThrow('lock_not_available');
+    expect(await made(tenant)).toEqual([good.id]);
+    expect(await noted()).toBeUndefined();
+    await withOwner(`drop trigger ${name} on payloads`);
+    await take();
+    expect(await made(tenant)).toEqual([good.id, last.id]);
+    expect(await noted()).toBe(3n);
+  });
 });

@@ -19,7 +19,9 @@ import {
 import { newId } from '../platform/ids.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { subscribe, type SubscribeOptions, type Subscription, type Handler, type Unreadable } from './kafka.ts';
+import { subscribe, type SubscribeOptions, type Subscription } from './kafka.ts';
+import type { Handler, Unreadable } from './membership.ts';
+import { Misplaced, type Reading } from './offsets.ts';
 
 /** Which sends what a consumer commits. */
 const OffsetManager = InnerOffsetManager as { prototype: { commitOffsets: (...offsets: unknown[]) => Promise<unknown> } };
@@ -37,16 +39,18 @@ class Notes {
   readonly letters: Unreadable[] = [];
   /** Times that something was handed over. */
   turns = 0;
+  readonly readings: Reading[] = [];
   /** Called before anything is noted; may throw. */
   before: (sequences: bigint[]) => Promise<void> | void = () => undefined;
 
-  readonly take: Handler = async (events, unreadable, { parts }) => {
+  readonly take: Handler = async (events, unreadable, reading) => {
     this.turns += 1;
+    this.readings.push(reading);
     const sequences = events.map(({ sequence }) => sequence);
     await this.before(sequences);
     this.seen.push(...sequences);
     this.letters.push(...unreadable);
-    for (const { partition, next } of parts) offsets.set(partition, next);
+    for (const { partition, next } of reading.parts) offsets.set(partition, next);
   };
 }
 
@@ -331,6 +335,50 @@ describeWithKafka("Kafka's reader", () => {
     } finally {
       OffsetManager.prototype.commitOffsets = commit;
     }
+  });
+
+  test('a consumer that was left behind changes nothing of its successor’s place', async () => {
+    const crashes: (() => void)[] = [];
+    const { kafka, consumers } = watched((each) => {
+      const on = each.on.bind(each) as (event: string, told: (of: object) => void) => () => void;
+      each.on = (event: string, told: (of: never) => void) => {
+        if (event === each.events.CRASH) crashes.push(() => told({ payload: { error: new Error('the test says so') } } as never));
+        return on(event, told as () => void);
+      };
+    });
+    const notes = new Notes();
+    const held = Promise.withResolvers<void>();
+    notes.before = () => (notes.turns === 1 ? held.promise : undefined);
+    await send(...range(1, 3));
+    const reader = open(notes, { kafka });
+    await until(() => notes.turns === 1);
+    crashes[0]?.();
+    await until(async () => notes.turns > 1 && (await left()) === 0n);
+    const [partition] = offsets.keys();
+    held.reject(new Misplaced(new Map([[partition!, 0n]])));
+    await send(4n);
+    await until(async () => (await left()) === 0n);
+    expect(notes.seen).toEqual(range(1, 4));
+    expect(await reader.metrics.getSingleMetricAsString('notifier_consumer_rewinds_total')).toMatch(/^notifier_consumer_rewinds_total 0$/m);
+    await consumers[0]?.disconnect();
+  });
+
+  test('what another reader has noted of a partition meanwhile must be noted, too', async () => {
+    const [first, second] = [new Notes(), new Notes()];
+    await sendTo(0, ...range(1, 3));
+    await sendTo(1, ...range(1, 3));
+    open(first);
+    await until(async () => (await left()) === 0n);
+    const other = open(second);
+    await until(() => other.state() === 'ok');
+    for (const partition of [0, 1, 2, 3]) await sendTo(partition, ...range(4, 5));
+    await until(async () => second.turns > 0 && (await left()) === 0n);
+    await other.close();
+    first.readings.length = 0;
+    for (const partition of [0, 1, 2, 3]) await sendTo(partition, 6n);
+    await until(async () => (await left()) === 0n);
+    const from = new Map(first.readings.flatMap(({ parts }) => parts.map((part) => [part.partition, part.from] as const)));
+    expect([from.get(0), from.get(1)]).toEqual([5n, 5n]);
   });
 
   test('a handler that takes long is waited for, and keeps its partitions', async () => {

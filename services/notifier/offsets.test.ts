@@ -3,7 +3,7 @@ import { toBinary } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { withClient } from '../../deploy/local/databases.ts';
-import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient, uncommitted } from '../../test/kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient, uncommitted, withAdmin } from '../../test/kafka.ts';
 import { newTenant, startNotifier, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
@@ -55,10 +55,17 @@ describeWithKafka('a database that has gone back', () => {
     return deliveries.map(({ eventId }) => eventId).toSorted();
   };
   const idsOf = (events: Event[]) => events.map(({ id }) => id).toSorted();
-  const rewinds = async () => {
-    const [figure] = (await metrics.getSingleMetric('notifier_consumer_rewinds_total')!.get()).values;
-    return figure?.value ?? 0;
+  const figure = async (name: 'rewinds' | 'lost') => {
+    const { values } = await metrics.getSingleMetric(`notifier_consumer_${name}_total`)!.get();
+    return values[0]?.value ?? 0;
   };
+  const rewinds = () => figure('rewinds');
+  const removeBefore = (offset: number) =>
+    withAdmin(brokers, async (admin) => {
+      // kafkajs knows the leaders of a topic that it was asked for before.
+      await admin.fetchTopicOffsets(topic);
+      await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: String(offset) }] });
+    });
 
   beforeEach(async () => {
     brokers = await kafkaBrokers();
@@ -78,6 +85,7 @@ describeWithKafka('a database that has gone back', () => {
     await notifier.end();
   });
 
+  const backUpAnew = () => owner('drop schema backup cascade').then(backUp);
   const backUp = () => owner('create schema backup', ...tables.map((table) => `create table backup.${table} as table ${table}`));
 
   test('takes again what it lacks before what comes next', async () => {
@@ -159,6 +167,58 @@ describeWithKafka('a database that has gone back', () => {
     expect(await made()).toEqual(idsOf(lost));
     await taken();
     expect(await rewinds()).toBe(1);
+  });
+
+  test('does so where the reader runs on, also where nothing comes next', async () => {
+    await owner(`insert into kafka_offsets (topic, partition, next_offset) values ('${topic}', 0, 1000)`);
+    await backUp();
+    const lost = post(2);
+    await send(lost);
+    await taken();
+    await restore();
+    const next = post(1);
+    await send(next);
+    await until(async () => (await made()).length === 3);
+    expect(await made()).toEqual(idsOf([...lost, ...next]));
+    expect(await rewinds()).toBe(1);
+    await restore();
+    await until(async () => (await rewinds()) === 2 && (await made()).length === 3);
+    // What was written over is of this topic.
+    await backUpAnew();
+    const last = post(1);
+    await send(last);
+    await taken();
+    await restore();
+    await send(post(1));
+    await until(async () => (await made()).length === 5);
+    expect(await made()).toContain(last[0]!.id);
+    expect(await rewinds()).toBe(3);
+  });
+
+  test('of what the topic has kept no longer, counts what is lost, and takes the rest', async () => {
+    await send(post(3));
+    await taken();
+    await backUp();
+    const lost = post(4);
+    await send(lost);
+    await taken();
+    await removeBefore(5);
+    await restore();
+    const next = post(1);
+    await send(next);
+    await until(async () => (await made()).length === 6);
+    expect(await made()).toEqual(expect.arrayContaining(idsOf([...lost.slice(2), ...next])));
+    await taken();
+    expect([await figure('lost'), await rewinds()]).toEqual([2, 1]);
+    // Where it has kept nothing of it, nothing is read again.
+    await removeBefore(8);
+    await restore();
+    const last = post(1);
+    await send(last);
+    await until(async () => (await made()).length === 4);
+    expect(await made()).toContain(last[0]!.id);
+    await taken();
+    expect([await figure('lost'), await rewinds()]).toEqual([5, 1]);
   });
 
   test('goes on where the topic was made anew', async () => {

@@ -11,17 +11,22 @@ export interface Reading {
     from: bigint;
     /** The offset behind what is noted now. */
     next: bigint;
+    /** What has been noted beyond this offset is of another topic, which had this one's name. */
+    end: bigint;
   }[];
 }
 
-/** The database has not noted what it must have: it was restored, or a standby took over that was behind. Nothing of the reading has been noted. */
-export class GoneBack extends Error {
-  /** By partition, from where to read again. */
-  readonly to: ReadonlyMap<number, bigint>;
+/**
+ * The database has not noted what it must have, or what can't be: it was restored, or a standby took over that was behind, or the topic was made
+ * anew. Nothing of the reading has been noted.
+ */
+export class Misplaced extends Error {
+  /** By partition that is not where it must be, to where it has been noted. */
+  readonly stored: ReadonlyMap<number, bigint>;
 
-  constructor(to: ReadonlyMap<number, bigint>) {
-    super('the database lacks what it had noted before');
-    this.to = to;
+  constructor(stored: ReadonlyMap<number, bigint>) {
+    super('the database has not noted what it must have noted');
+    this.stored = stored;
   }
 }
 
@@ -42,7 +47,7 @@ function byPartition(rows: Noted[]): Map<number, bigint> {
   return new Map(rows.map((row) => [row.partition, row.next_offset]));
 }
 
-/** Throws {@link GoneBack} where the transaction does not see everything before a reading as noted. */
+/** Throws {@link Misplaced} where the transaction does not see everything before a reading as noted, or sees more than the topic has. */
 export async function mustFollow(client: Client, reading: Reading | undefined): Promise<void> {
   if (!reading) return;
   const { topic, parts } = reading;
@@ -52,11 +57,11 @@ export async function mustFollow(client: Client, reading: Reading | undefined): 
     values: [topic, bigintArray(parts.map(({ partition }) => BigInt(partition)))],
   });
   const noted = byPartition(rows);
-  const behind = parts.flatMap(({ partition, from }): [number, bigint][] => {
-    const next = noted.get(partition) ?? 0n;
-    return next < from ? [[partition, next]] : [];
+  const misplaced = parts.flatMap(({ partition, from, end }): [number, bigint][] => {
+    const stored = noted.get(partition) ?? 0n;
+    return stored < from || stored > end ? [[partition, stored]] : [];
   });
-  if (behind.length > 0) throw new GoneBack(new Map(behind));
+  if (misplaced.length > 0) throw new Misplaced(new Map(misplaced));
 }
 
 /** Notes to where a reading goes; less than before where the topic was made anew. */

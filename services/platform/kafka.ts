@@ -1,7 +1,7 @@
-// What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file,
-// each service's own `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced. Loaded only where there is a Kafka: it is 143
-// modules.
-import { Kafka, logLevel, type KafkaConfig, type LogEntry } from 'kafkajs';
+// What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file, the
+// ledger's `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced; others know its types. Loaded only where there is a Kafka:
+// it is 143 modules.
+import { Kafka, logLevel, type Admin, type KafkaConfig, type LogEntry } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import type { KafkaSettings } from './kafka-settings.ts';
@@ -52,11 +52,20 @@ function passOn(logger: Logger, { namespace, level, log }: LogEntry): void {
   else logger.debug(line, message);
 }
 
+/** Asks the brokers on a connection of its own. Throws what they answer. */
+export async function withAdmin<Result>(kafka: Kafka, ask: (admin: Admin) => Promise<Result>): Promise<Result> {
+  const admin = kafka.admin();
+  try {
+    await admin.connect();
+    return await ask(admin);
+  } finally {
+    await admin.disconnect().catch(() => undefined);
+  }
+}
+
 /** Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers, in its words. */
 export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promise<void> {
-  const admin = kafka.admin();
-  await admin.connect();
-  try {
+  await withAdmin(kafka, async (admin) => {
     if ((await admin.listTopics()).includes(settings.topic)) return;
     const { replication } = settings;
     const configEntries = [
@@ -82,9 +91,7 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       const why = errors.map(({ message }) => message).join('; ');
       throw new Error(`the topic ${settings.topic} is not to be seen and can't be made: ${why}`, { cause: error });
     });
-  } finally {
-    await admin.disconnect();
-  }
+  });
 }
 
 // By name: Node does not see the classes of kafkajs's errors as exports.

@@ -1,0 +1,292 @@
+// One consumer's time in the group: what it reads, and to where that was noted. Each has this of its own: one that was left behind, and comes back,
+// must change nothing of its successor's.
+import { setTimeout as pause } from 'node:timers/promises';
+import { fromBinary } from '@bufbuild/protobuf';
+import type { Consumer, EachBatchPayload, Kafka, KafkaMessage, OffsetsByTopicPartition } from 'kafkajs';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { gathered, NotNoted, type Part } from './gathering.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { Misplaced, type Reading } from './offsets.ts';
+import type { ReaderMetrics } from './reader-metrics.ts';
+import { readEnds, type Ends } from './topic.ts';
+
+/** A message that holds no event, as it stands on the topic. */
+export interface Unreadable {
+  topic: string;
+  partition: number;
+  offset: string;
+  key: Buffer | null;
+  value: Buffer | null;
+  reason: string;
+}
+
+/**
+ * Takes messages durably: events in this order, which is that of each partition, so that each tenant's are in the tenant's order but for what
+ * was redriven; and what can't be decoded, with its reason. Called again with the same after it threw, and may see what it has seen before. Where it
+ * throws {@link Misplaced}, what it lacks is read again.
+ */
+export type Handler = (events: Event[], unreadable: Unreadable[], reading: Reading) => Promise<void>;
+
+/** Messages of one partition handed to the handler at a time. */
+const chunk = 200;
+
+/** Partitions whose messages are in hand at a time. */
+const sideBySide = 100;
+
+/** What is read, and to where it was. */
+export interface ReadOptions {
+  kafka: Kafka;
+  topic: string;
+  /** To where each partition was noted durably; of one that is missing nothing was. */
+  offsets: () => Promise<ReadonlyMap<number, bigint>>;
+  logger: Logger;
+}
+
+/** What a membership needs. */
+export interface MembershipOptions extends ReadOptions {
+  consumer: Consumer;
+  handler: Handler;
+  figures: ReaderMetrics;
+  /** Whoever reads the topic stops. */
+  closed: AbortSignal;
+}
+
+/** A consumer of the group, from when it is built to when it is given up. */
+export class Membership {
+  private readonly options: MembershipOptions;
+  /** Partitions that are this replica's; undefined before it has joined the group. */
+  private assigned: Set<number> | undefined;
+  /** By partition, to where it was noted since it is this replica's: the topic may have no message there. */
+  private readonly noted = new Map<number, bigint>();
+  /** By partition, what the database may have noted although the topic was shorter when it was last read. */
+  private readonly admitted = new Map<number, bigint>();
+  private readonly together = gathered((parts) => this.handOver(parts));
+  private isEnded = false;
+  private inHandler = 0;
+  /** `performance.now()` of Kafka's last answer and of the last batch that was noted, or of when there was nothing to note. */
+  private heard = -Infinity;
+  private progressed = performance.now();
+
+  constructor(options: MembershipOptions) {
+    this.options = options;
+    const { consumer, topic } = options;
+    const heard = () => (this.heard = performance.now());
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      this.noted.clear();
+      this.assigned = new Set(payload.memberAssignment[topic] ?? []);
+      this.progressed = heard();
+    });
+    consumer.on(consumer.events.FETCH, heard);
+    // Nothing is fetched while the handler has messages in hand, which may be for long.
+    consumer.on(consumer.events.HEARTBEAT, heard);
+    // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
+    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset, highWatermark } }) => {
+      if (batchSize > 0) return;
+      // None, where all of it lies before what was asked for, as a compressed batch may.
+      const first = (firstOffset as string | null) ?? lastOffset;
+      this.passOver({ partition, first: BigInt(first), next: String(BigInt(lastOffset) + 1n), end: BigInt(highWatermark) });
+    });
+  }
+
+  /** Reads from the group's offsets on, until it is ended. */
+  async run(): Promise<void> {
+    const { consumer, topic } = this.options;
+    await consumer.subscribe({ topic, fromBeginning: true });
+    const eachBatch = (payload: EachBatchPayload) => this.batch(payload);
+    await consumer.run({ autoCommit: false, eachBatchAutoResolve: false, partitionsConsumedConcurrently: sideBySide, eachBatch });
+  }
+
+  /** Nothing is noted of it from now on but what the handler has. */
+  end(): void {
+    this.isEnded = true;
+  }
+
+  /** Whether it is in the group, and Kafka was heard of: an idle fetch answers at least twice a second. */
+  isHeard(): boolean {
+    return this.assigned !== undefined && performance.now() - this.heard < 15_000;
+  }
+
+  /** Whether a partition is this replica's; before it is known, any. */
+  has(partition: number): boolean {
+    return this.assigned?.has(partition) ?? true;
+  }
+
+  /** Milliseconds without progress; 0 while the handler has messages in hand, which is not Kafka's fault. */
+  quietMs(): number {
+    return this.inHandler > 0 ? 0 : performance.now() - this.progressed;
+  }
+
+  /** There was nothing to note `ms` ago. */
+  hadNothing(ms: number): void {
+    this.progressed = Math.max(this.progressed, performance.now() - ms);
+  }
+
+  /**
+   * Reads again what the group has behind it, as `committed`, and the database lacks, also where nothing comes next; and all of a topic that is
+   * shorter than the one the database knows. Throws what either answers.
+   */
+  async findMisplaced(committed: ReadonlyMap<number, bigint>, ends: Ends): Promise<void> {
+    if (!this.assigned) return;
+    // Before the database is asked: what is noted meanwhile it need not know.
+    const known = new Map([...committed].map(([partition, offset]) => [partition, this.noted.get(partition) ?? offset]));
+    const stored = await this.options.offsets();
+    const misplaced = [...known].flatMap(([partition, from]): [number, bigint][] => {
+      const next = stored.get(partition) ?? 0n;
+      return next < from || next > (ends.get(partition)?.high ?? next) ? [[partition, next]] : [];
+    });
+    if (misplaced.length > 0) await this.replace(new Map(misplaced), (partition) => known.get(partition) ?? 0n);
+  }
+
+  private async batch(payload: EachBatchPayload): Promise<void> {
+    const { partition, messages, highWatermark } = payload.batch;
+    for (let begin = 0; begin < messages.length; begin += chunk) {
+      const part = messages.slice(begin, begin + chunk);
+      const last = part.at(-1) as KafkaMessage;
+      // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
+      const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
+      // Before the first message may stand what a transaction has taken back.
+      const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
+      const next = String(BigInt(through) + 1n);
+      const wanted = () => this.isWanted() && payload.isRunning() && !payload.isStale();
+      const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
+      const heartbeat = () => payload.heartbeat();
+      if (
+        !(await this.note({ partition, messages: part, first, next, end: BigInt(highWatermark), commit, heartbeat, wanted, alone: false }))
+      )
+        return;
+      payload.resolveOffset(last.offset);
+      this.progressed = performance.now();
+      await payload.heartbeat();
+    }
+  }
+
+  // What can't be noted is when something comes behind it, or when somebody reads there again.
+  private passOver(marks: Pick<Part, 'partition' | 'first' | 'next' | 'end'>): void {
+    const { consumer, logger } = this.options;
+    const commit = ({ topics }: OffsetsByTopicPartition) =>
+      consumer.commitOffsets(topics.flatMap(({ topic, partitions }) => partitions.map((each) => ({ topic, ...each }))));
+    const heartbeat = () => Promise.resolve();
+    const wanted = () => this.isWanted() && this.has(marks.partition);
+    this.note({ ...marks, messages: [], commit, heartbeat, wanted, alone: false }).catch((error: unknown) =>
+      logger.debug({ err: error, partition: marks.partition }, 'marks of transactions were not passed over'),
+    );
+  }
+
+  /** Notes a part until that succeeds; false where this replica has no business with it any more, or reads on elsewhere. */
+  private async note(part: Part): Promise<boolean> {
+    for (let delayMs = 100; part.wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
+      try {
+        await this.together(part);
+        return true;
+      } catch (error) {
+        if (!(error instanceof NotNoted)) throw error;
+        if (error.again.has(part.partition)) return false;
+        part.alone = true;
+        await pause(delayMs, undefined, { signal: this.options.closed }).catch(() => undefined);
+      } finally {
+        this.progressed = performance.now();
+      }
+      // A rebalance takes the partition away: thrown from here, kafkajs joins again.
+      await part.heartbeat();
+    }
+    return false;
+  }
+
+  /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, and what Kafka answers to the commit. */
+  private async handOver(parts: Part[]): Promise<void> {
+    const { topic, handler, logger } = this.options;
+    const events: Event[] = [];
+    const unreadable: Unreadable[] = [];
+    for (const { partition, messages } of parts) {
+      for (const message of messages) {
+        const read = decode(message);
+        const { key, value, offset } = message;
+        if (!('reason' in read)) events.push(read);
+        else unreadable.push({ topic, partition, offset, key, value, reason: read.reason });
+      }
+    }
+    const reading = {
+      topic,
+      parts: parts.map(({ partition, first, next, end }) => {
+        return { partition, from: this.noted.get(partition) ?? first, next: BigInt(next), end: later(end, this.admitted.get(partition)) };
+      }),
+    };
+    // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out. Nor does what was
+    // left behind keep its partitions from others.
+    const beat = setInterval(() => {
+      if (!this.isWanted()) return;
+      for (const { heartbeat } of parts) void heartbeat().catch(() => undefined);
+    }, 2_000);
+    this.inHandler += 1;
+    try {
+      await handler(events, unreadable, reading).catch(async (error: unknown) => {
+        if (!(error instanceof Misplaced)) throw error;
+        const from = new Map(reading.parts.map((part) => [part.partition, part.from]));
+        throw new NotNoted(await this.replace(error.stored, (partition) => from.get(partition) ?? 0n));
+      });
+    } catch (error) {
+      if (error instanceof NotNoted) throw error;
+      const partitions = parts.map(({ partition }) => partition);
+      logger.warn({ err: error as Error, partitions, messages: events.length + unreadable.length }, 'events could not be noted');
+      throw new NotNoted();
+    } finally {
+      clearInterval(beat);
+      this.inHandler -= 1;
+      this.progressed = performance.now();
+    }
+    for (const { partition, next } of reading.parts) {
+      this.noted.set(partition, next);
+      this.admitted.delete(partition);
+    }
+    await parts[0]?.commit({ topics: [{ topic, partitions: parts.map(({ partition, next }) => ({ partition, offset: next })) }] });
+  }
+
+  /**
+   * Goes by what the database has noted of partitions, where it is not what was known: `from`. Answers those that are read again. Throws what Kafka
+   * answers.
+   */
+  private async replace(stored: ReadonlyMap<number, bigint>, from: (partition: number) => bigint): Promise<Set<number>> {
+    const { kafka, topic, consumer, figures } = this.options;
+    const again = new Set<number>();
+    // Anew: of an end that was read before the database was asked, it may be ahead.
+    const ends = await readEnds(kafka, topic);
+    for (const [partition, next] of stored) {
+      const end = ends.get(partition);
+      const before = from(partition);
+      // What was noted meanwhile is known to be right.
+      if (!end || !this.isWanted() || !this.has(partition) || (this.noted.get(partition) ?? before) !== before) continue;
+      // Beyond the end it is of another topic, which had this one's name, until it is written over.
+      const noted = next > end.high ? 0n : next;
+      this.noted.set(partition, noted);
+      this.admitted.set(partition, later(end.high, next));
+      figures.countLost(partition, noted, end.low);
+      const place = later(noted, end.low);
+      // Where the topic has nothing of what is lacking, or nothing is, the messages in hand are next.
+      if (place >= before) continue;
+      figures.countRewind(partition, place);
+      consumer.seek({ topic, partition, offset: String(place) });
+      again.add(partition);
+    }
+    return again;
+  }
+
+  private isWanted(): boolean {
+    return !this.isEnded && !this.options.closed.aborted;
+  }
+}
+
+function later(offset: bigint, another: bigint | undefined): bigint {
+  return another !== undefined && another > offset ? another : offset;
+}
+
+function decode(message: KafkaMessage): Event | { reason: string } {
+  if (message.value === null) return { reason: 'the message has no value' };
+  let event: Event;
+  try {
+    event = fromBinary(EventSchema, message.value);
+  } catch (error) {
+    return { reason: `the value is no ledger.v1.Event: ${(error as Error).message}` };
+  }
+  if (event.id === '' || event.tenantId === '' || event.sequence < 1n) return { reason: 'the event has no id, tenant or sequence' };
+  return event;
+}
