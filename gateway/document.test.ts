@@ -160,6 +160,17 @@ describe('the OpenAPI document', () => {
     expect([...words.values()].filter(({ length }) => length > 1)).toEqual([]);
   });
 
+  test('says what an error’s class is of, beside the words that it may be', () => {
+    const { Error: error, AttemptRecord: attempt } = contract.document.components.schemas;
+    const found: unknown[] = [];
+    JSON.stringify({ error, attempt }, (key, value: any) => {
+      if (key === 'error_class') found.push(value.description);
+      return value as unknown;
+    });
+    expect(found).toContain('Why it failed.');
+    expect(found).not.toContain(undefined);
+  });
+
   test('has a name for what several operations answer', () => {
     const answers = new Map<string, string[]>();
     for (const { id, definition } of contract.operations) {

@@ -4,6 +4,7 @@ import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
 import {
   documentInfo,
+  documentSchemas,
   headerParameters,
   namedAnswers,
   operationDoc,
@@ -54,15 +55,18 @@ export async function documentRoutes(app: App): Promise<void> {
     transformObject: (given) => {
       const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as {
         paths?: Record<string, Record<string, Operation>>;
-        components: { schemas: Record<string, object> };
+        components: { schemas?: Record<string, object> };
       };
+      // Here, as in whatever else the plugin has seen it leaves nothing beside a reference.
+      const schemas: Record<string, object> = { ...documentSchemas };
+      document.components.schemas = schemas;
       for (const path of Object.values(document.paths ?? {})) {
         for (const operation of Object.values(path)) {
           const route = routes.get(operation['operationId'] as string);
           if (!route) continue;
           const parameters = [...(operation.parameters ?? []).map((each) => withExample(each, route.doc)), ...headerParameters(route.doc)];
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
-          Object.assign(document.components.schemas, namedAnswers(route.doc));
+          Object.assign(schemas, namedAnswers(route.doc));
         }
       }
       return document;

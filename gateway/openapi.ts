@@ -344,9 +344,11 @@ export const documentInfo = {
     headers: Object.fromEntries(
       Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: { type: 'string' }, example }]),
     ),
-    schemas: {
-      ...published(schemas),
-      ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
-    },
   },
+};
+
+/** The document's schemas by name, but for those of answers. */
+export const documentSchemas: Record<string, object> = {
+  ...published(schemas),
+  ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };
