@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Readiness } from '../../services/platform/health.ts';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
-import { isAway } from '../../services/platform/postgres.ts';
+import { isAway } from '../../services/platform/postgres-errors.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, ending, type Child, type ChildOptions } from './children.ts';
 import {

@@ -41,6 +41,7 @@ test.each([
   'mysql://identity:secret@127.0.0.1/identity',
   'postgres://127.0.0.1/identity',
   'postgres://identity:100%secret@127.0.0.1/identity',
+  'postgres://identity:secret@127.0.0.1,127.0.0.2/identity',
 ])('a database address that can’t be one is named without its content (%#)', (value) => {
   const message =
     /^DATABASE_URL must be a PostgreSQL address of one host: postgres:\/\/user:password@host:port\/database, special characters as %XX$/;

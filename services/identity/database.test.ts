@@ -133,6 +133,14 @@ describe('row-level security', () => {
     });
   });
 
+  test('each table tells its rows apart, without which none could be deleted where all tables are published', async () => {
+    const { rows } = await admin.query(
+      `select relname from pg_class c where relkind in ('r', 'p') and relnamespace = 'public'::regnamespace and relreplident = 'd'
+        and not exists (select from pg_index where indrelid = c.oid and indisprimary)`,
+    );
+    expect(rows).toEqual([]);
+  });
+
   test('a user sees his memberships and their tenants, no keys, and changes nothing', async () => {
     await within({ 'app.user_id': mine.user }, async () => {
       expect(await tenantsIn('memberships')).toEqual([mine.tenant]);

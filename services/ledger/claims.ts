@@ -1,6 +1,7 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { inTransaction, ms, takeApart, type Pool } from '../platform/postgres.ts';
+import { inTransaction, ms, type Pool } from '../platform/postgres.ts';
+import { takeApart } from '../platform/postgres-errors.ts';
 import { withUpdates } from '../platform/updates.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from './events.ts';
 import type { DeadLetter, Rest, Stretch } from './exit.ts';

@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
 import { StartFailure, reasonOf } from '../platform/lifetime.ts';
-import { isAway } from '../platform/postgres.ts';
+import { isAway } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { discard, redrive } from './letters.ts';
 import { counted, openOperator } from './operator.ts';

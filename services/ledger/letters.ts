@@ -2,7 +2,8 @@
 import type pg from 'pg';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { inTransaction, isRefused, takeApart, type Pool } from '../platform/postgres.ts';
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { isRefused, takeApart } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { leaseSeconds } from './claims.ts';

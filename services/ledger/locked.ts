@@ -1,7 +1,8 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
 import { isOutdated } from '../platform/outdated.ts';
-import { all, isAway, together, type Client, type Pool } from '../platform/postgres.ts';
+import { all, together, type Client, type Pool } from '../platform/postgres.ts';
+import { isAway } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, type HeadRow } from './log.ts';

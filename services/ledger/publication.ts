@@ -1,7 +1,7 @@
 // How a round's events are handed over where some of them are refused.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { halvesOf } from '../platform/postgres.ts';
+import { halvesOf } from '../platform/postgres-errors.ts';
 import { updatesOf } from '../platform/updates.ts';
 import type { Claimed } from './claims.ts';
 import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';

@@ -2,7 +2,8 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { isAway, isHeld, type Pool } from '../platform/postgres.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { isAway, isHeld } from '../platform/postgres-errors.ts';
 import { refuse } from '../platform/refusal.ts';
 import { logFields } from '../platform/serve.ts';
 import { Overloaded } from '../platform/turns.ts';

@@ -1,6 +1,7 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { halvesOf, isOfWork, type Pool } from '../platform/postgres.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { halvesOf, isOfWork } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import type { Batch } from './batch.ts';

@@ -3,7 +3,8 @@
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, isRefused, ms, onClient, seeing, takeApart, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
+import { isRefused, takeApart } from '../platform/postgres-errors.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 

@@ -6,7 +6,8 @@ import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js'
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, isAway, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { all, inTransaction, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { isAway } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { Turns } from '../platform/turns.ts';

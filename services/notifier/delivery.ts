@@ -3,7 +3,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
-import { isHeld } from '../platform/postgres.ts';
+import { isHeld } from '../platform/postgres-errors.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';

@@ -1,7 +1,8 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
-import { halvesOf, isAway, isHeld, type Pool } from '../platform/postgres.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { halvesOf, isAway, isHeld } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { answerLimit } from './http.ts';
 import { recordOutcomes, withoutHeld, type Outcome } from './outcomes.ts';

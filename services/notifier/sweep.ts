@@ -1,5 +1,6 @@
 // Forgets deliveries and their attempts when their time is over.
-import { inTransaction, takeApart, type Pool } from '../platform/postgres.ts';
+import { inTransaction, type Pool } from '../platform/postgres.ts';
+import { takeApart } from '../platform/postgres-errors.ts';
 import { eventTypes } from './webhook.ts';
 
 // Deliveries in one statement, over all of its tenants: it holds no lock for long, and ends well within its time on a slow disk.

@@ -18,8 +18,18 @@ class Second extends Migration {
   }
 }
 
+/** To make so many takes its time, and to grant them. */
+class Many extends Migration {
+  override up(): void {
+    this.addSql(
+      `do $$ begin for each in 1..2000 loop execute format('create function many_%s() returns int return 1', each); end loop; end $$`,
+    );
+  }
+}
+
 const first = { name: '0001-first', class: First };
 const second = { name: '0002-second', class: Second };
+const many = { name: '0003-many', class: Many };
 
 const schemaOf = (migrations: (typeof first)[], appendOnly: string[] = []) => ({
   names: migrations.map(({ name }) => name),
@@ -154,7 +164,7 @@ test('whatever the database says of its sessions, a migration is of the schema p
     });
     await say('search_path = app', `statement_timeout = '1ms'`, ...(version >= 170_000 ? [`transaction_timeout = '20ms'`] : []));
     await to(first);
-    await to(first, second);
+    await to(first, second, many);
     const { rows } = await withClient(database.adminUrl, async (client) => {
       await client.query('set statement_timeout = 0');
       return client.query(
@@ -165,7 +175,7 @@ test('whatever the database says of its sessions, a migration is of the schema p
     await withClient(new URL('/postgres', database.adminUrl).href, (client) =>
       client.query(`alter database "${database.name}" set default_transaction_read_only = on`),
     );
-    await expect(to(first, second)).rejects.toThrow(/^MIGRATION_DATABASE_URL: cannot execute GRANT in a read-only transaction/);
+    await expect(to(first, second, many)).rejects.toThrow(/^MIGRATION_DATABASE_URL: cannot execute GRANT in a read-only transaction/);
   } finally {
     await database.drop();
   }

@@ -7,7 +7,8 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, answerOf, inTransaction, isAway, isOfWork, isRefused, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { all, answerOf, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { isAway, isOfWork, isRefused } from './postgres-errors.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -94,6 +95,15 @@ describe('a database that is asked until it answers', () => {
     const ask = () => new pg.Client(client).connect();
     await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
     await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
+  });
+
+  test('is given up at once by the owner where there is no such database', async () => {
+    const missing = new URL(database.ownerUrl);
+    missing.pathname = '/nowhere';
+    const ask = () => new pg.Client({ connectionString: missing.href }).connect();
+    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: database "nowhere" does not exist$/,
+    );
   });
 
   test.each([
@@ -220,6 +230,10 @@ test('a database that takes no connection counts as away, for whatever reason, a
     await database.drop();
   }
   expect(await asked()).toEqual({ code: expect.stringMatching(/^(3D000|28P01)$/) as string, isAway: true });
+});
+
+test('a transaction that was ended for its length counts as away, also where the server has words of its own for how bad that is', () => {
+  for (const code of ['25P03', '25P04']) expect(isAway(Object.assign(new Error('завершение'), { code, severity: 'ВАЖНО' }))).toBe(true);
 });
 
 test('a database that can’t be spoken to by TLS counts as away', async () => {

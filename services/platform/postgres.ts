@@ -5,8 +5,8 @@ import pg from 'pg';
 import { plainArray } from './arrays.ts';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { isOutdated, repeatOutdated } from './outdated.ts';
+import { isAway, isNotSpokenTo } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
-import { isOfTls } from './tls.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
 pg.types.setTypeParser(pg.types.builtins.INT8, (text) => BigInt(text));
@@ -381,89 +381,4 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
   if (missing.length > 0) {
     throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.join(', ')}: run migrate first`);
   }
-}
-
-/**
- * Whether an error says that the database can't be reached or does not take the work just now (no connection, shutting down, too many
- * connections, a password that is no longer right, a time-out), rather than that something is wrong with the work. Looks through wrapped errors.
- */
-export function isAway(error: unknown): boolean {
-  for (let each = error; each instanceof Error; each = each.cause) {
-    const code = (each as NodeJS.ErrnoException).code ?? '';
-    // Who is refused a connection, or loses it: to a database that takes none, or is not there while it is moved.
-    if (/^(FATAL|PANIC)$/.test(String((each as { severity?: unknown }).severity))) return true;
-    // 08: connection; 28: another password, or a role that may not log in; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement
-    // time-out; 55P03: lock time-out; 25P03 and 25P04: idle in transaction, or long in one; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
-    // 40P01: it may be tried again; ENOENT: a socket of this machine that is not there.
-    if (
-      /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
-        code,
-      )
-    )
-      return true;
-    // Nobody's work is wrong.
-    if (isNotSpokenTo(each)) return true;
-    // pg's own words carry no code.
-    if (
-      /^(There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
-        each.message,
-      )
-    )
-      return true;
-    if (each instanceof AggregateError && each.errors.some(isAway)) return true;
-  }
-  return false;
-}
-
-// By TLS: a certificate that has run out, say. The words are pg's own, and carry no code.
-function isNotSpokenTo(error: Error): boolean {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  return isOfTls(code) || message.startsWith('The server does not support SSL');
-}
-
-/** Whether work waited in vain for a row, or a table, that another transaction holds: what does not need that may go on. */
-export function isHeld(error: unknown): boolean {
-  return error instanceof Error && (error as { code?: unknown }).code === '55P03';
-}
-
-/**
- * Whether work that failed would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come of
- * how the database is ({@link isAway}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction
- * (class 25). A trigger may raise any code, and a page that can't be read is of one tenant, mostly.
- */
-export function isOfWork(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  return !isAway(error) && !(typeof code === 'string' && /^(0A|25|26)/.test(code));
-}
-
-/**
- * Whether PostgreSQL refuses work for something in it, see {@link isOfWork}, so that a part of it may be taken. A right that is missing, a table or a
- * column (classes 42 and 3F) are everybody's: told apart by halving, each would be found to blame.
- */
-export function isRefused(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && isOfWork(error) && !/^(42|3F)/.test(error.code ?? '');
-}
-
-/**
- * Takes work, and where PostgreSQL refuses a part of it, by halves: whoever is to blame is left, and the others are taken. Throws what is not of
- * the work, see {@link isRefused}.
- */
-export async function takeApart<Part>(
-  work: readonly Part[],
-  take: (part: readonly Part[]) => Promise<void>,
-  leave: (one: Part, why: unknown) => unknown,
-): Promise<void> {
-  try {
-    await take(work);
-  } catch (error) {
-    if (!isRefused(error)) throw error;
-    if (work.length > 1) for (const half of halvesOf(work)) await takeApart(half, take, leave);
-    else for (const one of work) await leave(one, error);
-  }
-}
-
-/** The halves of work of which a part is refused: whoever is to blame is found by trying them. */
-export function halvesOf<Part>(work: readonly Part[]): [Part[], Part[]] {
-  const middle = Math.ceil(work.length / 2);
-  return [work.slice(0, middle), work.slice(middle)];
 }

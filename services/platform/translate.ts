@@ -1,6 +1,6 @@
 // What a call throws for what its use case has thrown.
 import { Code } from '@connectrpc/connect';
-import { isAway, isHeld } from './postgres.ts';
+import { isAway, isHeld } from './postgres-errors.ts';
 import { Refusal, refuse } from './refusal.ts';
 import { Overloaded } from './turns.ts';
 
