@@ -2,7 +2,8 @@
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
-import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { openPool } from '../platform/postgres.ts';
+import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';

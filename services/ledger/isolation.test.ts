@@ -5,7 +5,8 @@ import { entries, newTenant, startLedger, type RunningLedger } from '../../test/
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { migrate } from '../platform/migration.ts';
-import { checkDatabase, inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
+import { inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 

@@ -1,7 +1,8 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
 import { reasonOf } from '../platform/lifetime.ts';
-import { checkConnection, connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
+import { connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
+import { checkConnection } from '../platform/postgres-start.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';

@@ -1,7 +1,8 @@
 // What the ledger consists of, opened in order and stopped in the opposite order.
 import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
-import { checkDatabase, openPool, waitForDatabase } from '../platform/postgres.ts';
+import { openPool } from '../platform/postgres.ts';
+import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';

@@ -2,7 +2,8 @@
 import { Registry } from 'prom-client';
 import { validate as isUuid } from 'uuid';
 import { StartFailure, run } from '../platform/lifetime.ts';
-import { checkDatabase, openPool, waitForDatabase, type Pool } from '../platform/postgres.ts';
+import { openPool, type Pool } from '../platform/postgres.ts';
+import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';

@@ -4,7 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
-import { answerOf, checkConnection, connectionOptions, keepAliveMs, noTransactionTimeout, releaseBroken, type Pool } from './postgres.ts';
+import { connectionOptions, keepAliveMs, noTransactionTimeout, releaseBroken, type Pool } from './postgres.ts';
+import { answerOf, checkConnection } from './postgres-start.ts';
 import { isAway } from './postgres-errors.ts';
 import { scramVerifier } from './scram.ts';
 

@@ -7,7 +7,8 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, answerOf, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { all, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { answerOf } from './postgres-start.ts';
 import { isAway, isOfWork, isRefused } from './postgres-errors.ts';
 import { openLog } from './telemetry.ts';
 

@@ -1,11 +1,8 @@
-// What every service knows about PostgreSQL: pools, the tenants of a transaction, the role it may run as.
+// What every service knows about PostgreSQL: pools, and transactions that see the rows of the tenants they name.
 import type { Socket } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
-import { StartFailure, reasonOf } from './lifetime.ts';
 import { isOutdated, repeatOutdated } from './outdated.ts';
-import { isAway, isNotSpokenTo } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
@@ -41,8 +38,8 @@ export const patienceMs = 15_000;
 /** An idle connection whose other side is gone is noticed after so many milliseconds and ten seconds of probes, not after two hours. */
 export const keepAliveMs = 10_000;
 
-// A setting of each connection that tells whether its settings have come to the server.
-const marker = 'app.settings';
+/** A setting of each connection that tells whether its settings have come to the server. */
+export const marker = 'app.settings';
 
 /**
  * The settings of every connection of a service, as the server takes them: each gives up on a statement after 10 s and on an idle open transaction
@@ -72,6 +69,9 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     .map(([key, value]) => `-c ${key}=${value}`)
     .join(' ');
 }
+
+/** Has no transaction of a connection end by its length, which {@link connectionOptions} can't say: PostgreSQL 15 and 16 know no such setting. */
+export const noTransactionTimeout = `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null`;
 
 /**
  * A pool whose connections pipeline: statements sent without awaiting each other travel in one round trip. Each has the
@@ -157,34 +157,6 @@ export function releaseBroken(pool: Pool): void {
   );
 }
 
-/** Waits until the database answers. Throws {@link StartFailure} after 30 seconds. */
-export async function waitForDatabase(pool: Pool): Promise<void> {
-  await answerOf('DATABASE_URL', () => pool.query('select 1'));
-}
-
-/**
- * Asks a database, whose address is in a variable, until it answers, as it may come up later than who needs it. Throws {@link StartFailure}
- * after so many seconds, and at once where the owner is refused, or can't be spoken to by TLS: what a service needs may yet be made by the migration.
- */
-export async function answerOf<Answer>(
-  variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL',
-  ask: () => Promise<Answer>,
-  seconds = 30,
-): Promise<Answer> {
-  for (const until = performance.now() + seconds * 1000; ; await pause(250)) {
-    try {
-      return await ask();
-    } catch (error) {
-      const { code = '' } = error as { code?: string };
-      const isRefused = !isAway(error) || /^(28|3D|42|55000)/.test(code) || isNotSpokenTo(error as Error);
-      // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`.
-      if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
-        throw new StartFailure(`${variable}: ${reasonOf(error)}`);
-      if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
-    }
-  }
-}
-
 /**
  * Sends several statements as one packet: each `client.query` alone is a system call here and a wake-up there. `send` only calls `query`; its
  * promises are awaited by the caller.
@@ -221,7 +193,7 @@ function streamOf(client: Client): Socket {
 /** Milliseconds since the Unix epoch of an expression of times, in SQL, as float8. */
 export const ms = (time: string): string => `floor(extract(epoch from ${time}) * 1000)::float8`;
 
-/** One statement's answer among those of {@link readTenant}. */
+/** A statement with its values, as `pg` takes it. */
 export interface Statement {
   /** Given, the statement is prepared once a connection. */
   name?: string;
@@ -322,63 +294,4 @@ export function tenantPolicy(table: string): string[] {
     `alter table ${table} force row level security`,
     `create policy tenant on ${table} using (${own}) with check (${own})`,
   ];
-}
-
-/** Has no transaction of a connection end by its length, which {@link connectionOptions} can't say: PostgreSQL 15 and 16 know no such setting. */
-export const noTransactionTimeout = `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) is not null`;
-
-const oldest = 150_000;
-
-/**
- * Refuses a way to a database, named by its variable, on which the settings of a connection are lost or triggers do not hold, a server that is too old
- * and an encoding other than UTF8. Throws {@link StartFailure}.
- */
-export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', connection: Pool | pg.Client): Promise<void> {
-  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string; triggers: string }>(
-    `select current_setting('${marker}', true) as settings, current_setting('server_version_num')::int as version,
-            current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers`,
-  );
-  const { settings, version, encoding, triggers } = rows[0] as (typeof rows)[number];
-  // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
-  // `options` in the address take their place.
-  if (settings !== 'on')
-    throw new StartFailure(`${variable}: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options`);
-  if (version < oldest)
-    throw new StartFailure(`${variable}: PostgreSQL ${Math.trunc(version / 10_000)} is too old: it must be 15 or newer`);
-  // A tool that moved the database may have left it behind; only a superuser's connection could say otherwise.
-  if (triggers === 'replica')
-    throw new StartFailure(
-      `${variable}: session_replication_role is replica, by the role or the database: no trigger and no foreign key would hold`,
-    );
-  if (encoding !== 'UTF8')
-    throw new StartFailure(
-      `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`,
-    );
-}
-
-/**
- * Refuses what {@link checkConnection} does, a role that row-level security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older
- * than the code. Throws {@link StartFailure}.
- */
-export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
-  await checkConnection('DATABASE_URL', pool);
-  const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
-    `select rolname as name, rolsuper as super, rolbypassrls as bypass,
-            exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
-                    and pg_has_role(r.oid, c.relowner, 'member')) as owner
-     from pg_roles r where rolname = current_user`,
-  );
-  const role = rows[0];
-  if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
-  const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
-  if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
-  const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {
-    if (error.code === '42P01' || error.code === '42501') return { rows: [] };
-    throw error;
-  });
-  const names = new Set(done.rows.map((row) => row.name));
-  const missing = migrations.filter((name) => !names.has(name));
-  if (missing.length > 0) {
-    throw new StartFailure(`DATABASE_URL: the schema lacks ${missing.join(', ')}: run migrate first`);
-  }
 }
