@@ -2,9 +2,11 @@
 import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import cors from '@fastify/cors';
+import { compile } from '@fastify/proxy-addr';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, { type FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
+import { withoutPort } from '../services/platform/forwarded.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authorities } from './auth.ts';
@@ -71,7 +73,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const app: App = Fastify({
     ...serverOptions,
     http: { ...serverOptions.http, ServerResponse: drain.ServerResponse },
-    trustProxy: options.trustProxy.length > 0 ? options.trustProxy : false,
+    trustProxy: options.trustProxy.length > 0 ? believing(options.trustProxy) : false,
     clientErrorHandler: (error, socket) => answerBrokenHttp(error, socket, countMalformed),
     // A path that can't be decoded: it has no route, and no hook has run.
     frameworkErrors: (error, request, reply) => {
@@ -104,6 +106,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
   refuseOtherMethods();
   drain.endConnections(app, load);
   return app;
+}
+
+/** Whether an address of `X-Forwarded-For`, or of a connection, is one of these proxies'. */
+function believing(proxies: string[]): (address: string, hop: number) => boolean {
+  const isTrusted = compile(proxies);
+  return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
 /** Answers what Node would answer by itself, or not at all. */

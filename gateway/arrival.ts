@@ -39,6 +39,9 @@ export class Arrival {
     request.caller = nobody;
     request.count = unknownRoute;
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
+    // But for what says otherwise: proxies that are told to keep answers keep those to credentials, too (which RFC 9111, section 3.5, has them not do),
+    // and show one caller's to the next.
+    reply.header('cache-control', 'no-store');
     load.begin();
     reply.raw.on('close', () => {
       load.end(request);

@@ -131,6 +131,15 @@ test('the address that a trusted proxy names is the one whose failed logins coun
   expect((await attempt('192.0.2.2')).status).toBe(401);
 });
 
+test.each(['127.0.0.9:443', '[::1]', '[::1]:443'])('a trusted proxy that another names as %s is still one', async (proxy) => {
+  const { email } = await house.signUp();
+  const attempt = (address: string) =>
+    rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': `${address}, ${proxy}` } });
+  for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.5')).status).toBe(401);
+  expect((await attempt('192.0.2.5')).status).toBe(429);
+  expect((await attempt('192.0.2.6')).status).toBe(401);
+});
+
 test('who logs in from another address does not wait until all are registered who came from one', async () => {
   const { email, password } = await house.signUp();
   const from = (address: string, path: string, body: object) =>

@@ -23,6 +23,11 @@ const forgettingMs = 30_000;
 
 const answered = new WeakSet<IncomingMessage>();
 
+/** Whether some of a request's body is still to come. */
+export function isComing({ complete, headers }: IncomingMessage): boolean {
+  return !complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
+}
+
 /** Whether a request has been answered before its body had come: nothing more is said to it. */
 export function isAnswered(request: IncomingMessage): boolean {
   return answered.has(request);

@@ -1,5 +1,5 @@
 // What the environment tells the gateway, read once.
-import { isIP } from 'node:net';
+import { compile } from '@fastify/proxy-addr';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../services/platform/settings.ts';
 
 /** Everything the gateway is told. */
@@ -32,14 +32,12 @@ export function gatewayConfig(settings: Settings): GatewayConfig {
 }
 
 function proxy(item: string): string {
-  const [address = '', bits, ...more] = item.split('/');
-  const version = isIP(address);
-  const named = bits === undefined && ['loopback', 'linklocal', 'uniquelocal'].includes(item);
-  const size = bits === undefined ? 0 : /^[0-9]{1,3}$/.test(bits) ? Number(bits) : Number.NaN;
-  if (!named && (version === 0 || more.length > 0 || !(size <= (version === 4 ? 32 : 128)))) {
+  try {
+    compile(item);
+    return item;
+  } catch {
     throw new BadSetting('TRUST_PROXY', `must be addresses or networks, comma-separated, not ${JSON.stringify(item)}`);
   }
-  return item;
 }
 
 function origin(item: string): string {

@@ -76,7 +76,7 @@ export async function documentRoutes(app: App): Promise<void> {
   let document: Buffer | undefined;
   app.get('/openapi.json', { config: { doc: openapiDoc } }, (_request, reply) => {
     document ??= Buffer.from(JSON.stringify(app.swagger()));
-    return reply.header('content-type', 'application/json; charset=utf-8').send(document);
+    return reply.headers({ 'content-type': 'application/json; charset=utf-8', 'cache-control': cacheable }).send(document);
   });
   let docs: Promise<Map<string, Page>> | undefined;
   for (const url of ['/docs', '/docs/*']) {
@@ -90,7 +90,7 @@ export async function documentRoutes(app: App): Promise<void> {
       const page = (await docs).get(path);
       if (!page) throw new Problem('route_not_found');
       const { statusCode, headers, rawPayload, policy } = page;
-      reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer' });
+      reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cache-control': cacheable });
       const { location, 'content-type': type } = headers;
       if (location !== undefined) return reply.redirect(location, statusCode);
       if (type !== undefined) reply.header('content-type', type);
@@ -98,6 +98,9 @@ export async function documentRoutes(app: App): Promise<void> {
     });
   }
 }
+
+// For everybody alike, and another with the next version.
+const cacheable = 'public, max-age=300';
 
 interface Page extends Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'> {
   policy: string;

@@ -1,6 +1,7 @@
 // How the server ends: it takes no more connections, answers what was asked, and says with the last answer on a connection that this ends, too.
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { closeGently, isComing } from './body.ts';
 import type { Load } from './load.ts';
 import type { App } from './request.ts';
 
@@ -17,7 +18,8 @@ type Counted = Socket & { [begun]?: number };
 /** The end of a server. */
 export class Drain {
   private began: number | undefined;
-  /** Its answers: once it has begun to close, each that is the last of its connection says so, whenever it was asked for. */
+  /** Its answers: each that must be the last of its connection says so. That is one before its request's body has come, and, once it has begun to
+   * close, the last that was asked for. */
   readonly ServerResponse: typeof ServerResponse;
 
   constructor() {
@@ -32,6 +34,12 @@ export class Drain {
       }
 
       override writeHead(...head: unknown[]): this {
+        // Kept, it is used for another's request by a proxy whose own client has left in the middle of his body (HAProxy 2.6, over HTTP/2): that request
+        // was read as the rest of the body, and nobody answered it.
+        if (isComing(this.req)) {
+          closeGently(this.req);
+          this.shouldKeepAlive = false;
+        }
         // What was pipelined behind has been done, and Node would not answer it any more.
         if (isClosing() && this.place === (this.req.socket as Counted)[begun]) this.shouldKeepAlive = false;
         return super.writeHead(...(head as [number]));

@@ -47,6 +47,36 @@ describe('a client that asks before it sends its body', () => {
   });
 });
 
+test.each([
+  ['POST /v1/tenants/acme/transactions', 'Content-Length: 200000', '', 401, 'close'],
+  ['POST /v1/tenants/acme/transactions', 'Content-Length: 2', '{', 401, 'close'],
+  ['POST /v1/tenants/acme/transactions', 'Transfer-Encoding: chunked', '2\r\n{}\r\n', 401, 'close'],
+  ['POST /v1/nothing', 'Content-Length: 2', '', 404, 'close'],
+  ['GET /healthz', 'Content-Length: 2', '', 200, 'close'],
+  ['POST /v1/tenants/acme/transactions', 'Content-Length: 2', '{}', 401, 'keep-alive'],
+  ['POST /v1/tenants/acme/transactions', 'Transfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n', 401, 'keep-alive'],
+  ['GET /v1/user', 'Accept: */*', '', 401, 'keep-alive'],
+])('no connection is kept on which a body may still come: %s, %s, %j', async (request, header, body, status, connection) => {
+  const received = await alone.raw(`${request} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${header}\r\n\r\n${body}`, (text) =>
+    text.endsWith('}'),
+  );
+  expect(lastAnswer(received).head).toContain(`http/1.1 ${status} `);
+  expect(lastAnswer(received).head).toContain(`connection: ${connection}`);
+});
+
+test('a name of two addresses is listened on at one, where everything is as it is said to be', async () => {
+  // As this machine might say.
+  const two = `import dns from 'node:dns'; const own = dns.lookup; const at = (last) => ({ address: '127.0.0.' + last, family: 4 });
+    dns.lookup = (name, how, done) => name === 'localhost' && how.all ? done(null, [at(1), at(2)]) : own(name, how, done);`;
+  const named = await startAlone({ HOST: 'localhost', NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(two)}` });
+  try {
+    await expect(fetch(`http://127.0.0.2:${named.port}/healthz`)).rejects.toThrow();
+    expect((await fetch(`${named.url}/healthz`)).status).toBe(200);
+  } finally {
+    await named.stop();
+  }
+});
+
 test('what is broken behind a whole request is not its answer, which might have been posted', async () => {
   const whole = 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}';
   for (const more of ['\0', '}', 'GARBAGE\r\n\r\n']) expect([more, await alone.raw(whole + more)]).toEqual([more, '']);

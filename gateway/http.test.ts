@@ -118,11 +118,19 @@ test.each([
   ['GET /healthz HTTP/1.1\r\nHost: x, y', 400],
   ['CONNECT example.com:443 HTTP/1.1\r\nHost: x', 404],
   ['nonsense', 400],
-])('no browser takes an answer for another type than it says it is: %j', async (request, status) => {
+])('no browser takes an answer for another type than it says it is, and no proxy keeps it for another: %j', async (request, status) => {
   const received = await alone.raw(`${request}\r\nConnection: close\r\n\r\n`);
   const [head = ''] = received.split('\r\n\r\n');
   expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   expect(head.toLowerCase().match(/^x-content-type-options: .*$/gm)).toEqual(['x-content-type-options: nosniff']);
+  const kept = request.startsWith('GET /openapi.json') ? 'public, max-age=300' : 'no-store';
+  expect(head.toLowerCase().match(/^cache-control: .*$/gm)).toEqual([`cache-control: ${kept}`]);
+});
+
+test('the page that is for everybody may be kept', async () => {
+  const page = await fetch(`${alone.url}/docs/`);
+  await page.body?.cancel();
+  expect([page.status, page.headers.get('cache-control')]).toEqual([200, 'public, max-age=300']);
 });
 
 describe('request ids', () => {
@@ -184,7 +192,7 @@ describe('without its services', () => {
     expect(await get('/v1/tenants/acme/accounts', 'Basic eDp5')).toMatchObject({ status: 401 });
     const keySet = await fetch(`${alone.url}/.well-known/jwks.json`);
     // Nobody is to keep that for the five minutes of a key set.
-    expect([keySet.status, keySet.headers.get('cache-control')]).toEqual([503, null]);
+    expect([keySet.status, keySet.headers.get('cache-control')]).toEqual([503, 'no-store']);
   });
 
   test('figures are served', async () => {

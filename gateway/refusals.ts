@@ -2,7 +2,7 @@
 import { ConnectError } from '@connectrpc/connect';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { bodyLimit, closeGently } from './body.ts';
+import { bodyLimit, isComing } from './body.ts';
 import type { Load } from './load.ts';
 import { Problem, problemOf, type ProblemCode } from './problem.ts';
 
@@ -39,9 +39,11 @@ export class Refusals {
       this.tell({ code: problem.code, in_flight: load.requests, method, route, tenant: caller.tenantId, request_id: id }, 'refusing');
     }
     load.refuse(request);
-    if (!request.raw.complete) closeGently(request.raw);
     if (problem.headers) reply.headers(problem.headers);
-    reply.code(problem.status).send(problem.body(request.id));
+    const send = () => void reply.code(problem.status).send(problem.body(request.id));
+    // Of most requests the body has come with the head: Node has read it by then, and the connection is kept.
+    if (isComing(request.raw)) setImmediate(send);
+    else send();
   }
 
   /** A line a second at most: a flood of refusals must not become a flood of lines. */

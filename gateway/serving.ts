@@ -1,5 +1,6 @@
 // The gateway: REST outside, gRPC inside. Opened in order, each part with how it is stopped.
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
@@ -143,7 +144,9 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
         post: (posting, answer) => batcher.post(posting, answer),
       }),
   });
-  const { host, port } = config;
+  const { port } = config;
+  // Of this one name Fastify listens on all addresses, on each but the first with a server that has nothing of what is put on the other.
+  const host = config.host === 'localhost' ? (await lookup(config.host)).address : config.host;
   await listening({ variable: 'PORT', host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
     draining = true;

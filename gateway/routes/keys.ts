@@ -90,7 +90,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
         },
         within(request, 5_000),
       );
-      reply.code(201).header('cache-control', 'no-store');
+      reply.code(201);
       return { success: true, data: { api_key: shownOnce(apiKey, key) }, message: 'API key created; it is shown only now' };
     },
   );
@@ -198,7 +198,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
       const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, ...(overlap != null && { overlapSeconds: overlap }) };
       const { apiKey, key, previous } = await identity.rotateApiKey(given, within(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
-      reply.code(201).header('cache-control', 'no-store');
+      reply.code(201);
       const data = { api_key: shownOnce(apiKey, key), previous: keyRecord(previous) };
       return { success: true, data, message: 'API key replaced; the new one is shown only now' };
     },

@@ -32,9 +32,6 @@ const session = {
 
 const refreshToken = secret(1, 512, { description: 'Of the last login or refresh.', example: exampleSession.refresh_token });
 
-// Answers with secrets are not for caches.
-const noStore = { 'cache-control': 'no-store' };
-
 function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
   if (!given || !user) throw new Error('identity answered without a session');
   const { token, expiresMs, refreshToken: refresh } = given;
@@ -128,7 +125,6 @@ export function userRoutes(app: App, { identity }: Services): void {
       const { email: address, password } = request.body;
       const given = { email: address, password, clientAddress: request.ip };
       const { session: opened, user, rateLimit } = await identity.login(given, within(request, 15_000));
-      reply.headers(noStore);
       if (rateLimit) reply.headers(limitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
     },
@@ -153,10 +149,9 @@ export function userRoutes(app: App, { identity }: Services): void {
         },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
       const { session: opened, user } = await identity.refresh(given, within(request, 5_000));
-      reply.headers(noStore);
       return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
     },
   );

@@ -136,10 +136,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         ...(body.enabled != null && { enabled: body.enabled }),
       };
       const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, within(request, 15_000));
-      reply
-        .code(created ? 201 : 200)
-        .header('cache-control', 'no-store')
-        .headers(limitFields(limit));
+      reply.code(created ? 201 : 200).headers(limitFields(limit));
       const message = created ? 'Webhook configured; its secret is shown only now' : 'Webhook replaced';
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message };
     },
@@ -199,11 +196,10 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       const overlap = request.body.overlap_seconds;
       const given = { tenantId: request.caller.tenantId, ...(overlap != null && { overlapSeconds: overlap }) };
       const { webhook, secret: shown } = await notifier.rotateSecret(given, within(request, 5_000));
-      reply.header('cache-control', 'no-store');
       const data = { webhook_config: { ...configRecord(webhook), secret: shown } };
       return { success: true, data, message: 'Secret replaced; it is shown only now' };
     },
@@ -241,7 +237,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         },
       },
     },
-    async (request, reply) => {
+    async (request) => {
       await refuseUnfit(request, notifier);
       const { caller, body } = request;
       const given = {
@@ -252,7 +248,6 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         ...(body.enabled != null && { enabled: body.enabled }),
       };
       const { webhook, secret: shown = null } = await notifier.updateWebhook(given, within(request, 15_000));
-      reply.header('cache-control', 'no-store');
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };
     },
   );

@@ -2,6 +2,7 @@
 import { hash as digest } from 'node:crypto';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { withoutPort } from '../platform/forwarded.ts';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
 
@@ -63,12 +64,10 @@ const carriers = ['::ffff:0:0/96', '64:ff9b::/96'].map((range) => ipaddr.IPv6.pa
 /**
  * What counts as one client for a limit: an IPv4 address, however it is written (also mapped into IPv6, or translated by NAT64: RFC 6052),
  * the /64 of another IPv6 address (one subscriber has at least that many), or the text itself where it is no address; of callers who tell
- * none, the empty one. Some proxies name a port with it (RFC 7239, section 6), which is another one with each connection.
+ * none, the empty one. A port with it is another one with each connection.
  */
 export function clientAddress(value: string): string {
-  const address = optionalText('client_address', value, 255) ?? '';
-  const [, host = address] = /^\[(.*)\](?::\d+)?$/.exec(address) ?? /^([0-9.]+):\d+$/.exec(address) ?? [];
-  const given = host.replace(/%.*$/, '');
+  const given = withoutPort(optionalText('client_address', value, 255) ?? '').replace(/%.*$/, '');
   if (isIP(given) !== 6) return given.slice(0, 64);
   // As a URL has it: of an address with dots in it the parser takes more for a mapped one than is.
   const six = ipaddr.IPv6.parse(new URL(`http://[${given}]`).hostname.slice(1, -1));
