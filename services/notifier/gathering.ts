@@ -10,8 +10,6 @@ export interface Part {
   first: bigint;
   /** Where the partition is read on. */
   next: string;
-  /** Where the partition ended when this was fetched. */
-  end: bigint;
   /** Commits offsets of any partitions; as each batch's does, also while the consumer ends. */
   commit: (offsets: OffsetsByTopicPartition) => Promise<void>;
   heartbeat: () => Promise<void>;
@@ -25,15 +23,7 @@ export interface Part {
 const mostTogether = 400;
 
 /** The handler has thrown, or was not asked. */
-export class NotNoted extends Error {
-  /** Partitions that are read on elsewhere. */
-  readonly again: ReadonlySet<number>;
-
-  constructor(again: ReadonlySet<number> = new Set()) {
-    super('not noted');
-    this.again = again;
-  }
-}
+export class NotNoted extends Error {}
 
 /**
  * Notes parts together that come while others are being noted, or in one turn: of ten tenants on as many partitions, 500 events a second, each
@@ -51,6 +41,8 @@ export function gathered(note: (parts: Part[]) => Promise<void>): (part: Part) =
       if (part.wanted()) {
         count += part.messages.length;
         if (taken[0] && (part.alone || taken[0].part.alone || count > mostTogether)) break;
+        // One after the other: a partition is noted to one place.
+        if (taken.some((other) => other.part.partition === part.partition)) break;
         taken.push(each);
       } else done.reject(new NotNoted());
       waiting.shift();

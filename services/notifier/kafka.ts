@@ -6,7 +6,7 @@ import { metadataMaxAgeMs } from '../platform/kafka.ts';
 import { readAllCompressions } from './codecs.ts';
 import { Membership, type Handler, type ReadOptions } from './membership.ts';
 import { ReaderMetrics } from './reader-metrics.ts';
-import { readCommitted, readEnds } from './topic.ts';
+import { readTopic } from './topic.ts';
 
 /** What a subscription needs. */
 export interface SubscribeOptions extends ReadOptions {
@@ -92,11 +92,10 @@ class Reader implements Subscription {
       // A crashed consumer is not restarted by kafkajs but built anew here.
       retry: { retries: 5, restartOnFailure: () => Promise.resolve(false) },
     });
-    const membership = new Membership({ ...options, consumer, handler, figures, closed: closed.signal });
-    const ended = new Promise<string>((resolve) => {
-      this.giveUp = resolve;
-      consumer.on(consumer.events.CRASH, ({ payload }) => resolve(`crashed: ${payload.error.message}`));
-    });
+    const { promise: ended, resolve: giveUp } = Promise.withResolvers<string>();
+    const membership = new Membership({ ...options, consumer, group, giveUp, handler, figures, closed: closed.signal });
+    this.giveUp = giveUp;
+    consumer.on(consumer.events.CRASH, ({ payload }) => giveUp(`crashed: ${payload.error.message}`));
     this.membership = membership;
     try {
       await consumer.connect();
@@ -142,19 +141,18 @@ class Reader implements Subscription {
   /** The messages that wait on the partitions of this replica; tells of those that the topic has removed before they were noted. */
   private async measure(membership: Membership): Promise<bigint> {
     const { kafka, topic, logger } = this.options;
-    const ends = await readEnds(kafka, topic);
-    const committed = await readCommitted(kafka, this.group, topic);
+    const read = await readTopic(kafka, this.group, topic);
     let lag = 0n;
-    for (const [partition, { low, high }] of ends) {
+    for (const [partition, { low, high }] of read.ends) {
       if (!membership.has(partition)) continue;
-      const noted = committed.get(partition) ?? -1n;
+      const noted = read.committed.get(partition) ?? -1n;
       const rest = high - (noted < low ? low : noted);
       if (rest > 0n) lag += rest;
       this.figures.countLost(partition, noted, low);
     }
     this.figures.setLag(lag);
     const untold = (error: unknown) => logger.debug({ err: error }, 'offsets could not be compared');
-    await membership.findMisplaced(committed, ends).catch(untold);
+    await membership.compare(read).catch(untold);
     return lag;
   }
 

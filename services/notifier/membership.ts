@@ -6,9 +6,9 @@ import type { Consumer, EachBatchPayload, Kafka, KafkaMessage, OffsetsByTopicPar
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { gathered, NotNoted, type Part } from './gathering.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { Misplaced, type Reading } from './offsets.ts';
+import { Misplaced, type Offsets, type Reading } from './offsets.ts';
 import type { ReaderMetrics } from './reader-metrics.ts';
-import { readEnds, type Ends } from './topic.ts';
+import { readTopic, type Topic } from './topic.ts';
 
 /** A message that holds no event, as it stands on the topic. */
 export interface Unreadable {
@@ -37,14 +37,16 @@ const sideBySide = 100;
 export interface ReadOptions {
   kafka: Kafka;
   topic: string;
-  /** To where each partition was noted durably; of one that is missing nothing was. */
-  offsets: () => Promise<ReadonlyMap<number, bigint>>;
+  offsets: Offsets;
   logger: Logger;
 }
 
 /** What a membership needs. */
 export interface MembershipOptions extends ReadOptions {
   consumer: Consumer;
+  group: string;
+  /** Another consumer is to go on. */
+  giveUp: (reason: string) => void;
   handler: Handler;
   figures: ReaderMetrics;
   /** Whoever reads the topic stops. */
@@ -56,10 +58,8 @@ export class Membership {
   private readonly options: MembershipOptions;
   /** Partitions that are this replica's; undefined before it has joined the group. */
   private assigned: Set<number> | undefined;
-  /** By partition, to where it was noted since it is this replica's: the topic may have no message there. */
+  /** By partition, to where it was noted before and since it is this replica's: the topic may have no message there. */
   private readonly noted = new Map<number, bigint>();
-  /** By partition, what the database may have noted although the topic was shorter when it was last read. */
-  private readonly admitted = new Map<number, bigint>();
   private readonly together = gathered((parts) => this.handOver(parts));
   private isEnded = false;
   private inHandler = 0;
@@ -80,11 +80,11 @@ export class Membership {
     // Nothing is fetched while the handler has messages in hand, which may be for long.
     consumer.on(consumer.events.HEARTBEAT, heard);
     // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
-    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset, highWatermark } }) => {
+    consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
       if (batchSize > 0) return;
       // None, where all of it lies before what was asked for, as a compressed batch may.
       const first = (firstOffset as string | null) ?? lastOffset;
-      this.passOver({ partition, first: BigInt(first), next: String(BigInt(lastOffset) + 1n), end: BigInt(highWatermark) });
+      this.passOver({ partition, first: BigInt(first), next: String(BigInt(lastOffset) + 1n) });
     });
   }
 
@@ -122,23 +122,47 @@ export class Membership {
   }
 
   /**
-   * Reads again what the group has behind it, as `committed`, and the database lacks, also where nothing comes next; and all of a topic that is
-   * shorter than the one the database knows. Throws what either answers.
+   * Compares what the database has noted with what it must have: what the group has behind it, and `before`. Where it lacks something, also where nothing
+   * comes next, or knows a longer topic, which had this one's name, it is corrected and the topic read again: the group is set back, and the consumer given
+   * up, as what it has in hand, or is on its way to it, is not next. Throws what Kafka or the database answers.
    */
-  async findMisplaced(committed: ReadonlyMap<number, bigint>, ends: Ends): Promise<void> {
-    if (!this.assigned) return;
+  async compare({ ends, committed }: Topic, before: ReadonlyMap<number, bigint> = new Map()): Promise<void> {
     // Before the database is asked: what is noted meanwhile it need not know.
-    const known = new Map([...committed].map(([partition, offset]) => [partition, this.noted.get(partition) ?? offset]));
-    const stored = await this.options.offsets();
-    const misplaced = [...known].flatMap(([partition, from]): [number, bigint][] => {
+    const known = new Map(committed);
+    for (const [partition, noted] of [...this.noted, ...before]) known.set(partition, later(noted, known.get(partition)));
+    const stored = await this.options.offsets.read();
+    const misplaced = [...ends].flatMap(([partition, { high }]): [number, bigint][] => {
       const next = stored.get(partition) ?? 0n;
-      return next < from || next > (ends.get(partition)?.high ?? next) ? [[partition, next]] : [];
+      return this.has(partition) && (next < (known.get(partition) ?? 0n) || next > high) ? [[partition, next]] : [];
     });
-    if (misplaced.length > 0) await this.replace(new Map(misplaced), (partition) => known.get(partition) ?? 0n);
+    if (misplaced.length > 0) await this.correct(new Map(misplaced), known);
+  }
+
+  private async correct(stored: ReadonlyMap<number, bigint>, known: ReadonlyMap<number, bigint>): Promise<void> {
+    const { kafka, group, topic, consumer, figures, offsets, giveUp } = this.options;
+    // Anew: of an end that was read before the database was asked, it may be ahead.
+    const { ends } = await readTopic(kafka, group, topic);
+    const back = new Map<number, bigint>();
+    for (const [partition, next] of stored) {
+      const end = ends.get(partition);
+      if (!end || !this.isWanted()) continue;
+      const isOther = next > end.high;
+      const place = isOther ? end.low : later(next, end.low);
+      if (place !== next) await offsets.correct(partition, next, place);
+      if (!isOther) figures.countLost(partition, next, end.low);
+      if (place < (known.get(partition) ?? 0n)) back.set(partition, place);
+    }
+    // Before it is a member it can't set the group back, and reads what it then finds.
+    if (back.size === 0 || !this.assigned || !this.isWanted()) return;
+    await consumer.commitOffsets([...back].map(([partition, place]) => ({ topic, partition, offset: String(place) })));
+    if (!this.isWanted()) return;
+    for (const [partition, place] of back) figures.countRewind(partition, place);
+    this.end();
+    giveUp('read again');
   }
 
   private async batch(payload: EachBatchPayload): Promise<void> {
-    const { partition, messages, highWatermark } = payload.batch;
+    const { partition, messages } = payload.batch;
     for (let begin = 0; begin < messages.length; begin += chunk) {
       const part = messages.slice(begin, begin + chunk);
       const last = part.at(-1) as KafkaMessage;
@@ -147,32 +171,36 @@ export class Membership {
       // Before the first message may stand what a transaction has taken back.
       const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
+      this.begin(partition, first);
       const wanted = () => this.isWanted() && payload.isRunning() && !payload.isStale();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
       const heartbeat = () => payload.heartbeat();
-      if (
-        !(await this.note({ partition, messages: part, first, next, end: BigInt(highWatermark), commit, heartbeat, wanted, alone: false }))
-      )
-        return;
+      if (!(await this.note({ partition, messages: part, first, next, commit, heartbeat, wanted, alone: false }))) return;
       payload.resolveOffset(last.offset);
       this.progressed = performance.now();
       await payload.heartbeat();
     }
   }
 
+  // Read from where the group was. What comes behind marks may be noted before them.
+  private begin(partition: number, first: bigint): void {
+    if (!this.noted.has(partition)) this.noted.set(partition, first);
+  }
+
   // What can't be noted is when something comes behind it, or when somebody reads there again.
-  private passOver(marks: Pick<Part, 'partition' | 'first' | 'next' | 'end'>): void {
+  private passOver(marks: Pick<Part, 'partition' | 'first' | 'next'>): void {
     const { consumer, logger } = this.options;
     const commit = ({ topics }: OffsetsByTopicPartition) =>
       consumer.commitOffsets(topics.flatMap(({ topic, partitions }) => partitions.map((each) => ({ topic, ...each }))));
     const heartbeat = () => Promise.resolve();
+    this.begin(marks.partition, marks.first);
     const wanted = () => this.isWanted() && this.has(marks.partition);
     this.note({ ...marks, messages: [], commit, heartbeat, wanted, alone: false }).catch((error: unknown) =>
       logger.debug({ err: error, partition: marks.partition }, 'marks of transactions were not passed over'),
     );
   }
 
-  /** Notes a part until that succeeds; false where this replica has no business with it any more, or reads on elsewhere. */
+  /** Notes a part until that succeeds; false where this replica has no business with it any more. */
   private async note(part: Part): Promise<boolean> {
     for (let delayMs = 100; part.wanted(); delayMs = Math.min(delayMs * 2, 5_000)) {
       try {
@@ -180,7 +208,6 @@ export class Membership {
         return true;
       } catch (error) {
         if (!(error instanceof NotNoted)) throw error;
-        if (error.again.has(part.partition)) return false;
         part.alone = true;
         await pause(delayMs, undefined, { signal: this.options.closed }).catch(() => undefined);
       } finally {
@@ -194,7 +221,7 @@ export class Membership {
 
   /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, and what Kafka answers to the commit. */
   private async handOver(parts: Part[]): Promise<void> {
-    const { topic, handler, logger } = this.options;
+    const { kafka, group, topic, handler, logger } = this.options;
     const events: Event[] = [];
     const unreadable: Unreadable[] = [];
     for (const { partition, messages } of parts) {
@@ -207,9 +234,7 @@ export class Membership {
     }
     const reading = {
       topic,
-      parts: parts.map(({ partition, first, next, end }) => {
-        return { partition, from: this.noted.get(partition) ?? first, next: BigInt(next), end: later(end, this.admitted.get(partition)) };
-      }),
+      parts: parts.map(({ partition, first, next }) => ({ partition, from: this.noted.get(partition) ?? first, next: BigInt(next) })),
     };
     // It may take longer than the group waits for a sign of life. Not so the commit: whoever hangs there is to be found out. Nor does what was
     // left behind keep its partitions from others.
@@ -219,55 +244,29 @@ export class Membership {
     }, 2_000);
     this.inHandler += 1;
     try {
-      await handler(events, unreadable, reading).catch(async (error: unknown) => {
-        if (!(error instanceof Misplaced)) throw error;
-        const from = new Map(reading.parts.map((part) => [part.partition, part.from]));
-        throw new NotNoted(await this.replace(error.stored, (partition) => from.get(partition) ?? 0n));
-      });
+      await handler(events, unreadable, reading);
     } catch (error) {
-      if (error instanceof NotNoted) throw error;
       const partitions = parts.map(({ partition }) => partition);
       logger.warn({ err: error as Error, partitions, messages: events.length + unreadable.length }, 'events could not be noted');
+      if (error instanceof Misplaced && this.isWanted()) {
+        const before = new Map(reading.parts.map(({ partition, from }) => [partition, from]));
+        await readTopic(kafka, group, topic)
+          .then((read) => this.compare(read, before))
+          .catch((reason: unknown) => logger.warn({ err: reason }, 'the topic could not be read again'));
+      }
       throw new NotNoted();
     } finally {
       clearInterval(beat);
       this.inHandler -= 1;
       this.progressed = performance.now();
     }
-    for (const { partition, next } of reading.parts) {
-      this.noted.set(partition, next);
-      this.admitted.delete(partition);
-    }
-    await parts[0]?.commit({ topics: [{ topic, partitions: parts.map(({ partition, next }) => ({ partition, offset: next })) }] });
-  }
-
-  /**
-   * Goes by what the database has noted of partitions, where it is not what was known: `from`. Answers those that are read again. Throws what Kafka
-   * answers.
-   */
-  private async replace(stored: ReadonlyMap<number, bigint>, from: (partition: number) => bigint): Promise<Set<number>> {
-    const { kafka, topic, consumer, figures } = this.options;
-    const again = new Set<number>();
-    // Anew: of an end that was read before the database was asked, it may be ahead.
-    const ends = await readEnds(kafka, topic);
-    for (const [partition, next] of stored) {
-      const end = ends.get(partition);
-      const before = from(partition);
-      // What was noted meanwhile is known to be right.
-      if (!end || !this.isWanted() || !this.has(partition) || (this.noted.get(partition) ?? before) !== before) continue;
-      // Beyond the end it is of another topic, which had this one's name, until it is written over.
-      const noted = next > end.high ? 0n : next;
-      this.noted.set(partition, noted);
-      this.admitted.set(partition, later(end.high, next));
-      figures.countLost(partition, noted, end.low);
-      const place = later(noted, end.low);
-      // Where the topic has nothing of what is lacking, or nothing is, the messages in hand are next.
-      if (place >= before) continue;
-      figures.countRewind(partition, place);
-      consumer.seek({ topic, partition, offset: String(place) });
-      again.add(partition);
-    }
-    return again;
+    const offsets = reading.parts.map(({ partition, next }) => {
+      // Marks that had to be tried again may be behind what came after them.
+      const place = later(next, this.noted.get(partition));
+      this.noted.set(partition, place);
+      return { partition, offset: String(place) };
+    });
+    await parts[0]?.commit({ topics: [{ topic, partitions: offsets }] });
   }
 
   private isWanted(): boolean {

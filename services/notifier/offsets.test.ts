@@ -8,7 +8,7 @@ import { newTenant, startNotifier, until, type RunningNotifier, type TestTenant 
 import { ensureTopic } from '../platform/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { subscribe, type Subscription } from './kafka.ts';
-import { readOffsets } from './offsets.ts';
+import { offsetsOf, type Reading } from './offsets.ts';
 
 const logger = openLog('test', 'silent');
 const tables = ['inbox', 'gaps', 'late', 'deliveries', 'payloads', 'due', 'kafka_offsets'];
@@ -21,6 +21,8 @@ describeWithKafka('a database that has gone back', () => {
   let metrics: Registry;
   let tenant: TestTenant;
   let restore: () => Promise<void>;
+  /** What notes a reading, and what stands in its way. */
+  let around: (reading: Reading, note: () => Promise<void>) => Promise<void>;
 
   const owner = (...texts: string[]) =>
     withClient(notifier.database.adminUrl, async (client) => {
@@ -29,8 +31,8 @@ describeWithKafka('a database that has gone back', () => {
   const open = () => {
     metrics = new Registry();
     reader = subscribe(
-      { kafka: testClient(brokers), topic, group: 'test', offsets: () => readOffsets(notifier.pool, topic), logger, metrics },
-      (events, _, reading) => notifier.consumer.ingest(events, { reading }),
+      { kafka: testClient(brokers), topic, group: 'test', offsets: offsetsOf(notifier.pool, topic), logger, metrics },
+      (events, _, reading) => around(reading, () => notifier.consumer.ingest(events, { reading })),
     );
   };
   const send = async (events: Event[], partition = 0) => {
@@ -74,6 +76,7 @@ describeWithKafka('a database that has gone back', () => {
     notifier = await startNotifier({ claims: false });
     tenant = newTenant();
     await notifier.client.configureWebhook({ tenantId: tenant.tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
+    around = (_, note) => note();
     open();
     restore = async () => {
       for (const table of tables) await owner(`truncate ${table}`, `insert into ${table} select * from backup.${table}`);
@@ -170,8 +173,10 @@ describeWithKafka('a database that has gone back', () => {
   });
 
   test('does so where the reader runs on, also where nothing comes next', async () => {
+    await reader.close();
     await owner(`insert into kafka_offsets (topic, partition, next_offset) values ('${topic}', 0, 1000)`);
     await backUp();
+    open();
     const lost = post(2);
     await send(lost);
     await taken();
@@ -222,7 +227,9 @@ describeWithKafka('a database that has gone back', () => {
   });
 
   test('goes on where the topic was made anew', async () => {
+    await reader.close();
     await owner(`insert into kafka_offsets (topic, partition, next_offset) values ('${topic}', 0, 1000)`);
+    open();
     const events = post(2);
     await send(events);
     await taken();
@@ -232,5 +239,59 @@ describeWithKafka('a database that has gone back', () => {
       const { rows } = await client.query('select next_offset::int from kafka_offsets where partition = 0');
       expect(rows).toEqual([{ next_offset: 2 }]);
     });
+  });
+
+  test('hides nothing behind marks of transactions that waited until it was back', async () => {
+    await send(post(1));
+    await taken();
+    await backUp();
+    const lost = post(3);
+    await send(lost);
+    await taken();
+    let isAway = true;
+    const seen = { marks: 0 };
+    around = async (_, note) => {
+      if (isAway) {
+        seen.marks++;
+        throw new Error('away');
+      }
+      await note();
+    };
+    await takeBack();
+    await until(() => Promise.resolve(seen.marks > 0));
+    await takeBack();
+    await until(() => Promise.resolve(seen.marks > 3));
+    await restore();
+    // Nothing with an event in it is noted, as somebody holds the tenant's mark.
+    await withClient(notifier.database.adminUrl, async (client) => {
+      await client.query('begin; select * from inbox for update');
+      isAway = false;
+      await until(async () => (await rewinds()) === 1);
+      await reader.close();
+      await client.query('rollback');
+    });
+    open();
+    const next = post(1);
+    await send(next);
+    await until(async () => (await made()).length === 5);
+    expect(await made()).toEqual(expect.arrayContaining(idsOf([...lost, ...next])));
+  });
+
+  test('is not thought to have been, where marks are noted after what came behind them', async () => {
+    const order: string[] = [];
+    around = async ({ parts }, note) => {
+      const what = parts.every(({ next }) => next === 4n) ? 'marks' : 'events';
+      order.push(what);
+      if (what === 'marks' && !order.includes('events')) throw new Error('away');
+      await note();
+    };
+    await takeBack();
+    await until(() => Promise.resolve(order.length > 0));
+    const events = post(3);
+    await send(events);
+    await until(() => Promise.resolve(order.slice(order.indexOf('events')).includes('marks')));
+    await taken();
+    expect(await made()).toEqual(idsOf(events));
+    expect([await offsetsOf(notifier.pool, topic).read(), await rewinds()]).toEqual([new Map([[0, 7n]]), 0]);
   });
 });

@@ -11,23 +11,38 @@ export interface Reading {
     from: bigint;
     /** The offset behind what is noted now. */
     next: bigint;
-    /** What has been noted beyond this offset is of another topic, which had this one's name. */
-    end: bigint;
   }[];
 }
 
-/**
- * The database has not noted what it must have, or what can't be: it was restored, or a standby took over that was behind, or the topic was made
- * anew. Nothing of the reading has been noted.
- */
+/** The database has not noted what it must have: it was restored, or a standby took over that was behind. Nothing of the reading has been noted. */
 export class Misplaced extends Error {
-  /** By partition that is not where it must be, to where it has been noted. */
-  readonly stored: ReadonlyMap<number, bigint>;
-
-  constructor(stored: ReadonlyMap<number, bigint>) {
+  constructor() {
     super('the database has not noted what it must have noted');
-    this.stored = stored;
   }
+}
+
+/** To where each partition of a topic has been noted durably, and with what. */
+export interface Offsets {
+  /** Of a partition that is missing nothing has been noted. */
+  read(): Promise<ReadonlyMap<number, bigint>>;
+  /** Has a partition noted to another place, where it is at `before`: 0 also where it is missing. */
+  correct(partition: number, before: bigint, place: bigint): Promise<void>;
+}
+
+/** Those of a topic that are in the database. */
+export function offsetsOf(pool: Pool, topic: string): Offsets {
+  return {
+    read: () => readOffsets(pool, topic),
+    correct: async (partition, before, place) => {
+      await inTransaction(pool, [], (client) =>
+        client.query(
+          `insert into kafka_offsets (topic, partition, next_offset) values ($1, $2, $3)
+          on conflict (topic, partition) do update set next_offset = excluded.next_offset where kafka_offsets.next_offset = $4`,
+          [topic, partition, place, before],
+        ),
+      );
+    },
+  };
 }
 
 /** To where each partition of a topic has been noted. */
@@ -47,7 +62,7 @@ function byPartition(rows: Noted[]): Map<number, bigint> {
   return new Map(rows.map((row) => [row.partition, row.next_offset]));
 }
 
-/** Throws {@link Misplaced} where the transaction does not see everything before a reading as noted, or sees more than the topic has. */
+/** Throws {@link Misplaced} where the transaction does not see everything before a reading as noted. */
 export async function mustFollow(client: Client, reading: Reading | undefined): Promise<void> {
   if (!reading) return;
   const { topic, parts } = reading;
@@ -57,14 +72,10 @@ export async function mustFollow(client: Client, reading: Reading | undefined): 
     values: [topic, bigintArray(parts.map(({ partition }) => BigInt(partition)))],
   });
   const noted = byPartition(rows);
-  const misplaced = parts.flatMap(({ partition, from, end }): [number, bigint][] => {
-    const stored = noted.get(partition) ?? 0n;
-    return stored < from || stored > end ? [[partition, stored]] : [];
-  });
-  if (misplaced.length > 0) throw new Misplaced(new Map(misplaced));
+  if (parts.some(({ partition, from }) => (noted.get(partition) ?? 0n) < from)) throw new Misplaced();
 }
 
-/** Notes to where a reading goes; less than before where the topic was made anew. */
+/** Notes to where a reading goes; never less than before, which another reader may have noted who had the partition meanwhile. */
 export async function noteOffsets(client: Client, reading: Reading | undefined): Promise<void> {
   if (!reading) return;
   const { topic, parts } = reading;
@@ -72,7 +83,7 @@ export async function noteOffsets(client: Client, reading: Reading | undefined):
     name: 'note_offsets',
     text: `insert into kafka_offsets (topic, partition, next_offset)
       select $1, partition, next_offset from unnest($2::int8[], $3::int8[]) as n (partition, next_offset) order by partition
-      on conflict (topic, partition) do update set next_offset = excluded.next_offset`,
+      on conflict (topic, partition) do update set next_offset = greatest(kafka_offsets.next_offset, excluded.next_offset)`,
     values: [topic, bigintArray(parts.map(({ partition }) => BigInt(partition))), bigintArray(parts.map(({ next }) => next))],
   });
 }

@@ -47,12 +47,17 @@ export class ReaderMetrics {
   /** A partition is read again, from this offset. */
   countRewind(partition: number, from: bigint): void {
     this.rewinds.inc();
-    this.logger.warn({ partition, from: Number(from) }, 'the database has gone back: what it lacks is read again');
+    this.logger.warn(
+      { partition, from: Number(from) },
+      'the database lacks what was noted, or knows another topic: the topic is read again',
+    );
   }
 
   /** Where the topic begins behind what was noted, that is lost; what is told again counts once. */
   countLost(partition: number, noted: bigint, low: bigint): void {
-    const told = this.told.get(partition) ?? 0n;
+    let told = this.told.get(partition) ?? 0n;
+    // Of another topic, which had this one's name.
+    if (told > low) told = 0n;
     const lost = low - (noted < told ? told : noted);
     // Of a partition of which nothing was noted it is not known.
     if (noted <= 0n || lost <= 0n) return;

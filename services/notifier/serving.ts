@@ -12,7 +12,7 @@ import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import { mostTakings } from './consumer.ts';
-import { readOffsets } from './offsets.ts';
+import { offsetsOf } from './offsets.ts';
 import type { Subscription, SubscribeOptions } from './kafka.ts';
 import type { Handler } from './membership.ts';
 import { assemble, type Notifier } from './notifier.ts';
@@ -49,8 +49,7 @@ async function subscription(
   const { subscribe } = await import('./kafka.ts');
   const kafka = openKafka(settings, 'notifier', watch.logger);
   const { topic } = settings;
-  const offsets = () => readOffsets(notifier.pool, topic);
-  return subscribe({ kafka, topic, group: 'notifier', offsets, ...watch }, handlerOf(notifier));
+  return subscribe({ kafka, topic, group: 'notifier', offsets: offsetsOf(notifier.pool, topic), ...watch }, handlerOf(notifier));
 }
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */

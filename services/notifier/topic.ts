@@ -1,18 +1,25 @@
-// Where the topic begins and ends, as the brokers say.
+// Where the topic begins and ends, and where its readers are, as the brokers say.
 import type { Kafka } from 'kafkajs';
 import { withAdmin } from '../platform/kafka.ts';
 
 /** By partition, the offset of its first message that is kept, and that behind its last. */
 export type Ends = ReadonlyMap<number, { low: bigint; high: bigint }>;
 
-/** Throws what Kafka answers. */
-export async function readEnds(kafka: Kafka, topic: string): Promise<Ends> {
-  const partitions = await withAdmin(kafka, (admin) => admin.fetchTopicOffsets(topic));
-  return new Map(partitions.map(({ partition, low, high }) => [partition, { low: BigInt(low), high: BigInt(high) }]));
+/** A topic, and to where a group has read it. */
+export interface Topic {
+  ends: Ends;
+  /** By partition; below 0, where the group has committed nothing. */
+  committed: ReadonlyMap<number, bigint>;
 }
 
-/** By partition, to where the group has committed; below 0, where it has not. Throws what Kafka answers. */
-export async function readCommitted(kafka: Kafka, group: string, topic: string): Promise<ReadonlyMap<number, bigint>> {
-  const [committed] = await withAdmin(kafka, (admin) => admin.fetchOffsets({ groupId: group, topics: [topic] }));
-  return new Map((committed?.partitions ?? []).map(({ partition, offset }) => [partition, BigInt(offset)]));
+/** Throws what Kafka answers. */
+export function readTopic(kafka: Kafka, groupId: string, topic: string): Promise<Topic> {
+  return withAdmin(kafka, async (admin) => {
+    const partitions = await admin.fetchTopicOffsets(topic);
+    const [group] = await admin.fetchOffsets({ groupId, topics: [topic] });
+    return {
+      ends: new Map(partitions.map(({ partition, low, high }) => [partition, { low: BigInt(low), high: BigInt(high) }])),
+      committed: new Map((group?.partitions ?? []).map(({ partition, offset }) => [partition, BigInt(offset)])),
+    };
+  });
 }
