@@ -10,7 +10,7 @@ import { withoutPort } from '../services/platform/forwarded.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authorities } from './auth.ts';
-import { keepWaiting, readBytes } from './body.ts';
+import { isComing, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
 import { Drain } from './drain.ts';
 import { guardRoutes, leadsNowhere } from './guard.ts';
@@ -92,7 +92,12 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('isWorkedOn', false);
   app.decorateRequest('arriving', null);
   app.decorateRequest('held', null);
-  app.addHook('onRequest', (request, reply, done) => done(arrival.begin(request, reply)));
+  app.addHook('onRequest', (request, reply, done) => {
+    const problem = arrival.begin(request, reply);
+    // A body that nobody reads may have come with the head, and Node has read it by then: an answer at once would end the connection, see Drain.
+    if (['GET', 'HEAD'].includes(request.method) && isComing(request.raw)) setImmediate(done, problem);
+    else done(problem);
+  });
   // Before the first route: each keeps the handler that there is when it is made.
   app.setErrorHandler((error, request, reply) => refusals.answer(refusals.problemOf(error, request), request, reply));
   if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);

@@ -1,4 +1,5 @@
 // What the environment tells the gateway, read once.
+import { isIP } from 'node:net';
 import { compile } from '@fastify/proxy-addr';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../services/platform/settings.ts';
 
@@ -34,10 +35,12 @@ export function gatewayConfig(settings: Settings): GatewayConfig {
 function proxy(item: string): string {
   try {
     compile(item);
-    return item;
+    // It takes `10.1` and `010.0.0.1`, too, for addresses that nobody means.
+    if (isIP(item.replace(/\/.*/, '')) !== 0 || ['loopback', 'linklocal', 'uniquelocal'].includes(item)) return item;
   } catch {
-    throw new BadSetting('TRUST_PROXY', `must be addresses or networks, comma-separated, not ${JSON.stringify(item)}`);
+    // What it throws names no variable.
   }
+  throw new BadSetting('TRUST_PROXY', `must be addresses or networks, comma-separated, not ${JSON.stringify(item)}`);
 }
 
 function origin(item: string): string {

@@ -1,4 +1,4 @@
-// How the server ends: it takes no more connections, answers what was asked, and says with the last answer on a connection that this ends, too.
+// How connections end: each with an answer that says so. And how the server does: it takes no more of them, and answers what was asked.
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { closeGently, isComing } from './body.ts';
@@ -15,7 +15,7 @@ const lastAskedMs = 250;
 const begun = Symbol('requests of a connection that have begun');
 type Counted = Socket & { [begun]?: number };
 
-/** The end of a server. */
+/** The end of connections, and of a server. */
 export class Drain {
   private began: number | undefined;
   /** Its answers: each that must be the last of its connection says so. That is one before its request's body has come, and, once it has begun to

@@ -56,6 +56,7 @@ test.each([
   ['POST /v1/tenants/acme/transactions', 'Content-Length: 2', '{}', 401, 'keep-alive'],
   ['POST /v1/tenants/acme/transactions', 'Transfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n', 401, 'keep-alive'],
   ['GET /v1/user', 'Accept: */*', '', 401, 'keep-alive'],
+  ['GET /healthz', 'Content-Length: 2', '{}', 200, 'keep-alive'],
 ])('no connection is kept on which a body may still come: %s, %s, %j', async (request, header, body, status, connection) => {
   const received = await alone.raw(`${request} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${header}\r\n\r\n${body}`, (text) =>
     text.endsWith('}'),

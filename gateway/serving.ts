@@ -144,15 +144,23 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
         post: (posting, answer) => batcher.post(posting, answer),
       }),
   });
-  const { port } = config;
-  // Of this one name Fastify listens on all addresses, on each but the first with a server that has nothing of what is put on the other.
-  const host = config.host === 'localhost' ? (await lookup(config.host)).address : config.host;
-  await listening({ variable: 'PORT', host, port }, app.listen({ host, port }));
+  const { host, port } = config;
+  await listening(
+    { variable: 'PORT', host, port },
+    addressOf(host).then((address) => app.listen({ host: address, port })),
+  );
   lifetime.add('server', () => {
     draining = true;
     return app.close();
   });
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
+}
+
+// Of this one name Fastify listens on all addresses, on each but the first with a server that has nothing of what is put on the other.
+async function addressOf(host: string): Promise<string> {
+  if (host !== 'localhost') return host;
+  const { address } = await lookup(host, { family: 4 }).catch(() => lookup(host));
+  return address;
 }
 
 /**

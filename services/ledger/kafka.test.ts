@@ -112,15 +112,18 @@ test('what one of two brokers has not taken is taken by the other, which has tak
   };
   const brokers = [await startBroker(cluster, answerOf(0)), await startBroker(cluster, answerOf(1))];
   const exit = kafkaExit(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
-  // Of so many tenants some are on either partition.
-  const events = Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
-  // As the relay does.
-  for (let isDone = false; !isDone;)
-    isDone = await exit.publish(events).then(
-      () => true,
-      () => false,
-    );
-  expect(taken).toEqual(new Set([0, 1]));
-  await exit.close();
-  for (const each of brokers) await each.close();
+  try {
+    // Of so many tenants some are on either partition.
+    const events = Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+    // As the relay does.
+    for (let isDone = false; !isDone;)
+      isDone = await exit.publish(events).then(
+        () => true,
+        () => false,
+      );
+    expect(taken).toEqual(new Set([0, 1]));
+  } finally {
+    await exit.close();
+    for (const each of brokers) await each.close();
+  }
 });

@@ -124,9 +124,11 @@ export class Membership {
   /**
    * Compares what the database has noted with what it must have: what the group has behind it, and `before`. Where it lacks something, also where nothing
    * comes next, or knows a longer topic, which had this one's name, it is corrected and the topic read again: the group is set back, and the consumer given
-   * up, as what it has in hand, or is on its way to it, is not next. Throws what Kafka or the database answers.
+   * up, as what it has in hand, or is on its way to it, is not next. `read`: the topic, where it was just read. Throws what Kafka or the database answers.
    */
-  async compare({ ends, committed }: Topic, before: ReadonlyMap<number, bigint> = new Map()): Promise<void> {
+  async compare(read?: Topic, before: ReadonlyMap<number, bigint> = new Map()): Promise<void> {
+    const { kafka, group, topic } = this.options;
+    const { ends, committed } = read ?? (await readTopic(kafka, group, topic));
     // Before the database is asked: what is noted meanwhile it need not know.
     const known = new Map(committed);
     for (const [partition, noted] of [...this.noted, ...before]) known.set(partition, later(noted, known.get(partition)));
@@ -221,7 +223,7 @@ export class Membership {
 
   /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, and what Kafka answers to the commit. */
   private async handOver(parts: Part[]): Promise<void> {
-    const { kafka, group, topic, handler, logger } = this.options;
+    const { topic, handler, logger } = this.options;
     const events: Event[] = [];
     const unreadable: Unreadable[] = [];
     for (const { partition, messages } of parts) {
@@ -244,15 +246,17 @@ export class Membership {
     }, 2_000);
     this.inHandler += 1;
     try {
+      // It comes again where a commit has failed; or the topic was made anew, and what the database knows of the old one is corrected first.
+      if (parts.some(({ partition, first }) => first < (this.noted.get(partition) ?? first))) await this.compare();
+      if (!this.isWanted()) throw new NotNoted();
       await handler(events, unreadable, reading);
     } catch (error) {
+      if (error instanceof NotNoted) throw error;
       const partitions = parts.map(({ partition }) => partition);
       logger.warn({ err: error as Error, partitions, messages: events.length + unreadable.length }, 'events could not be noted');
       if (error instanceof Misplaced && this.isWanted()) {
         const before = new Map(reading.parts.map(({ partition, from }) => [partition, from]));
-        await readTopic(kafka, group, topic)
-          .then((read) => this.compare(read, before))
-          .catch((reason: unknown) => logger.warn({ err: reason }, 'the topic could not be read again'));
+        await this.compare(undefined, before).catch((reason: unknown) => logger.warn({ err: reason }, 'the topic could not be read again'));
       }
       throw new NotNoted();
     } finally {

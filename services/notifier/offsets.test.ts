@@ -241,6 +241,31 @@ describeWithKafka('a database that has gone back', () => {
     });
   });
 
+  test('knows nothing of a topic that was made anew under its reader', async () => {
+    const before = post(5);
+    await send(before);
+    await taken();
+    await withAdmin(brokers, (admin) => admin.deleteTopics({ topics: [topic] }));
+    const succeeds = (what: () => Promise<void>) =>
+      until(() =>
+        what().then(
+          () => true,
+          () => false,
+        ),
+      );
+    await succeeds(() => ensureTopic(testClient(brokers), settingsOf(brokers, topic)));
+    const few = post(2);
+    await succeeds(() => send(few));
+    await until(async () => (await made()).length >= 7);
+    // Before it would look by itself, and then the new topic is the longer one.
+    await reader.close();
+    const more = post(6);
+    await send(more);
+    open();
+    await until(async () => (await made()).length >= 13);
+    expect(await made()).toEqual(idsOf([...before, ...few, ...more]));
+  });
+
   test('hides nothing behind marks of transactions that waited until it was back', async () => {
     await send(post(1));
     await taken();

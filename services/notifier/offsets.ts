@@ -21,7 +21,7 @@ export class Misplaced extends Error {
   }
 }
 
-/** To where each partition of a topic has been noted durably, and with what. */
+/** To where each partition of a topic has been noted durably. */
 export interface Offsets {
   /** Of a partition that is missing nothing has been noted. */
   read(): Promise<ReadonlyMap<number, bigint>>;

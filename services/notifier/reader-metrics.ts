@@ -17,7 +17,7 @@ export class ReaderMetrics {
     this.logger = logger;
     this.rebuilds = new Counter({
       name: 'notifier_consumer_rebuilds_total',
-      help: 'Kafka consumers built anew because they had crashed, or stood still while messages waited',
+      help: 'Kafka consumers built anew because they had crashed, stood still while messages waited, or are to read again',
       labelNames: ['reason'],
       registers,
     });
