@@ -18,8 +18,10 @@ type Counted = Socket & { [begun]?: number };
 /** The end of connections, and of a server. */
 export class Drain {
   private began: number | undefined;
-  /** Its answers: each that must be the last of its connection says so. That is one before its request's body has come, and, once it has begun to
-   * close, the last that was asked for. */
+  /**
+   * Its answers: each that must be the last of its connection says so. That is one before its request's body has come, and, once it has begun to
+   * close, the last that was asked for.
+   */
   readonly ServerResponse: typeof ServerResponse;
 
   constructor() {

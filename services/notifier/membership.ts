@@ -174,7 +174,7 @@ export class Membership {
       const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       this.begin(partition, first);
-      const wanted = () => this.isWanted() && payload.isRunning() && !payload.isStale();
+      const wanted = () => this.isWanted() && payload.isRunning();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
       const heartbeat = () => payload.heartbeat();
       if (!(await this.note({ partition, messages: part, first, next, commit, heartbeat, wanted, alone: false }))) return;
