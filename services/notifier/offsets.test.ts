@@ -304,11 +304,13 @@ describeWithKafka('a database that has gone back', () => {
 
   test('is not thought to have been, where marks are noted after what came behind them', async () => {
     const order: string[] = [];
+    const from: bigint[] = [];
     around = async ({ parts }, note) => {
       const what = parts.every(({ next }) => next === 4n) ? 'marks' : 'events';
       order.push(what);
       if (what === 'marks' && !order.includes('events')) throw new Error('away');
       await note();
+      from.push(parts[0]!.from);
     };
     await takeBack();
     await until(() => Promise.resolve(order.length > 0));
@@ -316,7 +318,11 @@ describeWithKafka('a database that has gone back', () => {
     await send(events);
     await until(() => Promise.resolve(order.slice(order.indexOf('events')).includes('marks')));
     await taken();
-    expect(await made()).toEqual(idsOf(events));
-    expect([await offsetsOf(notifier.pool, topic).read(), await rewinds()]).toEqual([new Map([[0, 7n]]), 0]);
+    const next = post(1);
+    await send(next);
+    await until(async () => (await made()).length === 4);
+    expect(await made()).toEqual(idsOf([...events, ...next]));
+    expect(from.at(-1)).toBe(7n);
+    expect([await offsetsOf(notifier.pool, topic).read(), await rewinds()]).toEqual([new Map([[0, 8n]]), 0]);
   });
 });
