@@ -187,8 +187,8 @@ export async function withAdmin<Answer>(brokers: string, ask: (admin: Admin) => 
 }
 
 /** A client of the test's own. */
-export function testClient(brokers: string): Kafka {
-  return openKafka(settingsOf(brokers, ''), 'test', pino({ level: 'silent' }));
+export function testClient(brokers: string, clientId = 'test'): Kafka {
+  return openKafka(settingsOf(brokers, ''), clientId, pino({ level: 'silent' }));
 }
 
 /** As a service would read them. */

@@ -62,6 +62,8 @@ export class Membership {
   private readonly noted = new Map<number, bigint>();
   private readonly together = gathered((parts) => this.handOver(parts));
   private isEnded = false;
+  /** How often it has joined the group: anew with each member that comes or goes. */
+  private joins = 0;
   private inHandler = 0;
   /** `performance.now()` of Kafka's last answer and of the last batch that was noted, or of when there was nothing to note. */
   private heard = -Infinity;
@@ -73,6 +75,7 @@ export class Membership {
     const heard = () => (this.heard = performance.now());
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       this.noted.clear();
+      this.joins += 1;
       this.assigned = new Set(payload.memberAssignment[topic] ?? []);
       this.progressed = heard();
     });
@@ -165,6 +168,8 @@ export class Membership {
 
   private async batch(payload: EachBatchPayload): Promise<void> {
     const { partition, messages } = payload.batch;
+    const isOurs = this.untilJoined(partition);
+    const wanted = () => isOurs() && payload.isRunning();
     for (let begin = 0; begin < messages.length; begin += chunk) {
       const part = messages.slice(begin, begin + chunk);
       const last = part.at(-1) as KafkaMessage;
@@ -174,7 +179,6 @@ export class Membership {
       const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       this.begin(partition, first);
-      const wanted = () => this.isWanted() && payload.isRunning();
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);
       const heartbeat = () => payload.heartbeat();
       if (!(await this.note({ partition, messages: part, first, next, commit, heartbeat, wanted, alone: false }))) return;
@@ -189,6 +193,15 @@ export class Membership {
     if (!this.noted.has(partition)) this.noted.set(partition, first);
   }
 
+  /**
+   * Whether what was read is still to be noted. What waits over a new assignment is read again: to where its partition was noted is forgotten by then,
+   * so that it would be taken for what comes next, be the database restored meanwhile to before what came behind it.
+   */
+  private untilJoined(partition: number): () => boolean {
+    const { joins } = this;
+    return () => this.isWanted() && this.joins === joins && this.has(partition);
+  }
+
   // What can't be noted is when something comes behind it, or when somebody reads there again.
   private passOver(marks: Pick<Part, 'partition' | 'first' | 'next'>): void {
     const { consumer, logger } = this.options;
@@ -196,7 +209,7 @@ export class Membership {
       consumer.commitOffsets(topics.flatMap(({ topic, partitions }) => partitions.map((each) => ({ topic, ...each }))));
     const heartbeat = () => Promise.resolve();
     this.begin(marks.partition, marks.first);
-    const wanted = () => this.isWanted() && this.has(marks.partition);
+    const wanted = this.untilJoined(marks.partition);
     this.note({ ...marks, messages: [], commit, heartbeat, wanted, alone: false }).catch((error: unknown) =>
       logger.debug({ err: error, partition: marks.partition }, 'marks of transactions were not passed over'),
     );
@@ -224,6 +237,7 @@ export class Membership {
   /** Hands messages to the handler, and commits behind them. Throws {@link NotNoted} where the handler throws, and what Kafka answers to the commit. */
   private async handOver(parts: Part[]): Promise<void> {
     const { topic, handler, logger } = this.options;
+    const { joins } = this;
     const events: Event[] = [];
     const unreadable: Unreadable[] = [];
     for (const { partition, messages } of parts) {
@@ -264,6 +278,8 @@ export class Membership {
       this.inHandler -= 1;
       this.progressed = performance.now();
     }
+    // It is read again from where the group is.
+    if (this.joins !== joins) return;
     const offsets = reading.parts.map(({ partition, next }) => {
       // Marks that had to be tried again may be behind what came after them.
       const place = later(next, this.noted.get(partition));
