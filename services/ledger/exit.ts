@@ -28,7 +28,15 @@ export interface Exit {
 export class EventRefused extends Error {}
 
 /** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
-export class NotTaken extends Error {}
+export class NotTaken extends Error {
+  /** Ids of the tenants whose events were not taken, while all others' were; undefined where that is not known. */
+  readonly tenants: ReadonlySet<string> | undefined;
+
+  constructor(reason: string, tenants?: ReadonlySet<string>) {
+    super(reason);
+    this.tenants = tenants;
+  }
+}
 
 /** The other side is away, or said what is not understood: its `cause`. */
 export class ExitAway extends Error {}

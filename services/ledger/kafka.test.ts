@@ -1,10 +1,11 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { create } from '@bufbuild/protobuf';
-import { EventSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { until } from '../../test/asking.ts';
 import { settingsOf } from '../../test/kafka.ts';
 import { newId } from '../platform/ids.ts';
 import { openLog } from '../platform/telemetry.ts';
+import { NotTaken } from './exit.ts';
 import { kafkaExit } from './kafka.ts';
 
 const int16 = (value: number) => Buffer.from([(value >> 8) & 255, value & 255]);
@@ -21,9 +22,9 @@ const answered = [
   [versions, 0],
   [initProducerId, 0],
 ] as const;
-const [notLeader, refused] = [6, 31];
+const [noLeader, notLeader, tooFewCopies, refused] = [5, 6, 19, 31];
 
-/** What brokers are: a topic, and by partition the place of the broker that leads it. */
+/** What brokers are: a topic, and by partition the place of the broker that leads it, -1 for none. */
 interface Cluster {
   topic: string;
   leaders: number[];
@@ -38,14 +39,17 @@ async function startBroker(cluster: Cluster, answer: (request: number, body: Buf
     if (request !== metadata) return answer(request, body);
     const noRack = int16(-1);
     const brokers = cluster.ports.map((port, place) => Buffer.concat([int32(place), text('127.0.0.1'), int32(port), noRack]));
-    const partitions = cluster.leaders.map((leader, place) =>
-      Buffer.concat([int16(0), int32(place), int32(leader), list([int32(leader)]), list([int32(leader)])]),
-    );
-    return Buffer.concat([
-      list(brokers),
-      int32(0),
-      list([Buffer.concat([int16(0), text(cluster.topic), Buffer.alloc(1), list(partitions)])]),
-    ]);
+    const topic = (name: string, leaders: number[]) => {
+      const partitions = leaders.map((leader, place) => {
+        const copies = list([int32(leader)]);
+        return Buffer.concat([int16(leader < 0 ? noLeader : 0), int32(place), int32(leader), copies, copies]);
+      });
+      return Buffer.concat([int16(0), text(name), Buffer.alloc(1), list(partitions)]);
+    };
+    // Whoever asks for none is told all, also of what is not ours and has no leader.
+    const isAll = body.readInt32BE(0) < 0;
+    const topics = [topic(cluster.topic, cluster.leaders), ...(isAll ? [topic('another', [-1])] : [])];
+    return Buffer.concat([list(brokers), int32(0), list(topics)]);
   };
   const server = createServer((socket) => {
     open.add(socket);
@@ -82,6 +86,17 @@ function partitionsOf(body: Buffer): number[] {
   return partitions;
 }
 
+/** What a broker answers a producer: of each partition the code of an error, or 0 where it takes what is sent. */
+const producing = (topic: string, codeOf: (partition: number) => number) => (request: number, body: Buffer) => {
+  if (request === initProducerId) return Buffer.concat([int32(0), int16(0), int64(1), int16(0)]);
+  const answers = partitionsOf(body).map((each) => Buffer.concat([int32(each), int16(codeOf(each)), int64(0), int64(0)]));
+  return Buffer.concat([list([Buffer.concat([text(topic), list(answers)])]), int32(0)]);
+};
+
+/** Events of so many tenants that some are on either of two partitions. */
+const manyTenants = () =>
+  Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+
 test('a broker that refuses a producer is not left with a connection for each time that it is tried', async () => {
   const broker = await startBroker({ topic: 'events', leaders: [], ports: [] }, () =>
     Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]),
@@ -96,25 +111,86 @@ test('a broker that refuses a producer is not left with a connection for each ti
   await broker.close();
 });
 
+test.each([
+  ['has no leader', -1, 0],
+  ['has too few copies', 0, tooFewCopies],
+])('a partition that %s keeps only its own tenants waiting, and another topic nobody', async (_, leader, code) => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, leader], ports: [] };
+  const sends = [0, 0];
+  const answer = producing(cluster.topic, (partition) => {
+    sends[partition]! += 1;
+    return partition === 1 ? code : 0;
+  });
+  const broker = await startBroker(cluster, answer);
+  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const failureOf = (events: Event[]) =>
+    exit.publish(events).then(
+      () => undefined,
+      (error: unknown) => error as NotTaken,
+    );
+  try {
+    await exit.probe();
+    await exit.probe();
+    const events = manyTenants();
+    const failure = await failureOf(events);
+    expect(failure).toBeInstanceOf(NotTaken);
+    const waits = ({ tenantId }: Event) => failure!.tenants!.has(tenantId);
+    const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
+    expect([late.length > 0, well.length > 0]).toEqual([true, true]);
+    // From now on the others are sent once, with or without what waits.
+    const before = sends[0]!;
+    expect(before).toBeLessThanOrEqual(2);
+    expect(await failureOf(events)).toMatchObject({ tenants: failure!.tenants });
+    expect(await failureOf(late)).toBeInstanceOf(NotTaken);
+    expect(await failureOf(well)).toBeUndefined();
+    expect(sends[0]).toBe(before + 2);
+    cluster.leaders = [0, 0];
+    code = 0;
+    await until(
+      () => failureOf(late),
+      (error) => error === undefined,
+    );
+    expect(sends[0]).toBe(before + 2);
+    expect(await failureOf(events)).toBeUndefined();
+  } finally {
+    await exit.close();
+    await broker.close();
+  }
+});
+
+test('where all partitions are in trouble nobody is put off for it', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
+  let code = tooFewCopies;
+  const answer = producing(cluster.topic, () => code);
+  const broker = await startBroker(cluster, answer);
+  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  try {
+    const events = manyTenants();
+    const failure = await exit.publish(events).catch((error: unknown) => error);
+    expect([failure instanceof Error, failure instanceof NotTaken]).toEqual([true, false]);
+    code = 0;
+    await exit.publish(events);
+  } finally {
+    await exit.close();
+    await broker.close();
+  }
+});
+
 test('what one of two brokers has not taken is taken by the other, which has taken its own part already', async () => {
   const cluster: Cluster = { topic: 'events', leaders: [0, 1], ports: [] };
   const taken = new Set<number>();
-  const answerOf = (broker: number) => (request: number, body: Buffer) => {
-    if (request === initProducerId) return Buffer.concat([int32(0), int16(0), int64(1), int16(0)]);
-    const partitions = partitionsOf(body);
-    // The second is being stopped: what it leads goes to the first.
-    const isLeader = broker === 0;
-    if (isLeader) for (const each of partitions) taken.add(each);
-    else cluster.leaders = [0, 0];
-    const error = int16(isLeader ? 0 : notLeader);
-    const answers = partitions.map((each) => Buffer.concat([int32(each), error, int64(0), int64(0)]));
-    return Buffer.concat([list([Buffer.concat([text(cluster.topic), list(answers)])]), int32(0)]);
-  };
+  const answerOf = (broker: number) =>
+    producing(cluster.topic, (partition) => {
+      // The second is being stopped: what it leads goes to the first.
+      const isLeader = broker === 0;
+      if (isLeader) taken.add(partition);
+      else cluster.leaders = [0, 0];
+      return isLeader ? 0 : notLeader;
+    });
   const brokers = [await startBroker(cluster, answerOf(0)), await startBroker(cluster, answerOf(1))];
   const exit = kafkaExit(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
   try {
-    // Of so many tenants some are on either partition.
-    const events = Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+    const events = manyTenants();
     // As the relay does.
     for (let isDone = false; !isDone;)
       isDone = await exit.publish(events).then(

@@ -1,11 +1,11 @@
-// Events out to Kafka: an idempotent producer, one send at a time.
+// Events out to Kafka: an idempotent producer, one send at a time, of all partitions together as long as all are well.
 import { Partitioners, type ICustomPartitioner, type Kafka, type Message } from 'kafkajs';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, metadataMaxAgeMs, openKafka } from '../platform/kafka.ts';
 import type { KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { encodedEvent } from './encoding.ts';
-import { EventRefused, type Exit } from './exit.ts';
+import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
 /** Bytes of one send; a broker counts those of one partition against the topic's largest batch. */
 const mostBytes = 512 * 1024;
@@ -13,16 +13,21 @@ const mostBytes = 512 * 1024;
 const overhead = 300;
 /** Tenants whose partition is known without hashing their id again. */
 const knownTenants = 10_000;
+/** A failure that takes longer was waited for in vain, milliseconds: what is sent to the others would wait for as long each time. */
+const slowMs = 4_000;
 
 /** Opens the way to Kafka; nothing is connected before the first event. */
 export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
   const kafka = openKafka(settings, 'ledger', logger);
+  const partitions = new Partitions();
+  /** By partition that fails while others take what is sent: when it is tried again, of `performance.now()`. */
+  const troubled = new Map<number, number>();
   let producer: Promise<Sender> | undefined;
   let turn = Promise.resolve();
 
   const open = async (): Promise<Sender> => {
     await ensureTopic(kafka, settings);
-    return connected(kafka, settings.topic);
+    return connected(kafka, settings.topic, partitions);
   };
   // kafkajs takes back the sequence numbers of a send that failed, of every partition in it, also where the broker has stored the messages or
   // only one partition was at fault. The next messages would get the same numbers, and the broker would drop them as repetitions without a
@@ -30,17 +35,69 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
   const send = async (messages: Message[]): Promise<void> => {
     producer ??= open();
     const used = producer;
+    let sender: Sender;
     try {
-      await (await used).send(messages);
+      sender = await used;
     } catch (error) {
       producer = undefined;
-      void used.then((failed) => failed.disconnect()).catch(() => undefined);
+      throw error;
+    }
+    try {
+      await sender.send(messages);
+    } catch (error) {
+      producer = undefined;
+      void sender.disconnect().catch(() => undefined);
       const reason = refusalOf(error);
-      throw reason === null ? error : new EventRefused(reason);
+      throw reason === null ? new SendFailed(error as Error) : new EventRefused(reason);
+    }
+  };
+  const sendAll = async (events: Event[]): Promise<void> => {
+    for (const messages of pieces(events, Math.min(mostBytes, settings.maxMessageBytes))) await send(messages);
+  };
+  /** Answers whether a partition has taken them. Throws where one is refused, or it is not the partition that is in trouble. */
+  const isTaken = async (partition: number, events: Event[]): Promise<boolean> => {
+    const began = performance.now();
+    try {
+      await sendAll(events);
+      troubled.delete(partition);
+      return true;
+    } catch (error) {
+      const ended = performance.now();
+      if (!(error instanceof SendFailed) || ended - began > slowMs) throw error;
+      troubled.set(partition, ended + Math.max(2_000, 4 * (ended - began)));
+      return false;
+    }
+  };
+  // One partition that has no leader, or too few copies, fails all that is sent beside it, however often that is repeated. Told apart by sending to each
+  // alone, it keeps only its own tenants waiting.
+  const sendApart = async (events: Event[]): Promise<Event[]> => {
+    const began = performance.now();
+    try {
+      await sendAll(events);
+      return [];
+    } catch (error) {
+      const parts = partitions.split(events);
+      const isTrouble = error instanceof SendFailed && performance.now() - began <= slowMs;
+      if (!isTrouble || parts.size < 2 || parts.has(undefined)) throw error;
+      const untaken: Event[] = [];
+      for (const [partition = 0, part] of parts) if (!(await isTaken(partition, part))) untaken.push(...part);
+      if (untaken.length < events.length) return untaken;
+      // It is none of theirs that is in trouble.
+      for (const [partition = 0] of parts) troubled.delete(partition);
+      throw error;
     }
   };
   const publish = async (events: Event[]): Promise<void> => {
-    for (const messages of pieces(events, Math.min(mostBytes, settings.maxMessageBytes))) await send(messages);
+    const isTroubled = ({ tenantId }: Event) => troubled.has(partitions.of(tenantId) ?? -1);
+    const doubtful = troubled.size > 0 ? events.filter(isTroubled) : [];
+    const well = doubtful.length > 0 ? events.filter((event) => !isTroubled(event)) : events;
+    const untaken = well.length > 0 ? await sendApart(well) : [];
+    for (const [partition = 0, part] of partitions.split(doubtful)) {
+      const isDue = performance.now() >= (troubled.get(partition) ?? 0);
+      if (!isDue || !(await isTaken(partition, part))) untaken.push(...part);
+    }
+    if (untaken.length === 0) return;
+    throw new NotTaken('their partition does not take what is sent', new Set(untaken.map(({ tenantId }) => tenantId)));
   };
   return {
     name: 'kafka',
@@ -74,13 +131,20 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
   };
 }
 
+/** A send that a connected producer has tried in vain. */
+class SendFailed extends Error {
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
+
 /** A producer that sends to one topic, and tries once. */
 interface Sender {
   send(messages: Message[]): Promise<void>;
   disconnect(): Promise<void>;
 }
 
-async function connected(kafka: Kafka, topic: string): Promise<Sender> {
+async function connected(kafka: Kafka, topic: string, partitions: Partitions): Promise<Sender> {
   let left = 0;
   const producer = kafka.producer({
     idempotent: true,
@@ -90,7 +154,7 @@ async function connected(kafka: Kafka, topic: string): Promise<Sender> {
     // The relay repeats by itself; kafkajs has at least one of its own with `idempotent`, which is ended below.
     retry: { retries: 1 },
     createPartitioner: () => {
-      const partitionOf = byTenant();
+      const partitionOf = partitions.partitioner();
       return (asked) => {
         // kafkajs remembers by broker who has answered. Where one of several did not, and its partitions have moved to another that has, as they do when
         // a broker is stopped, the second time they are sent to nobody, and the send succeeds: 7 to 14 events of some 20,000 were lost with each broker
@@ -117,20 +181,33 @@ async function connected(kafka: Kafka, topic: string): Promise<Sender> {
   };
 }
 
-/** The library's, as Java's has it, asked once for each tenant: the hash alone was a tenth of the CPU that sending an event takes. */
-const byTenant: ICustomPartitioner = () => {
-  const partitionOf = Partitioners.DefaultPartitioner();
-  const known = new Map<string, number>();
-  let partitions = 0;
-  return (asked) => {
-    const tenant = String(asked.message.key);
-    if (asked.partitionMetadata.length !== partitions || known.size >= knownTenants) known.clear();
-    partitions = asked.partitionMetadata.length;
-    const partition = known.get(tenant) ?? partitionOf(asked);
-    known.set(tenant, partition);
-    return partition;
+/** Tenants' partitions: the library's, as Java's has it, asked once for each tenant: the hash alone was a tenth of the CPU that sending an event takes. */
+class Partitions {
+  private readonly known = new Map<string, number>();
+  private count = 0;
+
+  readonly partitioner: ICustomPartitioner = () => {
+    const partitionOf = Partitioners.DefaultPartitioner();
+    return (asked) => {
+      const tenant = String(asked.message.key);
+      if (asked.partitionMetadata.length !== this.count || this.known.size >= knownTenants) this.known.clear();
+      this.count = asked.partitionMetadata.length;
+      const partition = this.known.get(tenant) ?? partitionOf(asked);
+      this.known.set(tenant, partition);
+      return partition;
+    };
   };
-};
+
+  /** A tenant's, or undefined where nothing of his was sent yet. */
+  of(tenant: string): number | undefined {
+    return this.known.get(tenant);
+  }
+
+  /** Events by partition, in their order. */
+  split(events: Event[]): Map<number | undefined, Event[]> {
+    return Map.groupBy(events, ({ tenantId }) => this.of(tenantId));
+  }
+}
 
 function* pieces(events: Event[], most: number): Iterable<Message[]> {
   let messages: Message[] = [];

@@ -26,6 +26,11 @@ export async function publishClaims(
     await exit.publish(events);
   } catch (error) {
     if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
+    if (error instanceof NotTaken && error.tenants) {
+      const { tenants } = error;
+      for (const each of claims) if (each.events.some(({ tenantId }) => tenants.has(tenantId))) publication.postponed.set(each, error);
+      return publication;
+    }
     const [only, ...others] = claims as [Claimed, ...Claimed[]];
     if (others.length > 0) {
       for (const half of halvesOf(claims)) await publishClaims(exit, half, publication);

@@ -155,6 +155,25 @@ test('a tenant whose events are not taken keeps others back once: from then on h
   });
 });
 
+test('where the other side says whose events it has not taken, the marks of all others rise, and nobody is published twice', async () => {
+  const tenants = await newTenants(6);
+  const late = new Set(tenants.slice(2, 4).map((tenant) => toId('tenant', tenant)));
+  let isWell = false;
+  const publish = async (more: Event[]) => {
+    const isLate = ({ tenantId }: Event) => !isWell && late.has(tenantId);
+    await exit.publish(more.filter((event) => !isLate(event)));
+    const untaken = new Set(more.filter(isLate).map(({ tenantId }) => tenantId));
+    if (untaken.size > 0) throw new NotTaken('not theirs', untaken);
+  };
+  const { relay } = books.openReplica({ ...exit, publish }, logger);
+  await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length >= 2));
+  await until(() => Promise.resolve(tenants.filter((tenant) => eventsOf(tenant).length > 0).length === 4));
+  expect(relay.state()).toEqual({ notifier: 'ok' });
+  isWell = true;
+  await books.published();
+  expect(tenants.map((tenant) => eventsOf(tenant).map(({ sequence }) => sequence))).toEqual(tenants.map(() => [1n, 2n]));
+});
+
 test('why the other side is away is told where there is nothing to publish, too, once', async () => {
   let isAway = true;
   let probes = 0;

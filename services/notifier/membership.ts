@@ -77,11 +77,14 @@ export class Membership {
       this.noted.clear();
       this.joins += 1;
       this.assigned = new Set(payload.memberAssignment[topic] ?? []);
-      this.progressed = heard();
+      this.progressed = performance.now();
     });
+    // Who may not read the topic can be in the group all the same.
     consumer.on(consumer.events.FETCH, heard);
     // Nothing is fetched while the handler has messages in hand, which may be for long.
-    consumer.on(consumer.events.HEARTBEAT, heard);
+    consumer.on(consumer.events.HEARTBEAT, () => {
+      if (this.heard > -Infinity) heard();
+    });
     // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
     consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
       if (batchSize > 0) return;
@@ -104,9 +107,9 @@ export class Membership {
     this.isEnded = true;
   }
 
-  /** Whether it is in the group, and Kafka was heard of: an idle fetch answers at least twice a second. */
+  /** Whether it reads, and Kafka was heard of: an idle fetch answers at least twice a second. */
   isHeard(): boolean {
-    return this.assigned !== undefined && performance.now() - this.heard < 15_000;
+    return performance.now() - this.heard < 15_000;
   }
 
   /** Whether a partition is this replica's; before it is known, any. */

@@ -4,6 +4,8 @@
 import { Kafka, logLevel, type Admin, type KafkaConfig, type LogEntry } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
+// @ts-expect-error -- an inner file, without types
+import metadataRequest from 'kafkajs/src/protocol/requests/metadata/index.js';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -21,6 +23,30 @@ queue.scheduleCheckPendingRequests = function (this: Queue) {
   if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
 };
 
+interface Metadata {
+  topicMetadata: { partitionMetadata: { partitionErrorCode: number; leader: number }[] }[];
+}
+
+interface MetadataRequest {
+  versions: string[];
+  protocol: (of: { version: string }) => (asked: { topics: string[] }) => { response: { parse: (metadata: Metadata) => unknown } };
+}
+
+// kafkajs takes nothing of an answer in which one partition has no leader. So one of ours kept all tenants waiting, and one of any other topic, too, as
+// an admin and a producer ask for all topics before they know one. Here only who wants that partition fails, or who asks for one topic of which none
+// has a leader, as while it is being made.
+const { versions, protocol } = metadataRequest as MetadataRequest;
+for (const version of versions) {
+  const { response } = protocol({ version })({ topics: [] });
+  const { parse } = response;
+  response.parse = (metadata) => {
+    const { topicMetadata: topics } = metadata;
+    const partitions = topics.flatMap(({ partitionMetadata }) => partitionMetadata);
+    if (topics.length > 1 || partitions.some(({ leader }) => leader >= 0)) for (const each of partitions) each.partitionErrorCode = 0;
+    return parse(metadata);
+  };
+}
+
 /**
  * Age of what a producer or consumer knows of the topic, at most, milliseconds. kafkajs asks every five minutes unless told otherwise: so long
  * nobody would read a partition that an operator has added.
@@ -31,7 +57,7 @@ export const metadataMaxAgeMs = 10_000;
 export function openKafka(settings: KafkaSettings, clientId: string, logger: Logger): Kafka {
   const config: KafkaConfig = {
     clientId,
-    brokers: settings.brokers,
+    brokers: () => rotated(settings.brokers),
     ssl: settings.ssl,
     connectionTimeout: 3_000,
     authenticationTimeout: 5_000,
@@ -42,6 +68,13 @@ export function openKafka(settings: KafkaSettings, clientId: string, logger: Log
   };
   if (settings.sasl) config.sasl = settings.sasl;
   return new Kafka(config);
+}
+
+// kafkajs begins each client with the first of a list, and goes to the next from one that refuses the connection, but not from one that takes it and
+// says nothing: from anywhere, the next client begins at another one.
+function rotated(brokers: string[]): string[] {
+  const begin = Math.floor(Math.random() * brokers.length);
+  return [...brokers.slice(begin), ...brokers.slice(0, begin)];
 }
 
 // What kafkajs calls an error is mostly a retry that it makes by itself; what fails for good is thrown, and logged by who catches it.
