@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { nobody } from './auth.ts';
+import { beginNoMore } from './drain.ts';
 import type { Load } from './load.ts';
 import type { RouteCount } from './metrics.ts';
 import { Problem } from './problem.ts';
@@ -55,6 +56,7 @@ export class Arrival {
     if (isOfOneReading(request.raw)) return undefined;
     // Where its end is may be read in two ways as well.
     reply.header('connection', 'close');
+    beginNoMore(request.raw.socket);
     return new Problem('malformed_request');
   }
 

@@ -12,6 +12,19 @@ const drainMs = 15_000;
 // posting, he would have none, and no client repeats that by itself.
 const lastAskedMs = 250;
 
+// Connections of which an answer is the last, from when that is decided.
+const ended = new WeakSet<Socket>();
+
+/** Has nothing begin that comes behind on a connection: it would be done, and nobody would be told what came of it. */
+export function beginNoMore(socket: Socket): void {
+  ended.add(socket);
+}
+
+/** Whether nothing begins on a connection any more. */
+export function isEnded(socket: Socket): boolean {
+  return ended.has(socket);
+}
+
 const begun = Symbol('requests of a connection that have begun');
 type Counted = Socket & { [begun]?: number };
 
@@ -44,6 +57,7 @@ export class Drain {
         }
         // What was pipelined behind has been done, and Node would not answer it any more.
         if (isClosing() && this.place === (this.req.socket as Counted)[begun]) this.shouldKeepAlive = false;
+        if (!this.shouldKeepAlive) beginNoMore(this.req.socket);
         return super.writeHead(...(head as [number]));
       }
     };

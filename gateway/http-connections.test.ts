@@ -1,5 +1,5 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
-import { connect, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
@@ -57,12 +57,60 @@ test.each([
   ['POST /v1/tenants/acme/transactions', 'Transfer-Encoding: chunked', '2\r\n{}\r\n0\r\n\r\n', 401, 'keep-alive'],
   ['GET /v1/user', 'Accept: */*', '', 401, 'keep-alive'],
   ['GET /healthz', 'Content-Length: 2', '{}', 200, 'keep-alive'],
+  ['HEAD /healthz', 'Content-Length: 2', '{}', 200, 'keep-alive'],
+  ['GET /healthz', 'Host: y\r\nContent-Length: 2', '{}', 400, 'close'],
 ])('no connection is kept on which a body may still come: %s, %s, %j', async (request, header, body, status, connection) => {
   const received = await alone.raw(`${request} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${header}\r\n\r\n${body}`, (text) =>
-    text.endsWith('}'),
+    text.endsWith(request.startsWith('HEAD') ? '\r\n\r\n' : '}'),
   );
   expect(lastAnswer(received).head).toContain(`http/1.1 ${status} `);
   expect(lastAnswer(received).head).toContain(`connection: ${connection}`);
+});
+
+describe('behind the last answer of a connection nothing is begun, as nobody would be told what came of it', () => {
+  const behind = 'POST /v1/auth/logout HTTP/1.1\r\nHost: x\r\n\r\n';
+  const statuses = (received: string) => received.match(/HTTP\/1\.1 \d+/g);
+  const hasBegun = async ({ url }: Alone) => (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/auth/logout"');
+
+  test.each([
+    'GET /v1/user HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n',
+    'POST /v1/auth/login HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+  ])('%j', async (request) => {
+    expect(statuses(await alone.raw(request + behind))).toEqual(['HTTP/1.1 400']);
+    expect(await hasBegun(alone)).toBe(false);
+  });
+
+  test('also where that one still waits for another', async () => {
+    const open = new Set<Socket>();
+    const silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
+    await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
+    const waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
+    try {
+      const login = JSON.stringify({ email: 'ada@example.com', password: 'correct horse' });
+      const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
+      let received = '';
+      const socket = connect(waiting.port, '127.0.0.1');
+      socket.on('data', (chunk) => (received += chunk.toString('latin1')));
+      const closed = new Promise((done) => socket.once('close', done));
+      socket.write(`${first}POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{`);
+      // In each round the gateway reads on wherever something has come.
+      const rounds = async () => {
+        for (let round = 0; round < 100; round++) await (await fetch(`${waiting.url}/healthz`)).text();
+      };
+      await rounds();
+      socket.write(`}${behind}`);
+      await rounds();
+      silent.close();
+      for (const each of open) each.destroy();
+      await closed;
+      expect(statuses(received)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 401']);
+      expect(await hasBegun(waiting)).toBe(false);
+    } finally {
+      silent.close();
+      await waiting.stop();
+    }
+  });
 });
 
 test('a name of two addresses is listened on at one, where everything is as it is said to be', async () => {

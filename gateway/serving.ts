@@ -7,6 +7,7 @@ import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
+import { mostDescriptors } from '../services/platform/descriptors.ts';
 import { recent, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
@@ -22,6 +23,9 @@ import { Tokens } from './tokens.ts';
 const maxMessageBytes = 32 << 20;
 // As identity has it: a larger message would end the calls that travel with it.
 const identityMessageBytes = 1 << 20;
+
+// What the gateway itself has open, beside its clients' connections: with none left it could reach no service, nor say so.
+const ownDescriptors = 200;
 
 /** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
 export async function serveGateway(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -120,12 +124,22 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
   };
 
+  const { port } = config;
+  const host = await addressOf(config.host);
   if (config.opsPort !== undefined) {
-    const ops = await serveOps(config.host, config.opsPort, metrics, readiness);
+    const ops = await serveOps(host, config.opsPort, metrics, readiness);
     lifetime.add('ops', ops.close);
+  }
+  const maxConnections = Math.min(config.maxConnections, Math.max(16, mostDescriptors() - ownDescriptors));
+  if (maxConnections < config.maxConnections) {
+    logger.warn(
+      { connections: maxConnections, MAX_CONNECTIONS: config.maxConnections },
+      'there are not descriptors for so many connections',
+    );
   }
   const app = await buildApp({
     ...config,
+    maxConnections,
     logger,
     metrics,
     authorities: {
@@ -144,11 +158,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
         post: (posting, answer) => batcher.post(posting, answer),
       }),
   });
-  const { host, port } = config;
-  await listening(
-    { variable: 'PORT', host, port },
-    addressOf(host).then((address) => app.listen({ host: address, port })),
-  );
+  await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
     draining = true;
     return app.close();
@@ -159,8 +169,8 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
 // Of this one name Fastify listens on all addresses, on each but the first with a server that has nothing of what is put on the other.
 async function addressOf(host: string): Promise<string> {
   if (host !== 'localhost') return host;
-  const { address } = await lookup(host, { family: 4 }).catch(() => lookup(host));
-  return address;
+  const found = await lookup(host, { family: 4 }).catch(() => lookup(host).catch(() => undefined));
+  return found?.address ?? host;
 }
 
 /**

@@ -15,12 +15,14 @@ interface Counts {
   address_wait: number | null;
 }
 
+// A failure to come is of a clock that was set back: it would count, and be waited for, as much longer. Not so one of a transaction that began after this
+// one, and was first.
 // A wait ends when the failure that fills the quota is forgotten: the tenth from the newest, the hundredth.
 const left = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${seconds} s' - now()))::int`;
 const counts = `
   with recent as (
     select account = sha256(convert_to(lower($2), 'UTF8')) as own, failed_at
-    from login_failures where address = $1 and failed_at > now() - interval '${seconds} s'
+    from login_failures where address = $1 and failed_at > now() - interval '${seconds} s' and failed_at < now() + interval '1 minute'
   ), counts as (
     select count(*) filter (where own)::int as account_failures, count(*)::int as address_failures,
            ${left('min(failed_at) filter (where own)')} as account_reset, ${left('min(failed_at)')} as address_reset,

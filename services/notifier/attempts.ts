@@ -1,12 +1,13 @@
 // A delivery that is claimed is attempted: signed, sent when it is its endpoint's turn, recorded. A process may die or stall between any two of
 // these: its lease runs out and another worker sends the same event again.
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { mostDescriptors } from '../platform/descriptors.ts';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import type { Claimed } from './claims.ts';
 import type { Endpoint, Endpoints } from './endpoints.ts';
-import type { Answer, Sender } from './http.ts';
+import { Unsent, type Answer, type Sender } from './http.ts';
 import { Recorder } from './recorder.ts';
 import { Unopened, type Vault } from './vault.ts';
 import { deliveryHeaders, verdict } from './webhook.ts';
@@ -34,9 +35,11 @@ export interface Delivered {
 }
 
 // An attempt that takes longer does not count against the concurrency: a few hanging receivers would use it up. They cost a socket each,
-// and of those there may be so many times the concurrency.
+// and of those there may be so many times the concurrency, as far as three quarters of the machine's descriptors go: what else this process opens has
+// its place.
 const slowMs = 1_000;
 const slowFactor = 16;
+const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100);
 
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
@@ -96,7 +99,7 @@ export class Attempts {
     const { concurrency } = this.options;
     let quick = 0;
     for (const { open, slow } of this.flights) if (open && !slow) quick++;
-    return Math.min(concurrency - quick, concurrency * slowFactor - this.flights.size);
+    return Math.min(concurrency - quick, Math.min(concurrency * slowFactor, mostOpen) - this.flights.size);
   }
 
   /**
@@ -116,7 +119,7 @@ export class Attempts {
   /**
    * Sends a delivery that is claimed, and records what came of it; null where it was not sent, or not to its end. That one is handed back,
    * unless somebody waits for it (`awaited`): then it takes no turns, and has failed. So has one whose secret can't be opened, which throws
-   * {@link Unopened} where nobody waits.
+   * {@link Unopened} where nobody waits, and {@link Unsent} where the machine lets nothing be sent.
    */
   async make(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
     const flight: Flight = { open: false, slow: false };
@@ -127,7 +130,7 @@ export class Attempts {
     try {
       let answer: Answer | null = null;
       const request = () => this.request(claimed, claimedAt, flight, endpoint, awaited);
-      if (awaited) answer = await this.opened(flight, request).catch(unsigned);
+      if (awaited) answer = await this.opened(flight, request).catch(unmade);
       else if (await endpoints.turnAt(endpoint)) {
         answer = await this.opened(flight, request).finally(() => endpoints.leave(endpoint));
       }
@@ -171,9 +174,9 @@ export class Attempts {
     const { tenant, id, claim, attempt, byHand } = claimed;
     const place = { tenant, id, claim };
     if (answer === null) {
-      const unmade = { statusCode: null, responseBody: null, durationMs: 0, delay: null };
+      const none = { statusCode: null, responseBody: null, durationMs: 0, delay: null };
       const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : ({ status: 'pending', errorClass: null } as const);
-      const recorded = await this.recorder.record({ ...place, ...end, ...unmade });
+      const recorded = await this.recorder.record({ ...place, ...end, ...none });
       this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
       return null;
     }
@@ -224,7 +227,8 @@ export class Attempts {
   }
 }
 
-function unsigned(error: unknown): Answer {
-  if (!(error instanceof Unopened)) throw error;
-  return { statusCode: null, errorClass: 'secret_unreadable', body: null, durationMs: 0, detail: error.message };
+function unmade(error: unknown): Answer {
+  if (!(error instanceof Unopened || error instanceof Unsent)) throw error;
+  const errorClass = error instanceof Unopened ? 'secret_unreadable' : 'connection_failed';
+  return { statusCode: null, errorClass, body: null, durationMs: 0, detail: error.message };
 }

@@ -3,8 +3,10 @@ import type { ServerResponse } from 'node:http';
 import pg from 'pg';
 import { pino } from 'pino';
 import { endStarted, ingest, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { refusal } from '../../test/identity.ts';
 import { settled, unreadable, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { toId, toUuid } from '../platform/ids.ts';
+import { Targets } from './addresses.ts';
 import { inTransaction } from '../platform/postgres.ts';
 
 interface Line {
@@ -61,6 +63,31 @@ async function untilDue({ work }: RunningNotifier, { tenant }: TestTenant): Prom
 async function figure({ metrics }: RunningNotifier, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await metrics.metrics())?.[1]);
 }
+
+test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])(
+  'what never left the machine, for want of what %s tells, is no attempt: it goes when there is some again',
+  async (code) => {
+    let isShort = true;
+    const resolve = () =>
+      isShort ? Promise.reject(Object.assign(new Error(`connect ${code}`), { code })) : Promise.resolve(['127.0.0.1']);
+    const notifier = await start({ logger, targets: new Targets(true, resolve) });
+    const { url, count } = await receiver();
+    const tenant = await subscribe(notifier, url.replace('127.0.0.1', 'hooks.example'));
+    await ingest(notifier, tenant, 3);
+    await until(async () => (await figure(notifier, 'notifier_unattempted_total')) >= 3);
+    // Told of once.
+    expect(lines.filter(({ level }) => level >= 40)).toMatchObject([{ msg: 'delivery could not be attempted' }]);
+    const { deliveries } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 10 });
+    expect(deliveries.map(({ status, attempts }) => `${status} ${attempts}`)).toEqual(['pending 1', 'pending 1', 'pending 1']);
+    // A test is answered, as somebody waits for it.
+    expect(await refusal(notifier.client.testWebhook({ tenantId: tenant.tenantId }))).toMatchObject({
+      metadata: { error_class: 'connection_failed' },
+    });
+    isShort = false;
+    await passTime(notifier, tenant);
+    expect((await count(3)).map(({ headers }) => headers['x-webhook-attempt'])).toEqual(['1', '1', '1']);
+  },
+);
 
 test('a tenant of whom a delivery can not be read keeps nobody else waiting, and is looked at again some time later', async () => {
   const notifier = await start({ logger, shunMs: 200 });

@@ -7,6 +7,7 @@ import { isHeld } from '../platform/postgres-errors.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
+import { Unsent } from './http.ts';
 import { putOff } from './outcomes.ts';
 
 /** How deliveries are made. */
@@ -42,6 +43,9 @@ const filled = 0.9;
  * endpoint may have in flight.
  */
 const unattemptedMs = 30_000;
+
+/** The same of what the machine let nobody send, for want of descriptors, say: they may be free again in a moment. */
+const unsentMs = 5_000;
 
 /** So often it is told what keeps deliveries waiting, of a key that is missing and of a tenant of whom nothing can be claimed, milliseconds. */
 const toldMs = 60_000;
@@ -80,6 +84,7 @@ export class Courier {
   private readonly late: Histogram;
   private readonly unsent: Counter;
   private readonly unclaimable: Counter;
+  private readonly unattempted: Counter;
   /** Of keys that are missing and tenants that are left, when that was told last, by `performance.now()`. */
   private readonly told = new Map<string, number>();
   /** Until when tenants that are left are not looked at here, whatever comes for them, by `performance.now()`. */
@@ -110,6 +115,11 @@ export class Courier {
     this.unclaimable = new Counter({
       name: 'notifier_unclaimable_total',
       help: 'Times that nothing could be claimed of a tenant for something that PostgreSQL refuses, a page that can not be read: alert on any',
+      registers: [options.metrics],
+    });
+    this.unattempted = new Counter({
+      name: 'notifier_unattempted_total',
+      help: 'Attempts put off, not counted: a secret that opens with no key, or a machine without descriptors or ports left: alert on any',
       registers: [options.metrics],
     });
   }
@@ -278,8 +288,11 @@ export class Courier {
   private async putOff(claimed: Claimed, error: unknown): Promise<void> {
     const { pool, logger } = this.options;
     const delivery = { tenant: toId('tenant', claimed.tenant), delivery_id: toId('wh_delivery', claimed.id) };
-    logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
-    await putOff(pool, claimed, unattemptedMs).catch((failure: unknown) => {
+    const isUnsent = error instanceof Unsent;
+    this.unattempted.inc();
+    // Not of each: what the machine lacks all lack.
+    if (!isUnsent || this.isNews('unsent')) logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
+    await putOff(pool, claimed, isUnsent ? unsentMs : unattemptedMs).catch((failure: unknown) => {
       // Its lease runs out, and it is tried again.
       logger.warn({ err: failure, ...delivery }, 'delivery could not be put off');
     });

@@ -18,6 +18,9 @@ export interface Answer {
   detail?: string;
 }
 
+/** A request that never left this machine: it says nothing of its receiver. */
+export class Unsent extends Error {}
+
 /** What is sent. */
 export interface Outgoing {
   url: string;
@@ -97,8 +100,8 @@ export class Sender {
   }
 
   /**
-   * Sends one request and tells what came of it; null where `signal` ended it first. Never throws. Where a receiver closes a connection that was
-   * kept, just when the request is sent, it is sent once more over a new one, if it may be.
+   * Sends one request and tells what came of it; null where `signal` ended it first. Where a receiver closes a connection that was kept, just when
+   * the request is sent, it is sent once more over a new one, if it may be. Throws {@link Unsent} alone.
    */
   async send({ url, headers, body, onceMore }: Outgoing, signal?: AbortSignal): Promise<Answer | null> {
     const started = performance.now();
@@ -137,6 +140,7 @@ export class Sender {
       return done({ statusCode, errorClass: errorOfStatus(statusCode), body: text });
     } catch (error) {
       if (signal?.aborted) return null;
+      if (!ended && isOfThisMachine(error)) throw new Unsent(detailOf(error), { cause: error });
       const errorClass = ended ? 'timeout' : classOf(error);
       return done({ statusCode: exchange?.statusCode ?? null, errorClass, body: null, detail: detailOf(error) });
     } finally {
@@ -336,6 +340,13 @@ interface Failure {
   message?: string;
   cause?: unknown;
   errors?: unknown[];
+}
+
+// Descriptors, memory or ports that have run out.
+function isOfThisMachine(error: unknown): boolean {
+  const { code = '', cause, errors = [] } = error as Failure;
+  if (/^(EMFILE|ENFILE|ENOBUFS|ENOMEM|EADDRNOTAVAIL)$/.test(code)) return true;
+  return cause instanceof Error ? isOfThisMachine(cause) : errors.length > 0 && errors.every(isOfThisMachine);
 }
 
 function classOf(error: unknown): ErrorClass {

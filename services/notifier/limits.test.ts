@@ -64,6 +64,15 @@ test('what is not valid is not counted, and what is refused by the limit neither
   expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
 });
 
+test('after the clock was set back nobody waits longer than the window: what was asked at times to come does not count', async () => {
+  for (let time = 0; time < 3; time++) await attempt(limited);
+  await inTransaction(limited.work, [tenant.tenant], (client) =>
+    client.query(`update limits set taken = array(select at + interval '2 hours' from unnest(taken) as at)`),
+  );
+  expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
+  expect((await attempt(replica)).limit).toMatchObject({ remaining: 1 });
+});
+
 test('retries are counted whatever comes of them, but for ids that are none', async () => {
   const { tenantId } = tenant;
   const retry = (deliveryId: string) => refusal(limited.client.retryDelivery({ tenantId, deliveryId }));

@@ -12,7 +12,8 @@ export type Quotas = Record<Policy, number>;
 /** Length of each window, seconds. */
 const windows: Record<Policy, number> = { 'webhook-config': 60, retries: 3600, tests: 3600 };
 
-const live = `where at > clock_timestamp() - $3::float8 * interval '1 second'`;
+// A time to come is of a clock that was set back: it would count, and be waited for, as much longer.
+const live = `where at > clock_timestamp() - $3::float8 * interval '1 second' and at <= clock_timestamp()`;
 const statements = {
   make: { name: 'limits_make', text: `insert into limits (tenant_id, policy, taken) values ($1, $2, '{}') on conflict do nothing` },
   // In a statement of its own: whoever waits for the row sees what was counted meanwhile.

@@ -13,9 +13,10 @@ export function isAway(error: unknown): boolean {
     if (/^(FATAL|PANIC)$/.test(String((each as { severity?: unknown }).severity))) return true;
     // 08: connection; 28: another password, or a role that may not log in; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement
     // time-out; 55P03: lock time-out; 25P03 and 25P04: idle in transaction, or long in one; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
-    // 40P01: it may be tried again; ENOENT: a socket of this machine that is not there.
+    // 40P01: it may be tried again; ENOENT: a socket of this machine that is not there; EMFILE, ENFILE, ENOBUFS, EADDRNOTAVAIL: this machine has no
+    // descriptors or ports left.
     if (
-      /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)$/.test(
+      /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|E[MN]FILE|ENOBUFS|EADDRNOTAVAIL)$/.test(
         code,
       )
     )

@@ -237,6 +237,11 @@ test('a transaction that was ended for its length counts as away, also where the
   for (const code of ['25P03', '25P04']) expect(isAway(Object.assign(new Error('завершение'), { code, severity: 'ВАЖНО' }))).toBe(true);
 });
 
+test('a machine without descriptors or ports left counts as away', () => {
+  for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'EADDRNOTAVAIL'])
+    expect(isAway(new Error('a query failed', { cause: Object.assign(new Error(`connect ${code}`), { code }) }))).toBe(true);
+});
+
 test('a database that can’t be spoken to by TLS counts as away', async () => {
   const encrypted = new URL(url);
   encrypted.searchParams.set('sslmode', 'no-verify');
