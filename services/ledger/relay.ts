@@ -10,7 +10,7 @@ import type { Pool } from '../platform/postgres.ts';
 import { halvesOf, isAway, isRefused } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
-import { ExitAway, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
+import { ExitAway, NotTaken, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
 import { lettersLeft, lineOf, publishDueLetters } from './letters.ts';
 import { Listeners } from './listeners.ts';
 import { publishClaims, type Publication } from './publication.ts';
@@ -218,10 +218,16 @@ export class Relay {
     unsettled: ReadonlyMap<string, unknown>,
   ): void {
     this.carried = countOf(claims);
+    let isTold = false;
     for (const each of claims) {
       const why = publication.postponed.get(each) ?? each.unreadable;
       if (unsettled.has(each.tenant)) continue;
-      if (why !== undefined) this.putOff(each.tenant, why);
+      // They may be many, and kept nobody back.
+      if (why instanceof NotTaken && why.tenants) {
+        if (!isTold) this.options.logger.warn({ err: why, tenants: why.tenants.size }, 'events of tenants were not taken');
+        isTold = true;
+        this.rounds.putOff(each.tenant, { spared: true });
+      } else if (why !== undefined) this.putOff(each.tenant, why);
       else {
         this.rounds.reached(each.tenant);
         if (cut.has(each)) this.rounds.repeat([each.tenant]);

@@ -92,6 +92,15 @@ test('two who kept others back are in no round together', () => {
   expect(rounds.take(0)).toEqual(['y']);
 });
 
+test('who kept nobody back waits, too, but then takes rounds with others', () => {
+  const rounds = open();
+  for (const tenant of ['x', 'y']) rounds.putOff(tenant, { spared: true });
+  rounds.wake('x');
+  expect(rounds.take(0)).toEqual([]);
+  jest.advanceTimersByTime(200);
+  expect(rounds.take(0)).toEqual(['x', 'y']);
+});
+
 test('another look is taken less and less often, one for all that were in vain, until something is reached', () => {
   const rounds = open();
   const lookedAfter = () => {

@@ -96,10 +96,10 @@ export class Rounds {
     return this.misses.has(tenant);
   }
 
-  /** Something of the tenant's can't be taken or written down, which kept the others of its round back. */
-  putOff(tenant: string): void {
+  /** Something of the tenant's can't be taken or written down, which kept the others of its round back, unless they were `spared`. */
+  putOff(tenant: string, { spared = false } = {}): void {
     this.postponed.add(tenant);
-    this.alone.add(tenant);
+    if (!spared) this.alone.add(tenant);
     // What he posted during the round waits, too.
     this.due.delete(tenant);
     this.later(tenant, 200, 10_000);
