@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import pg from 'pg';
 import { pino } from 'pino';
-import { endStarted, ingest, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { refusal } from '../../test/identity.ts';
 import { settled, unreadable, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { toId, toUuid } from '../platform/ids.ts';
@@ -64,12 +64,23 @@ async function figure({ metrics }: RunningNotifier, name: string): Promise<numbe
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await metrics.metrics())?.[1]);
 }
 
+/** As of a connection that could not be made. */
+const failure = (code: string, address: string) => Object.assign(new Error(`connect ${code}`), { code, address });
+
+test('where the machine has no IPv6, a receiver that has nothing else is not reached, rather than put off for ever', async () => {
+  const targets = new Targets(true, () => Promise.reject(failure('EADDRNOTAVAIL', '2001:db8::1')));
+  const notifier = await start({ logger, targets });
+  const tenant = await subscribe(notifier, 'http://hooks.example/');
+  await ingest(notifier, tenant);
+  await until(async () => (await only(notifier, tenant)).status === 'failed');
+  expect(await only(notifier, tenant)).toMatchObject({ attempts: 3, errorClass: 'connection_failed' });
+});
+
 test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])(
   'what never left the machine, for want of what %s tells, is no attempt: it goes when there is some again',
   async (code) => {
     let isShort = true;
-    const resolve = () =>
-      isShort ? Promise.reject(Object.assign(new Error(`connect ${code}`), { code })) : Promise.resolve(['127.0.0.1']);
+    const resolve = () => (isShort ? Promise.reject(failure(code, '127.0.0.1')) : Promise.resolve(['127.0.0.1']));
     const notifier = await start({ logger, targets: new Targets(true, resolve) });
     const { url, count } = await receiver();
     const tenant = await subscribe(notifier, url.replace('127.0.0.1', 'hooks.example'));

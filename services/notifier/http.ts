@@ -1,5 +1,5 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
-import type { Socket } from 'node:net';
+import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { isOfTls } from '../platform/tls.ts';
 import { BlockedAddress, type Targets } from './addresses.ts';
@@ -337,15 +337,17 @@ function textOf(body: Buffer): string {
 
 interface Failure {
   code?: string;
+  address?: string;
   message?: string;
   cause?: unknown;
   errors?: unknown[];
 }
 
-// Descriptors, memory or ports that have run out.
+// Descriptors, memory or ports that have run out. By IPv6, which this machine may not have, no address to call from is the target's matter: it would
+// be put off for ever.
 function isOfThisMachine(error: unknown): boolean {
-  const { code = '', cause, errors = [] } = error as Failure;
-  if (/^(EMFILE|ENFILE|ENOBUFS|ENOMEM|EADDRNOTAVAIL)$/.test(code)) return true;
+  const { code = '', address = '', cause, errors = [] } = error as Failure;
+  if (/^(EMFILE|ENFILE|ENOBUFS|ENOMEM)$/.test(code) || (code === 'EADDRNOTAVAIL' && isIPv4(address))) return true;
   return cause instanceof Error ? isOfThisMachine(cause) : errors.length > 0 && errors.every(isOfThisMachine);
 }
 
