@@ -161,8 +161,11 @@ test('what is answered before it is a request counts, and what is broken within 
   expect(await answered()).toBe(before + 1);
 });
 
-test('connections beyond the bound are closed, counted, and told of in the log', async () => {
-  const few = await startAlone({ MAX_CONNECTIONS: '20' });
+test.each([
+  ['the bound', { MAX_CONNECTIONS: '20' }, undefined],
+  ['what the machine has descriptors for', {}, 220],
+])('connections beyond %s are closed, counted, and told of in the log', async (_, environment, descriptors) => {
+  const few = await startAlone(environment, descriptors);
   const sockets: Socket[] = [];
   try {
     // Its connection is kept for those who ask below.

@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { newChildren, testPort } from './house.ts';
 import { root } from '../deploy/local/plan.ts';
-import { bareEnvironment } from './run.ts';
+import { bareEnvironment, nodeWith } from './run.ts';
 
 /** A gateway without services. */
 export interface Alone {
@@ -17,14 +17,13 @@ export interface Alone {
   stop(): Promise<string[]>;
 }
 
-/** Starts a gateway whose services are at these addresses, by default at ports where nobody listens. */
-export async function startAlone(environment: NodeJS.ProcessEnv = {}): Promise<Alone> {
+/** Starts a gateway whose services are at these addresses, by default at ports where nobody listens, with so many `descriptors` at most. */
+export async function startAlone(environment: NodeJS.ProcessEnv = {}, descriptors?: number): Promise<Alone> {
   const children = newChildren();
   const port = await testPort();
   const child = children.start({
     name: 'gateway',
-    command: process.execPath,
-    args: ['gateway/main.ts'],
+    ...nodeWith(descriptors, ['gateway/main.ts']),
     cwd: root,
     env: {
       ...bareEnvironment,

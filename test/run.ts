@@ -37,6 +37,12 @@ let children: Children | undefined;
  */
 export const bareEnvironment: NodeJS.ProcessEnv = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache };
 
+/** How Node runs a script; where `descriptors` are given, with so many at most. */
+export function nodeWith(descriptors: number | undefined, args: string[]): { command: string; args: string[] } {
+  if (descriptors === undefined) return { command: process.execPath, args };
+  return { command: 'sh', args: ['-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, process.execPath, ...args] };
+}
+
 /** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
 export async function beginRun(): Promise<void> {
   endWithSignal();

@@ -35,11 +35,12 @@ export interface Delivered {
 }
 
 // An attempt that takes longer does not count against the concurrency: a few hanging receivers would use it up. They cost a socket each,
-// and of those there may be so many times the concurrency, as far as three quarters of the machine's descriptors go: what else this process opens has
-// its place.
+// and of those there may be so many times the concurrency.
 const slowMs = 1_000;
 const slowFactor = 16;
-const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100);
+
+/** Attempts under way at once, of all: three quarters of the machine's descriptors, so that what else this process opens has its place. */
+export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100);
 
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */

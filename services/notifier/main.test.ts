@@ -8,7 +8,7 @@ import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/house.ts';
 import { newTenant, settled, startReceiver, until, type NotifierClient, type Receiver } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { bareEnvironment, currentRun } from '../../test/run.ts';
+import { bareEnvironment, currentRun, nodeWith } from '../../test/run.ts';
 import { openCaller } from '../platform/caller.ts';
 import { migrationNames } from './schema.ts';
 
@@ -47,14 +47,17 @@ const settings = (databaseUrl: string) => ({
   PORT: '0',
 });
 
-function launch(env: NodeJS.ProcessEnv, args: string[] = []): Child {
-  const command = { command: process.execPath, args: ['services/notifier/main.ts', ...args], cwd: root };
+function launch(env: NodeJS.ProcessEnv, args: string[] = [], descriptors?: number): Child {
+  const command = { ...nodeWith(descriptors, ['services/notifier/main.ts', ...args]), cwd: root };
   return children.start({ name: `notifier-${randomBytes(4).toString('hex')}`, ...command, env: { ...bareEnvironment, ...env } });
 }
 
-async function running(env: NodeJS.ProcessEnv = {}): Promise<{ client: NotifierClient; child: Child; ops: string; close: () => void }> {
+async function running(
+  env: NodeJS.ProcessEnv = {},
+  descriptors?: number,
+): Promise<{ client: NotifierClient; child: Child; ops: string; close: () => void }> {
   const [port, ops] = [await testPort(), await testPort()];
-  const child = launch({ ...settings(database.serviceUrl), PORT: String(port), OPS_PORT: String(ops), ...env });
+  const child = launch({ ...settings(database.serviceUrl), PORT: String(port), OPS_PORT: String(ops), ...env }, [], descriptors);
   const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20, retried: [] });
   const health = createClient(Health, caller);
   while (child.running()) {
@@ -181,6 +184,16 @@ test('a process delivers, says what it does, and ends with 0 when asked, with it
     expect(log).not.toContain(secret);
     expect(log).not.toContain(secret.replace('whsec_', ''));
   }
+});
+
+test('a process with few descriptors delivers all the same', async () => {
+  const notifier = await running({}, 128);
+  const { client } = notifier;
+  const { tenantId, posting } = newTenant();
+  await client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+  await client.ingest({ events: Array.from({ length: 40 }, () => posting()) });
+  await settled(client, tenantId, 40);
+  notifier.close();
 });
 
 test('what a killed process had in flight is sent again by the next one, as the same attempt', async () => {

@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
+import { mostOpen } from './attempts.ts';
 import { registerBacklog } from './backlog.ts';
 import { unreadableSeconds } from './claims.ts';
 import type { NotifierConfig } from './config.ts';
@@ -57,7 +58,7 @@ export function assemble(
     metrics,
     retryDelays,
     timeoutMs,
-    concurrency,
+    concurrency: Math.min(concurrency, mostOpen),
     perTenant,
     marginMs,
     pollMs,
