@@ -100,7 +100,16 @@ export class Attempts {
     const { concurrency } = this.options;
     let quick = 0;
     for (const { open, slow } of this.flights) if (open && !slow) quick++;
-    return Math.min(concurrency - quick, Math.min(concurrency * slowFactor, mostOpen) - this.flights.size);
+    return Math.min(concurrency - quick, this.most - this.flights.size);
+  }
+
+  /** Whether more than half of what may be claimed at once is. */
+  isCrowded(): boolean {
+    return this.flights.size > this.most / 2;
+  }
+
+  private get most(): number {
+    return Math.min(this.options.concurrency * slowFactor, mostOpen);
   }
 
   /**

@@ -59,6 +59,18 @@ test('many that hang do not use up what all share', async () => {
   expect(await hanging.count(24)).toHaveLength(24);
 });
 
+test('not even as many as could: where half of all places are taken, one that has not answered yet gets few', async () => {
+  // Thirty-two places, of which four that hang could take all.
+  const notifier = await start({ config: { concurrency: 2, endpointConcurrency: 8 } });
+  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
+  const slow = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, hanging.url)));
+  const other = await subscribe(notifier, quick.url);
+  for (const tenant of slow) await ingest(notifier, tenant, 20);
+  await hanging.count(20);
+  await ingest(notifier, other, 20);
+  await settled(notifier.client, other.tenantId, 20);
+});
+
 test('no more requests are under way than may be, though more is claimed while they are begun', async () => {
   const notifier = await start({ config: { concurrency: 8 } });
   let [open, most, longest] = [0, 0, 0];

@@ -240,7 +240,8 @@ export class Courier {
   private async claim(free: number, tenants: number, lookedAt: number): Promise<Round> {
     const { pool, vault, timeoutMs, marginMs } = this.options;
     const asked = performance.now();
-    const ofTenant = (tenant: string) => this.endpoints.claimable(tenant);
+    const isCrowded = this.attempts.isCrowded();
+    const ofTenant = (tenant: string) => this.endpoints.claimable(tenant, isCrowded);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
     for (const [tenant, until] of this.shunned) if (until < asked) this.shunned.delete(tenant);
     const except = [...this.shunned.keys()];
