@@ -12,7 +12,7 @@ import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authorities } from './auth.ts';
 import { isComing, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
-import { Drain, isEnded } from './drain.ts';
+import { Drain } from './drain.ts';
 import { guardRoutes, leadsNowhere } from './guard.ts';
 import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
@@ -93,7 +93,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   app.decorateRequest('arriving', null);
   app.decorateRequest('held', null);
   app.addHook('onRequest', (request, reply, done) => {
-    if (isEnded(request.raw.socket)) return;
+    if (arrival.isBehindLast(request)) return;
     const problem = arrival.begin(request, reply);
     // A body that nobody reads may have come with the head, and Node has read it by then: an answer at once would end the connection, see Drain.
     if (['GET', 'HEAD'].includes(request.method) && isComing(request.raw)) setImmediate(done, problem);

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { nobody } from './auth.ts';
-import { beginNoMore } from './drain.ts';
+import { beginNoMore, isEnded } from './drain.ts';
 import type { Load } from './load.ts';
 import type { RouteCount } from './metrics.ts';
 import { Problem } from './problem.ts';
@@ -27,6 +27,13 @@ export class Arrival {
   constructor(parts: ArrivalParts) {
     this.parts = parts;
     this.debugging = parts.logger.isLevelEnabled('debug');
+  }
+
+  /** Whether a request is not to begin, as it comes behind the last answer of its connection. */
+  isBehindLast({ raw: { socket } }: FastifyRequest): boolean {
+    if (!isEnded(socket)) return false;
+    if (pipelined(socket, 1) > mostPipelined) socket.destroy();
+    return true;
   }
 
   /** Begins a request, and answers what speaks against it already. */

@@ -1,5 +1,5 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
@@ -81,35 +81,53 @@ describe('behind the last answer of a connection nothing is begun, as nobody wou
     expect(await hasBegun(alone)).toBe(false);
   });
 
-  test('also where that one still waits for another', async () => {
-    const open = new Set<Socket>();
-    const silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
-    await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
-    const waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
-    try {
-      const login = JSON.stringify({ email: 'ada@example.com', password: 'correct horse' });
-      const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
-      let received = '';
-      const socket = connect(waiting.port, '127.0.0.1');
-      socket.on('data', (chunk) => (received += chunk.toString('latin1')));
-      const closed = new Promise((done) => socket.once('close', done));
-      socket.write(`${first}POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{`);
+  describe('also where that one still waits for another', () => {
+    const login = JSON.stringify({ email: 'ada@example.com', password: 'correct horse' });
+    const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
+    let silent: Server;
+    let open: Set<Socket>;
+    let waiting: Alone;
+    beforeEach(async () => {
+      open = new Set();
+      silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
+      await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
+      waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
+    });
+    afterEach(async () => {
+      silent.close();
+      await waiting.stop();
+    });
+    const talk = () => {
+      const conversation = { socket: connect(waiting.port, '127.0.0.1'), received: '', closed: Promise.resolve<unknown>(undefined) };
+      conversation.socket.on('data', (chunk) => (conversation.received += chunk.toString('latin1'))).on('error', () => undefined);
+      conversation.closed = new Promise((done) => conversation.socket.once('close', done));
+      return conversation;
+    };
+
+    test('whose body had not come', async () => {
+      const conversation = talk();
+      conversation.socket.write(`${first}POST /v1/tenants HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{`);
       // In each round the gateway reads on wherever something has come.
       const rounds = async () => {
         for (let round = 0; round < 100; round++) await (await fetch(`${waiting.url}/healthz`)).text();
       };
       await rounds();
-      socket.write(`}${behind}`);
+      conversation.socket.write(`}${behind}`);
       await rounds();
       silent.close();
       for (const each of open) each.destroy();
-      await closed;
-      expect(statuses(received)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 401']);
+      await conversation.closed;
+      expect(statuses(conversation.received)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 401']);
       expect(await hasBegun(waiting)).toBe(false);
-    } finally {
-      silent.close();
-      await waiting.stop();
-    }
+    });
+
+    test('and however many come behind it: they are not kept', async () => {
+      const conversation = talk();
+      conversation.socket.write(`${first}GET /v1/user HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n${behind.repeat(200)}`);
+      await conversation.closed;
+      expect(conversation.received).toBe('');
+      expect(await hasBegun(waiting)).toBe(false);
+    });
   });
 });
 

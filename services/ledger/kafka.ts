@@ -1,5 +1,5 @@
 // Events out to Kafka: an idempotent producer, one send at a time, of all partitions together as long as all are well.
-import { Partitioners, type ICustomPartitioner, type Kafka, type Message } from 'kafkajs';
+import { Partitioners, type ICustomPartitioner, type Kafka, type Message, type PartitionMetadata } from 'kafkajs';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, metadataMaxAgeMs, openKafka } from '../platform/kafka.ts';
 import type { KafkaSettings } from '../platform/kafka-settings.ts';
@@ -54,16 +54,17 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
   const sendAll = async (events: Event[]): Promise<void> => {
     for (const messages of pieces(events, Math.min(mostBytes, settings.maxMessageBytes))) await send(messages);
   };
-  /** Answers whether a partition has taken them. Throws where one is refused, or it is not the partition that is in trouble. */
+  /** Answers whether a partition has taken them. Throws where one is refused, or it is not, or not known to be, the partition that is in trouble. */
   const isTaken = async (partition: number, events: Event[]): Promise<boolean> => {
     const began = performance.now();
+    const isKnown = troubled.has(partition);
     try {
       await sendAll(events);
       troubled.delete(partition);
       return true;
     } catch (error) {
       const ended = performance.now();
-      if (!(error instanceof SendFailed) || ended - began > slowMs) throw error;
+      if (!(error instanceof SendFailed) || (!isKnown && ended - began > slowMs)) throw error;
       troubled.set(partition, ended + Math.max(2_000, 4 * (ended - began)));
       return false;
     }
@@ -184,23 +185,26 @@ async function connected(kafka: Kafka, topic: string, partitions: Partitions): P
 /** Tenants' partitions: the library's, as Java's has it, asked once for each tenant: the hash alone was a tenth of the CPU that sending an event takes. */
 class Partitions {
   private readonly known = new Map<string, number>();
-  private count = 0;
+  private readonly partitionOf = Partitioners.DefaultPartitioner();
+  /** Those that were there when something was last sent. */
+  private metadata: PartitionMetadata[] = [];
 
-  readonly partitioner: ICustomPartitioner = () => {
-    const partitionOf = Partitioners.DefaultPartitioner();
-    return (asked) => {
-      const tenant = String(asked.message.key);
-      if (asked.partitionMetadata.length !== this.count || this.known.size >= knownTenants) this.known.clear();
-      this.count = asked.partitionMetadata.length;
-      const partition = this.known.get(tenant) ?? partitionOf(asked);
-      this.known.set(tenant, partition);
-      return partition;
+  readonly partitioner: ICustomPartitioner =
+    () =>
+    ({ message: { key }, partitionMetadata }) => {
+      if (partitionMetadata.length !== this.metadata.length) this.known.clear();
+      this.metadata = partitionMetadata;
+      return this.of(String(key)) ?? 0;
     };
-  };
 
-  /** A tenant's, or undefined where nothing of his was sent yet. */
+  /** A tenant's, or undefined where nothing was sent yet. */
   of(tenant: string): number | undefined {
-    return this.known.get(tenant);
+    if (this.metadata.length === 0) return undefined;
+    if (this.known.size >= knownTenants) this.known.clear();
+    const asked = { topic: '', partitionMetadata: this.metadata, message: { key: tenant, value: null } };
+    const partition = this.known.get(tenant) ?? this.partitionOf(asked);
+    this.known.set(tenant, partition);
+    return partition;
   }
 
   /** Events by partition, in their order. */

@@ -1,6 +1,7 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
 import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
+import { areDescriptorsLeft } from '../platform/descriptors.ts';
 import { isOfTls } from '../platform/tls.ts';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
@@ -140,7 +141,8 @@ export class Sender {
       return done({ statusCode, errorClass: errorOfStatus(statusCode), body: text });
     } catch (error) {
       if (signal?.aborted) return null;
-      if (!ended && isOfThisMachine(error)) throw new Unsent(detailOf(error), { cause: error });
+      // Whoever looks a name up is not told that there was no descriptor for it.
+      if (!ended && (isOfThisMachine(error) || !areDescriptorsLeft())) throw new Unsent(detailOf(error), { cause: error });
       const errorClass = ended ? 'timeout' : classOf(error);
       return done({ statusCode: exchange?.statusCode ?? null, errorClass, body: null, detail: detailOf(error) });
     } finally {

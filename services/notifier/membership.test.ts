@@ -6,9 +6,10 @@ import { openLog } from '../platform/telemetry.ts';
 import { Membership } from './membership.ts';
 import { ReaderMetrics } from './reader-metrics.ts';
 
-test('who is in the group and may not read the topic is not heard', () => {
+/** What a membership makes of what its consumer tells. */
+function told() {
   const logger = openLog('test', 'silent');
-  const events = { GROUP_JOIN: 'join', FETCH: 'fetch', HEARTBEAT: 'heartbeat', END_BATCH_PROCESS: 'batch' };
+  const events = { GROUP_JOIN: 'join', REQUEST: 'request', FETCH: 'fetch', HEARTBEAT: 'heartbeat', END_BATCH_PROCESS: 'batch' };
   const happened = new EventEmitter();
   const membership = new Membership({
     kafka: testClient('127.0.0.1:1'),
@@ -22,12 +23,28 @@ test('who is in the group and may not read the topic is not heard', () => {
     closed: new AbortController().signal,
     logger,
   });
-  const heardAfter = (event: string, payload: object) => {
-    happened.emit(event, { payload });
+  const heardAfter = (event: keyof typeof events, payload: object = {}) => {
+    happened.emit(events[event], { payload });
     return membership.isHeard();
   };
-  expect(heardAfter(events.GROUP_JOIN, { memberAssignment: { events: [0] } })).toBe(false);
-  expect(heardAfter(events.HEARTBEAT, {})).toBe(false);
-  expect(heardAfter(events.FETCH, {})).toBe(true);
-  expect(heardAfter(events.HEARTBEAT, {})).toBe(true);
+  return { heardAfter, join: (partitions: number[]) => heardAfter('GROUP_JOIN', { memberAssignment: { events: partitions } }) };
+}
+
+test('who is in the group, and is answered no messages, is not heard', () => {
+  const { heardAfter, join } = told();
+  expect(join([0])).toBe(false);
+  expect(heardAfter('HEARTBEAT')).toBe(false);
+  // As where a place can't be asked for.
+  expect(heardAfter('FETCH')).toBe(false);
+  expect(heardAfter('REQUEST', { apiKey: 12 })).toBe(false);
+  expect(heardAfter('FETCH')).toBe(false);
+  expect(heardAfter('REQUEST', { apiKey: 1 })).toBe(false);
+  expect(heardAfter('FETCH')).toBe(true);
+  expect(heardAfter('HEARTBEAT')).toBe(true);
+});
+
+test('who has no partition is heard without asking', () => {
+  const { heardAfter, join } = told();
+  expect(join([])).toBe(false);
+  expect(heardAfter('FETCH')).toBe(true);
 });

@@ -30,6 +30,9 @@ export type Handler = (events: Event[], unreadable: Unreadable[], reading: Readi
 /** Messages of one partition handed to the handler at a time. */
 const chunk = 200;
 
+/** Of the requests of Kafka's protocol, the one for messages. */
+const fetchKey = 1;
+
 /** Partitions whose messages are in hand at a time. */
 const sideBySide = 100;
 
@@ -79,8 +82,14 @@ export class Membership {
       this.assigned = new Set(payload.memberAssignment[topic] ?? []);
       this.progressed = performance.now();
     });
-    // Who may not read the topic can be in the group all the same.
-    consumer.on(consumer.events.FETCH, heard);
+    // Who may not read the topic can be in the group all the same; and of a fetch that failed kafkajs says nothing else where it asks for no place, as one
+    // of its partitions has no leader, say.
+    let hasAsked = false;
+    consumer.on(consumer.events.REQUEST, ({ payload: { apiKey } }) => void (hasAsked ||= apiKey === fetchKey));
+    consumer.on(consumer.events.FETCH, () => {
+      if (hasAsked || this.assigned?.size === 0) heard();
+      hasAsked = false;
+    });
     // Nothing is fetched while the handler has messages in hand, which may be for long.
     consumer.on(consumer.events.HEARTBEAT, () => {
       if (this.heard > -Infinity) heard();
