@@ -79,7 +79,7 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
     } catch (error) {
       const parts = partitions.split(events);
       const isTrouble = error instanceof SendFailed && performance.now() - began <= slowMs;
-      if (!isTrouble || parts.size < 2 || parts.has(undefined)) throw error;
+      if (!isTrouble || parts.size < 2) throw error;
       const untaken: Event[] = [];
       for (const [partition = 0, part] of parts) if (!(await isTaken(partition, part))) untaken.push(...part);
       if (untaken.length < events.length) return untaken;

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import type { Consumer } from 'kafkajs';
 import { Registry } from 'prom-client';
@@ -41,6 +42,22 @@ test('who is in the group, and is answered no messages, is not heard', () => {
   expect(heardAfter('REQUEST', { apiKey: 1 })).toBe(false);
   expect(heardAfter('FETCH')).toBe(true);
   expect(heardAfter('HEARTBEAT')).toBe(true);
+});
+
+test('who reads no more after another member has come is heard no more, but for the time that reading may take', () => {
+  jest.useFakeTimers();
+  const { heardAfter, join } = told();
+  join([0, 1]);
+  heardAfter('REQUEST', { apiKey: 1 });
+  expect(heardAfter('FETCH')).toBe(true);
+  jest.advanceTimersByTime(14_000);
+  expect(heardAfter('HEARTBEAT')).toBe(true);
+  expect(join([0])).toBe(true);
+  jest.advanceTimersByTime(14_000);
+  expect([heardAfter('HEARTBEAT'), heardAfter('FETCH')]).toEqual([true, true]);
+  jest.advanceTimersByTime(2_000);
+  expect(heardAfter('HEARTBEAT')).toBe(false);
+  jest.useRealTimers();
 });
 
 test('who has no partition is heard without asking', () => {

@@ -76,9 +76,12 @@ export class Membership {
     this.options = options;
     const { consumer, topic } = options;
     const heard = () => (this.heard = performance.now());
+    /** Its fetches are answered, since it joined. */
+    let reads = false;
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       this.noted.clear();
       this.joins += 1;
+      reads = false;
       this.assigned = new Set(payload.memberAssignment[topic] ?? []);
       this.progressed = performance.now();
     });
@@ -87,12 +90,15 @@ export class Membership {
     let hasAsked = false;
     consumer.on(consumer.events.REQUEST, ({ payload: { apiKey } }) => void (hasAsked ||= apiKey === fetchKey));
     consumer.on(consumer.events.FETCH, () => {
-      if (hasAsked || this.assigned?.size === 0) heard();
+      if (hasAsked || this.assigned?.size === 0) {
+        heard();
+        reads = true;
+      }
       hasAsked = false;
     });
     // Nothing is fetched while the handler has messages in hand, which may be for long.
     consumer.on(consumer.events.HEARTBEAT, () => {
-      if (this.heard > -Infinity) heard();
+      if (reads) heard();
     });
     // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
     consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
