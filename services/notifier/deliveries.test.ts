@@ -192,7 +192,7 @@ test('deliveries and their attempts are forgotten after their time, but for what
   await notifier.client.ingest({ events: [other.posting()] });
   await settled(notifier.client, tenantId, 1);
   await inTransaction(notifier.work, [old.tenant], (client) =>
-    client.query(`update deliveries set status = 'pending', failed_at = null, run_at = 'infinity'
+    client.query(`update deliveries set status = 'pending', failed_at = null, next_retry_at = now() + interval '1 day', run_at = now() + interval '1 day'
       where id in (select id from deliveries where status = 'failed' limit 5)`),
   );
   const keptDays = Math.floor((Date.now() - Date.parse('2024-01-02')) / 86_400_000);
@@ -248,6 +248,51 @@ test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is t
     await expect(sweep(local.work, 1)).rejects.toMatchObject({ code: '22012' });
     const { rows } = await withClient(local.database.adminUrl, (client) => client.query('select distinct tenant_id from deliveries'));
     expect(rows).toEqual([{ tenant_id: tenants[1]!.tenant }]);
+  } finally {
+    await local.end();
+  }
+});
+
+test('what was left at times to come by a clock that was set back is due at once, but for promised retries of what is older', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const { tenant } = newTenant();
+    const [first, again, byHand, promised, claimed] = Array.from({ length: 5 }, () => uuidv7());
+    const patient = newTenant().tenant;
+    await withClient(local.database.adminUrl, async (client) => {
+      await client.query(
+        `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, next_retry_at)
+         select case id when $5 then $2::uuid else $1 end, id, gen_random_uuid(), 'transaction.posted', false, 'pending', 1, id = $4,
+           now() + made, now() + run, case when id in ($3, $4, $5) then now() + run end
+         from (values ($6::uuid, interval '1 hour', interval '1 hour'), ($3, '1 hour', '61 minutes'), ($4, '-1 hour', '1 hour'),
+           ($5, '-1 minute', '2 minutes'), ($7, '1 hour', '-1 minute')) as v (id, made, run)`,
+        [tenant, patient, again, byHand, promised, first, claimed],
+      );
+      await client.query(`insert into due values ($1, now() + interval '61 minutes'), ($2, now() + interval '2 minutes')`, [
+        tenant,
+        patient,
+      ]);
+      await client.query(`insert into claims values ($1, $2, $2, now() + interval '1 hour', now() + interval '1 hour 45 seconds')`, [
+        tenant,
+        claimed,
+      ]);
+    });
+    expect(await sweep(local.work, 1)).toBe(0);
+    const { rows } = await withClient(local.database.adminUrl, (client) =>
+      client.query<{ id: string; due: boolean; retry: boolean | null; held: boolean | null; next: boolean; lease: string | null }>(
+        `select id, run_at <= now() as due, next_retry_at <= now() as retry, until > now() as held, (until - started_at)::text as lease, next_at <= now() as next
+         from deliveries d join due using (tenant_id) left join claims on delivery_id = id order by array_position($1::uuid[], id)`,
+        [[first, again, byHand, promised, claimed]],
+      ),
+    );
+    const none = { held: null, lease: null };
+    expect(rows).toEqual([
+      { id: first, due: true, retry: null, next: true, ...none },
+      { id: again, due: true, retry: true, next: true, ...none },
+      { id: byHand, due: true, retry: true, next: true, ...none },
+      { id: promised, due: false, retry: false, next: false, ...none },
+      { id: claimed, due: true, retry: null, next: true, held: false, lease: '00:00:45' },
+    ]);
   } finally {
     await local.end();
   }
