@@ -32,7 +32,7 @@ export class Arrival {
   /** Whether a request is not to begin, as it comes behind the last answer of its connection. */
   isBehindLast({ raw: { socket } }: FastifyRequest): boolean {
     if (!isEnded(socket)) return false;
-    if (pipelined(socket, 1) > mostPipelined) socket.destroy();
+    begun(socket, () => undefined);
     return true;
   }
 
@@ -43,7 +43,6 @@ export class Arrival {
     // An empty body is no body, whatever type it is said to have.
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     if (coding === undefined && (length === undefined || Number(length) === 0)) delete request.headers['content-type'];
-    if (pipelined(request.raw.socket, 1) > mostPipelined) request.raw.socket.destroy();
     request.caller = nobody;
     request.count = unknownRoute;
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
@@ -51,14 +50,17 @@ export class Arrival {
     // and show one caller's to the next.
     reply.header('cache-control', 'no-store');
     load.begin();
-    reply.raw.on('close', () => {
+    const end = () => {
       load.end(request);
-      pipelined(request.raw.socket, -1);
       const answered = reply.raw.writableFinished;
       const seconds = (performance.now() - started) / 1000;
       request.count.add(answered ? reply.raw.statusCode : 0, seconds);
       if (!answered) request.leaving?.abort();
       if (this.debugging) this.log(request, reply.raw.statusCode, answered, seconds);
+    };
+    const underWay = begun(request.raw.socket, end);
+    reply.raw.on('close', () => {
+      if (underWay.delete(end)) end();
     });
     if (isOfOneReading(request.raw)) return undefined;
     // Where its end is may be read in two ways as well.
@@ -89,11 +91,24 @@ function isOfOneReading({ httpVersion, httpVersionMajor, headers }: IncomingMess
 
 // Node begins all that one read of a connection holds, a thousand requests, before it looks whether their answers are taken.
 const mostPipelined = 64;
-const underWay = Symbol('requests of a connection that are under way');
+const ends = Symbol('how the requests of a connection end that are under way');
 
-/** Counts the requests of a connection that are under way. */
-function pipelined(socket: Socket & { [underWay]?: number }, change: 1 | -1): number {
-  return (socket[underWay] = (socket[underWay] ?? 0) + change);
+/** Notes how a request ends that begins on a connection; answers how all of those end that are under way on it. Whoever takes one out ends it. */
+function begun(socket: Socket & { [ends]?: Set<() => void> }, end: () => void): Set<() => void> {
+  let underWay = socket[ends];
+  if (!underWay) {
+    const all = (underWay = socket[ends] = new Set());
+    // Node tells an answer of that only while it looks after the connection, which it gives away with a request for a tunnel or another protocol.
+    socket.on('close', () => {
+      for (const each of all) {
+        all.delete(each);
+        each();
+      }
+    });
+  }
+  underWay.add(end);
+  if (underWay.size > mostPipelined) socket.destroy();
+  return underWay;
 }
 
 /** The client's own id of a request, where it is sane, or a new one. */

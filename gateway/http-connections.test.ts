@@ -1,5 +1,5 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
 
@@ -67,6 +67,26 @@ test.each([
   expect(lastAnswer(received).head).toContain(`connection: ${connection}`);
 });
 
+const login = JSON.stringify({ email: 'ada@example.com', password: 'correct horse' });
+const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
+
+/** A gateway whose identity takes calls and says nothing, until it hangs up. */
+async function startWaiting(): Promise<{ waiting: Alone; hangUp: () => void; end: () => Promise<unknown> }> {
+  const open = new Set<Socket>();
+  const silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
+  await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
+  const waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
+  const hangUp = () => {
+    silent.close();
+    for (const each of open) each.destroy();
+  };
+  const end = () => {
+    silent.close();
+    return waiting.stop();
+  };
+  return { waiting, hangUp, end };
+}
+
 describe('behind the last answer of a connection nothing is begun, as nobody would be told what came of it', () => {
   const behind = 'POST /v1/auth/logout HTTP/1.1\r\nHost: x\r\n\r\n';
   const statuses = (received: string) => received.match(/HTTP\/1\.1 \d+/g);
@@ -82,21 +102,11 @@ describe('behind the last answer of a connection nothing is begun, as nobody wou
   });
 
   describe('also where that one still waits for another', () => {
-    const login = JSON.stringify({ email: 'ada@example.com', password: 'correct horse' });
-    const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
-    let silent: Server;
-    let open: Set<Socket>;
     let waiting: Alone;
-    beforeEach(async () => {
-      open = new Set();
-      silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
-      await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
-      waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
-    });
-    afterEach(async () => {
-      silent.close();
-      await waiting.stop();
-    });
+    let hangUp: () => void;
+    let end: () => Promise<unknown>;
+    beforeEach(async () => ({ waiting, hangUp, end } = await startWaiting()));
+    afterEach(() => end());
     const talk = () => {
       const conversation = { socket: connect(waiting.port, '127.0.0.1'), received: '', closed: Promise.resolve<unknown>(undefined) };
       conversation.socket.on('data', (chunk) => (conversation.received += chunk.toString('latin1'))).on('error', () => undefined);
@@ -114,8 +124,7 @@ describe('behind the last answer of a connection nothing is begun, as nobody wou
       await rounds();
       conversation.socket.write(`}${behind}`);
       await rounds();
-      silent.close();
-      for (const each of open) each.destroy();
+      hangUp();
       await conversation.closed;
       expect(statuses(conversation.received)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 401']);
       expect(await hasBegun(waiting)).toBe(false);
@@ -163,6 +172,32 @@ test('a connection that begins more requests than it takes answers is cut', asyn
   socket.on('error', () => undefined).resume();
   await new Promise((done) => socket.once('close', done));
   expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
+});
+
+// With such a request Node's parser ends, and so does Node's care for the answers of those before it.
+test.each([
+  ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'],
+  ['GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n'],
+])('what waits on a connection for its answers is over when the connection is, also before %j', async (last) => {
+  const { waiting, end } = await startWaiting();
+  const inFlight = () => figureOf(waiting, 'http_requests_in_flight');
+  try {
+    const sockets = Array.from({ length: 5 }, () => connect(waiting.port, '127.0.0.1').on('error', () => undefined));
+    for (const socket of sockets) socket.write(first.repeat(30) + last);
+    const closed = Promise.all(sockets.map((socket) => new Promise((done) => socket.once('close', done))));
+    const until = async (isSo: (count: number) => boolean) => {
+      for (const end = Date.now() + 20_000; !isSo(await inFlight()) && Date.now() < end;) await pause(20);
+    };
+    // CONNECT ends its connection by itself.
+    await (last.startsWith('CONNECT') ? closed : until((count) => count > 5 * 29));
+    for (const socket of sockets) socket.destroy();
+    await closed;
+    await until((count) => count === 1);
+    // Who asks for the figure.
+    expect(await inFlight()).toBe(1);
+  } finally {
+    await end();
+  }
 });
 
 const figureOf = async ({ url }: Alone, name: string) =>
