@@ -60,6 +60,19 @@ test('who reads no more after another member has come is heard no more, but for 
   jest.useRealTimers();
 });
 
+test('who joined in the middle of a fetch, as the leader of a partition was gone, is not heard for what that one had asked', () => {
+  jest.useFakeTimers();
+  const { heardAfter, join } = told();
+  join([0, 1]);
+  heardAfter('REQUEST', { apiKey: 1 });
+  expect(heardAfter('FETCH')).toBe(true);
+  heardAfter('REQUEST', { apiKey: 1 });
+  join([0, 1]);
+  jest.advanceTimersByTime(15_000);
+  expect([heardAfter('FETCH'), heardAfter('HEARTBEAT')]).toEqual([false, false]);
+  jest.useRealTimers();
+});
+
 test('who has no partition is heard without asking', () => {
   const { heardAfter, join } = told();
   expect(join([])).toBe(false);

@@ -76,18 +76,18 @@ export class Membership {
     this.options = options;
     const { consumer, topic } = options;
     const heard = () => (this.heard = performance.now());
-    /** Its fetches are answered, since it joined. */
+    /** It has asked for messages, and of the answer nothing was told yet; and its fetches are answered. Since it joined, as it may in the middle of one. */
+    let hasAsked = false;
     let reads = false;
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
       this.noted.clear();
       this.joins += 1;
-      reads = false;
+      hasAsked = reads = false;
       this.assigned = new Set(payload.memberAssignment[topic] ?? []);
       this.progressed = performance.now();
     });
     // Who may not read the topic can be in the group all the same; and of a fetch that failed kafkajs says nothing else where it asks for no place, as one
     // of its partitions has no leader, say.
-    let hasAsked = false;
     consumer.on(consumer.events.REQUEST, ({ payload: { apiKey } }) => void (hasAsked ||= apiKey === fetchKey));
     consumer.on(consumer.events.FETCH, () => {
       if (hasAsked || this.assigned?.size === 0) {

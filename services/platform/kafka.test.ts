@@ -1,4 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
+// @ts-expect-error -- an inner file, without types
+import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
 import { settingsOf } from '../../test/kafka.ts';
 import { openKafka } from './kafka.ts';
 import { openLog } from './telemetry.ts';
@@ -28,4 +30,15 @@ test('clients begin at any of several brokers, so that one which says nothing do
   } finally {
     for (const server of servers) await new Promise((done) => server.close(done));
   }
+});
+
+test('a reader whose partition has no leader asks for it again after a pause', async () => {
+  let asked = 0;
+  const cluster = { refreshMetadata: () => Promise.resolve(void (asked += 1)) };
+  const group = Object.create((ConsumerGroup as { prototype: object }).prototype) as { recoverFromFetch: (error: Error) => Promise<void> };
+  Object.assign(group, { cluster, logger: { debug: () => undefined } });
+  const began = performance.now();
+  await group.recoverFromFetch(Object.assign(new Error('no leader'), { name: 'KafkaJSBrokerNotFound' }));
+  expect(performance.now() - began).toBeGreaterThan(450);
+  expect(asked).toBe(1);
 });
