@@ -225,7 +225,11 @@ export const schemas: Record<string, Schema> = {
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
     request_id: { ...maybe(string), description: 'Of the request that did it; null where an internal caller gave none.' },
     data: { type: 'object' },
-    hash: { ...string, pattern: '^[0-9a-f]{64}$' },
+    hash: {
+      ...string,
+      pattern: '^[0-9a-f]{64}$',
+      description: 'Of this event and `previous_hash`: who keeps it can tell later whether anything up to here was changed or removed.',
+    },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
   }),
   WebhookConfig: record(webhook),

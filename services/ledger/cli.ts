@@ -1,16 +1,19 @@
-// The operator's commands: `verify [--tenant ID]`, `rebuild [--tenant ID] [--check]`, `redrive [--tenant ID]` and `discard [--tenant ID]`. Run as
-// the database's owner.
+// The operator's commands, as `usage` says. Run as the database's owner.
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
 import { StartFailure, reasonOf } from '../platform/lifetime.ts';
 import { isAway } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
+import { readHeads, sayHeads, type KeptHeads } from './heads.ts';
 import { discard, redrive } from './letters.ts';
-import { counted, openOperator } from './operator.ts';
+import { Damaged, Findings, counted, openOperator, projections } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
 const usage = `usage: verify [--tenant ID]             walk logs and books, print what differs
+       verify --heads FILE             the same, and hold the logs against what \`heads\` has printed
+       heads [--tenant ID]             print sequence and hash of each log's last event, to be kept elsewhere
        rebuild [--tenant ID] --check   derive every projection from the log and compare
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           have the events that were refused published again
@@ -23,17 +26,22 @@ class Stop extends Error {}
 let isDoneFirst = false;
 
 async function main(): Promise<boolean> {
-  const { command, tenant, check } = readArguments();
+  const { command, tenant, check, heads } = readArguments();
   isDoneFirst = command === 'redrive' || command === 'discard';
   const url = new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL');
   const say = (line: string) => process.stdout.write(`${line}\n`);
   const client = await openOperator(url);
   try {
     if (command === 'verify') {
-      const { tenants, events, transactions, findings } = await verify(client, tenant, say);
+      const { tenants, events, transactions, findings } = await verify(client, { only: tenant, heads }, say);
       const seen = [counted(tenants, 'tenant'), counted(events, 'event'), counted(transactions, 'transaction')].join(', ');
       say(`${seen} verified: ${verdict(findings)}`);
       return findings === 0;
+    }
+    if (command === 'heads') {
+      const findings = new Findings((line) => process.stderr.write(`${line}\n`));
+      await sayHeads(client, await projections(client), { only: tenant, findings }, say);
+      return findings.count === 0;
     }
     if (command === 'redrive') {
       const due = await redrive(client, tenant, say);
@@ -53,7 +61,7 @@ async function main(): Promise<boolean> {
   }
 }
 
-const commands = ['verify', 'rebuild', 'redrive', 'discard'] as const;
+const commands = ['verify', 'heads', 'rebuild', 'redrive', 'discard'] as const;
 type Command = (typeof commands)[number];
 
 function isCommand(word: string | undefined): word is Command {
@@ -64,24 +72,35 @@ function verdict(findings: number): string {
   return findings === 0 ? 'nothing differs' : counted(findings, 'difference');
 }
 
-function readArguments(): { command: Command; tenant: string | undefined; check: boolean } {
+function readArguments(): { command: Command; tenant: string | undefined; check: boolean; heads: KeptHeads | undefined } {
   let parsed;
   try {
     const yes = { type: 'boolean', default: false } as const;
-    parsed = parseArgs({ allowPositionals: true, options: { tenant: { type: 'string' }, check: yes, help: { ...yes, short: 'h' } } });
+    const text = { type: 'string' } as const;
+    parsed = parseArgs({ allowPositionals: true, options: { tenant: text, heads: text, check: yes, help: { ...yes, short: 'h' } } });
   } catch (error) {
     throw new Stop(`${(error as Error).message}\n${usage}`);
   }
   const [command, ...more] = parsed.positionals;
-  const { tenant: id, check, help } = parsed.values;
+  const { tenant: id, check, help, heads: file } = parsed.values;
   if (help) {
     process.stdout.write(`${usage}\n`);
     process.exit();
   }
-  if (!isCommand(command) || more.length > 0 || (command !== 'rebuild' && check)) throw new Stop(usage);
+  if (!isCommand(command) || more.length > 0 || (command !== 'rebuild' && check) || (command !== 'verify' && file !== undefined)) {
+    throw new Stop(usage);
+  }
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new Stop(`--tenant ${String(id)} is not a tenant's id`);
-  return { command, tenant, check };
+  return { command, tenant, check, heads: file === undefined ? undefined : headsIn(file) };
+}
+
+function headsIn(file: string): KeptHeads {
+  try {
+    return readHeads(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new Stop(`--heads ${file}: ${(error as Error).message}`);
+  }
 }
 
 // As the first process of a container it would otherwise get neither. What is under way is rolled back.
@@ -96,7 +115,7 @@ try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {
   const known =
-    [Stop, BadSetting, StartFailure].some((each) => error instanceof each) ||
+    [Stop, BadSetting, StartFailure, Damaged].some((each) => error instanceof each) ||
     isAway(error) ||
     typeof (error as { code?: unknown }).code === 'string';
   process.stderr.write(`${known ? reasonOf(error) : ((error as Error).stack ?? String(error))}\n`);

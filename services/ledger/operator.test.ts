@@ -1,5 +1,8 @@
 // What both `verify` and `rebuild --check` do beside comparing the projections.
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -46,7 +49,7 @@ async function change(tenant: string, ...statements: string[]): Promise<void> {
 /** What `verify` and `rebuild --check` say. */
 async function said(only?: string): Promise<{ verified: string[]; checked: string[] }> {
   const [verified, checked]: [string[], string[]] = [[], []];
-  await verify(operator, only, (line) => verified.push(line));
+  await verify(operator, { only }, (line) => verified.push(line));
   await rebuild(operator, { tenant: only, check: true }, (line) => checked.push(line));
   return { verified, checked };
 }
@@ -151,7 +154,7 @@ describe('a log that says what no table can hold', () => {
     [
       'a negative amount',
       ({ entries }) => (entries[0]!.amount = '-1.00'),
-      [/event 3 has an entry that is not greater than zero/, /entries \(.* position 0\): amount is "100", by the log "-100"/],
+      [/event 3 has an entry that is not greater than zero/, /entries \(.* position 0\): amount is "1.00", by the log "-1.00"/],
     ],
     [
       'an amount beyond a bigint',
@@ -247,14 +250,14 @@ test('verify needs no right but to read: a standby will do', async () => {
   await forge(forged, ({ entries }) => entries.forEach((each) => (each.currency = 'XAU')));
   expect(await verified(one)).toMatchObject({
     status: 1,
-    stdout: expect.stringMatching(/position 1\): amount is "700", by the log "100"\n/),
+    stdout: expect.stringMatching(/position 1\): amount is "7.00", by the log "1.00"\n/),
   });
   expect(await verified(forged)).toMatchObject({ status: 1, stdout: expect.stringMatching(/currency XAU.* position 0\) is missing\n/) });
   for (const { tenant } of [one, forged]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
 });
 
 describe('a role that row-level security binds', () => {
-  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['redrive']], [['discard']]])(
+  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['heads']], [['redrive']], [['discard']]])(
     'is told so by %j, rather than that nothing differs',
     (args) => {
       const role = new URL(ledger.database.serviceUrl).username;
@@ -305,7 +308,7 @@ test('whatever the database says of its sessions, the commands find its tables a
     const { rows } = await own.query<{ level: string }>(`select current_setting('transaction_isolation') as level`);
     expect(rows).toEqual([{ level: 'read committed' }]);
     await own.query('select pg_sleep(0.1)');
-    expect(await verify(own, tenant, () => undefined)).toMatchObject({ transactions: 1, findings: 0 });
+    expect(await verify(own, { only: tenant }, () => undefined)).toMatchObject({ transactions: 1, findings: 0 });
     expect(await rebuild(own, { tenant, check: true }, () => undefined)).toMatchObject({ tenants: 1, findings: 0 });
   } finally {
     await own.end();
@@ -317,4 +320,104 @@ test('an address whose options take the place of theirs is told so by the comman
   const address = new URL(ledger.database.ownerUrl);
   address.searchParams.set('options', '-c search_path=app');
   await expect(openOperator(address.href)).rejects.toThrow(/^MIGRATION_DATABASE_URL: the settings of a connection are lost: /);
+});
+
+test('heads that were kept elsewhere tell of a log whose end is gone, of one that was made anew, and of a tenant who is gone', async () => {
+  const [one, other, gone] = [await live(), await live(), await live()];
+  const file = join(mkdtempSync(join(tmpdir(), 'heads-')), 'kept');
+  const { ownerUrl } = ledger.database;
+  const { stdout: kept, status } = run(ownerUrl, 'heads');
+  expect(status).toBe(0);
+  for (const { tenantId } of [one, other, gone]) expect(kept).toMatch(new RegExp(`^${tenantId} 3 [0-9a-f]{64}$`, 'm'));
+  expect(run(ownerUrl, 'heads', '--tenant', one.tenantId).stdout).toBe(
+    `${kept.split('\n').find((line) => line.startsWith(one.tenantId))!}\n`,
+  );
+  await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
+  // Of several times.
+  writeFileSync(file, `${kept}\n${run(ownerUrl, 'heads').stdout}`);
+  // Other tests leave tenants behind of whom there is something to tell.
+  const told = (...args: string[]) =>
+    run(ownerUrl, 'verify', ...args)
+      .stdout.match(/^tenant_.*/gm)
+      ?.filter((line) => [one, other, gone].some(({ tenantId }) => line.startsWith(tenantId))) ?? [];
+  expect(told('--heads', file)).toEqual([]);
+
+  const back = ['log', 'transactions', 'entries'].map((table) => `delete from ${table} where tenant_id = $1 and sequence > 3`);
+  await change(
+    one.tenant,
+    ...back,
+    `update heads set sequence = 3, hash = (select hash from log where tenant_id = $1 and sequence = 3) where tenant_id = $1`,
+  );
+  await change(one.tenant, 'update relay_marks set sequence = 3 where tenant_id = $1');
+  await forge(other, (message) => (message.description = 'forged'));
+  for (const { tenant } of [one, other]) await rebuild(operator, { tenant, check: false }, () => undefined);
+  await change(gone.tenant, ...everything, 'delete from relay_marks where tenant_id = $1');
+  expect(told()).toEqual([]);
+  expect(told('--heads', file).sort()).toEqual(
+    [
+      `${one.tenantId}: event 4, of which the hash was kept, is missing: the log ends at 3`,
+      `${other.tenantId}: event 3 does not have the hash that was kept: it, or one before it, was made anew`,
+      `${gone.tenantId}: heads were kept of this tenant, and nothing is left of him`,
+    ].sort(),
+  );
+  // Of one tenant alone nobody else's are missed.
+  expect(run(ownerUrl, 'verify', '--heads', file, '--tenant', one.tenantId)).toMatchObject({
+    status: 1,
+    stdout: expect.stringMatching(/^tenant_.*\n.*: 1 difference\n$/),
+  });
+
+  for (const [text, what] of [
+    [`${kept}tenant_x 1 00`, "is none of `heads`: <tenant's id> <sequence> <hash>"],
+    [`${kept}${kept.replaceAll(/[0-9a-f]{64}/g, '0'.repeat(64))}`, 'has another hash of event 3 than a line before it'],
+  ] as const) {
+    writeFileSync(file, text);
+    const refused = run(ownerUrl, 'verify', '--heads', file);
+    expect(refused).toMatchObject({ status: 1, stdout: '', stderr: expect.stringMatching(/^--heads \S+: line \d+ /) });
+    expect(refused.stderr).toContain(what);
+  }
+  expect(run(ownerUrl, 'verify', '--heads', '/nowhere')).toMatchObject({ status: 1, stderr: expect.stringContaining('ENOENT') });
+  for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+});
+
+test('a policy by which services see other rows than the owner is found', async () => {
+  const service = new URL(ledger.database.serviceUrl).username;
+  const policies = [
+    `hide on transactions as restrictive for select to "${service}" using (false)`,
+    `show on balances for select using (true)`,
+    `show on entries for select to "${service}" using (true)`,
+  ];
+  // Which is none of a service's.
+  const auditor = `read on log for select to pg_monitor using (true)`;
+  for (const policy of [...policies, auditor]) await owner.query(`create policy ${policy}`);
+  try {
+    expect((await said()).verified.filter((line) => !line.startsWith('tenant_'))).toEqual(
+      ['balances has the policy show', 'entries has the policy show', 'transactions has the policy hide'].map(
+        (what) => `${what}, which no migration made: drop it`,
+      ),
+    );
+  } finally {
+    for (const policy of [...policies, auditor]) await owner.query(`drop policy ${policy.split(' ').slice(0, 3).join(' ')}`);
+  }
+});
+
+test('a table that is none any more, or has lost its key, is told by its name', async () => {
+  const { ownerUrl } = ledger.database;
+  const commands = [['verify'], ['rebuild', '--check'], ['heads']];
+  await owner.query('alter table transactions rename to other; create view transactions as select * from other');
+  const refused = commands.map((args) => run(ownerUrl, ...args));
+  await owner.query('drop view transactions; alter table other rename to transactions');
+  for (const each of refused)
+    expect(each).toMatchObject({
+      status: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^(nothing derives other|transactions is no table)/),
+    });
+  const { rows } = await owner.query<{ key: string }>(
+    `select pg_get_constraintdef(oid) as key from pg_constraint where conname = 'entries_pkey'`,
+  );
+  await owner.query('alter table entries drop constraint entries_pkey');
+  const without = commands.map((args) => run(ownerUrl, ...args));
+  await owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
+  for (const each of without)
+    expect(each).toMatchObject({ status: 1, stdout: '', stderr: 'entries has no primary key: restore the schema\n' });
 });

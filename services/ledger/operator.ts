@@ -1,6 +1,8 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
+import { toId } from '../platform/ids.ts';
 import { reasonOf } from '../platform/lifetime.ts';
+import { toDecimal } from '../platform/money.ts';
 import { connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
 import { checkConnection } from '../platform/postgres-start.ts';
 import { BadSetting } from '../platform/settings.ts';
@@ -87,7 +89,10 @@ const underived = ['log'];
 /** Tables that say nothing of the books: how far the log was published. */
 const besides = ['relay_marks', 'relay_dead_letters'];
 
-/** Every projection as the catalogue has it. Throws where there is a table of tenants that nobody derives. */
+/** The schema is not what the migrations made. */
+export class Damaged extends Error {}
+
+/** Every projection as the catalogue has it. Throws {@link Damaged}, also where there is a table of tenants that nobody derives. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
     `select c.relname as name, columns, plain, definitions,
@@ -103,8 +108,29 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
   const strangers = rows.filter((table) => ![...known, ...underived, ...besides].includes(table.name));
-  if (strangers.length > 0) throw new Error(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
-  return known.flatMap((name) => rows.filter((table) => table.name === name));
+  if (strangers.length > 0) throw new Damaged(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
+  return known.map((name) => {
+    const table = rows.find((each) => each.name === name);
+    // A view in its place shows what its maker wants.
+    if (!table) throw new Damaged(`${name} is no table, or has no tenant_id: restore the schema`);
+    if (table.key.length === 0) throw new Damaged(`${name} has no primary key: restore the schema`);
+    return table;
+  });
+}
+
+/** Tells of policies that no migration made and that change what the services see: they may show a tenant less than the owner sees, or another's. */
+export async function policiesMustBeOurs(client: pg.Client, findings: Findings): Promise<void> {
+  const { rows } = await client.query<{ table: string; policy: string }>(
+    `select c.relname as table, p.polname as policy from pg_policy p join pg_class c on c.oid = p.polrelid
+      where c.relnamespace = 'public'::regnamespace and c.relname = any($1)
+        and not (p.polname in ('tenant', 'operator') or (p.polname = 'relay' and c.relname = any($2)))
+        -- What is given to a role that only reads, as an auditor's, is the operator's own business.
+        and (not p.polpermissive or exists (
+          select from unnest(p.polroles) as given (role) where given.role = 0 or has_table_privilege(given.role, 'log', 'insert')))
+      order by 1, 2`,
+    [[...known, ...underived, ...besides], besides],
+  );
+  for (const { table, policy } of rows) findings.add(`${table} has the policy ${policy}, which no migration made: drop it`);
 }
 
 /** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */
@@ -215,18 +241,34 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
+const amounts = ['amount', 'balance_after', 'debits', 'credits', 'pending_debits', 'pending_credits'];
+
+/** Minor units as a decimal; what is no whole number stays as it is stored. */
+export function decimalOf(value: string): string {
+  return /^-?[0-9]+$/.test(value) ? toDecimal(BigInt(value)) : value;
+}
+
+// As REST has it: ids with what they are of, amounts with two decimals.
+function asTold(table: string, column: string, value: string | null | undefined): string | null {
+  if (value === null || value === undefined) return null;
+  if (amounts.includes(column)) return decimalOf(value);
+  if (column === 'account_id' || (column === 'id' && table === 'accounts')) return toId('acc', value);
+  return column === 'id' || column === 'reverses' ? toId('txn', value) : value;
+}
+
 /** A difference in words: the row by its key, and every column that differs. */
 export function describe(table: Projection, { derived, stored }: Difference): string {
   const row = derived ?? stored ?? {};
   const name = table.key
     .filter((column) => column !== 'tenant_id')
-    .map((column) => `${column} ${String(row[column])}`)
+    .map((column) => `${column} ${String(asTold(table.name, column, row[column]))}`)
     .join(', ');
   const where = `${table.name}${name === '' ? '' : ` (${name})`}`;
   if (!stored) return `${where} is missing`;
   if (!derived) return `${where} has no event`;
   const columns = table.columns.filter((column) => stored[column] !== derived[column]);
-  const shown = columns.map((column) => `${column} is ${JSON.stringify(stored[column])}, by the log ${JSON.stringify(derived[column])}`);
+  const told = (column: string, side: Record<string, string | null>) => JSON.stringify(asTold(table.name, column, side[column]));
+  const shown = columns.map((column) => `${column} is ${told(column, stored)}, by the log ${told(column, derived)}`);
   return `${where}: ${shown.join('; ')}`;
 }
 

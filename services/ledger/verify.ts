@@ -4,15 +4,18 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
 import { Derivation, type Row } from './derive.ts';
+import { HeadsOf, type KeptHeads } from './heads.ts';
 import {
   Findings,
   asJson,
   bothSides,
   counted,
+  decimalOf,
   describe,
   inTenant,
   markMustFitHead,
   piecesOf,
+  policiesMustBeOurs,
   projections,
   snapshot,
   tenantsOf,
@@ -31,22 +34,42 @@ export interface Verified {
 
 /**
  * Verifies all tenants, or one (UUID): the chain of hashes without a gap and with times that never go back; each event by the rules; and
- * every row of every projection against what the log says; and how far the log was published against its head. Each finding is one line
- * given to `say`.
+ * every row of every projection against what the log says; and how far the log was published against its head; and the log against heads that
+ * were kept elsewhere, where there are any. Each finding is one line given to `say`.
  */
-export async function verify(client: pg.Client, only: string | undefined, say: (line: string) => void): Promise<Verified> {
+export async function verify(
+  client: pg.Client,
+  { only, heads = new Map() }: { only?: string | undefined; heads?: KeptHeads | undefined },
+  say: (line: string) => void,
+): Promise<Verified> {
   const tables = await projections(client);
   const seen: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0 };
+  const ofSchema = new Findings(say);
+  await policiesMustBeOurs(client, ofSchema);
+  seen.findings += ofSchema.count;
+  const left = new Set(only === undefined ? heads.keys() : []);
   for await (const tenant of tenantsOf(client, tables, only)) {
     const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
-    await inTenant(client, tenant, snapshot, findings, () => verifyTenant(client, tenant, tables, findings, seen));
+    const kept = new HeadsOf(heads.get(tenant), findings);
+    await inTenant(client, tenant, snapshot, findings, () => verifyTenant({ client, tenant, tables, findings, kept }, seen));
+    left.delete(tenant);
     seen.tenants += 1;
     seen.findings += findings.count;
   }
+  for (const tenant of left) say(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of him`);
+  seen.findings += left.size;
   return seen;
 }
 
-async function verifyTenant(client: pg.Client, tenant: string, tables: Projection[], findings: Findings, seen: Verified): Promise<void> {
+interface Walk {
+  client: pg.Client;
+  tenant: string;
+  tables: Projection[];
+  findings: Findings;
+  kept: HeadsOf;
+}
+
+async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, seen: Verified): Promise<void> {
   const derivation = new Derivation(tenant, (problem) => findings.add(problem));
   const rowsOf = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {
@@ -55,7 +78,10 @@ async function verifyTenant(client: pg.Client, tenant: string, tables: Projectio
     if (table && rows.length > 0) await compareRows(client, table, rows, findings);
   };
   for await (const events of piecesOf(client, tenant)) {
-    const added = events.map((event) => derivation.apply(event));
+    const added = events.map((event) => {
+      kept.apply(event);
+      return derivation.apply(event);
+    });
     const transactions = added.flatMap((each) => each.transactions);
     await compare('transactions', transactions);
     await compare(
@@ -78,11 +104,12 @@ async function verifyTenant(client: pg.Client, tenant: string, tables: Projectio
   })) {
     for (let from = 0; from < rows.length; from += 1000) await compare(name, rows.slice(from, from + 1000));
   }
+  kept.end();
   if (derivation.head().length === 0) findings.add('has no log');
   for (const { name } of tables) {
     const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where tenant_id = $1`, [tenant]);
     const surplus = Number(rows[0]?.n) - (rowsOf.get(name) ?? 0);
-    if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event`);
+    if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event: \`rebuild --check\` says which`);
   }
   await booksMustAddUp(client, tenant, findings);
   await markMustFitHead(client, tenant, findings);
@@ -138,7 +165,7 @@ async function booksMustAddUp(client: pg.Client, tenant: string, findings: Findi
       having sum(debits - credits) <> 0`,
     [tenant],
   );
-  for (const { currency, sum } of sums.rows) findings.add(`all balances in ${currency} together are ${sum} minor units, not zero`);
+  for (const { currency, sum } of sums.rows) findings.add(`all balances in ${currency} together are ${decimalOf(sum)}, not zero`);
   const entries = await client.query<{ code: string; currency: string }>(
     `select coalesce(a.code, sums.account_id::text) as code, sums.currency
       from (

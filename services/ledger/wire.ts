@@ -199,10 +199,18 @@ export function byOf(request: {
   traceparent: string;
 }): Pick<Order, 'actor' | 'requestId' | 'traceparent'> {
   return {
-    actor: request.actor === '' ? 'internal' : checkedText('actor', request.actor, { max: 255 }),
+    actor: request.actor === '' ? 'internal' : checkedActor(request.actor),
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
     traceparent: traceparentOf(request.traceparent),
   };
+}
+
+// Whoever reads the audit trail shall see what is there, and not another's name by characters that hide or turn others.
+function checkedActor(actor: string): string {
+  checkedText('actor', actor, { max: 255 });
+  if (/\p{C}/u.test(actor) || actor.trim() === '')
+    throw invalid('actor', 'unicode', actor, 'actor must be a name without invisible characters');
+  return actor;
 }
 
 function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {

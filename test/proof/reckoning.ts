@@ -58,7 +58,7 @@ export async function reckon(house: House, clients: Clients, received: ReadonlyS
   findings.push(...doubled.slice(0, 10).map((key) => `posting ${key} is there more than once, or unanswered`));
   const operator = await openOperator(house.databases.ledger.ownerUrl);
   try {
-    await verify(operator, undefined, (line) => findings.push(`verify: ${line}`));
+    await verify(operator, {}, (line) => findings.push(`verify: ${line}`));
     await rebuild(operator, { tenant: undefined, check: true }, (line) => findings.push(`rebuild: ${line}`));
   } finally {
     await operator.end();
