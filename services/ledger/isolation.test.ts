@@ -6,7 +6,7 @@ import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
-import { checkDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 
@@ -210,10 +210,12 @@ describe('the service does not start', () => {
     names: readonly string[] = migrationNames,
     pool = openPool(url, { name: 'start', max: 1, logger }),
   ) => {
-    const outcome = await checkDatabase(pool, names).then(
-      () => 'started',
-      (error: unknown) => (error as Error).message,
-    );
+    const outcome = await waitForDatabase(pool)
+      .then(() => checkDatabase(pool, names))
+      .then(
+        () => 'started',
+        (error: unknown) => (error as Error).message,
+      );
     await pool.end();
     return outcome;
   };
@@ -268,7 +270,7 @@ describe('the service does not start', () => {
     await admin.query(`alter role ${role} in database "${ledger.database.name}" set session_replication_role = replica`);
     try {
       expect(await started(ledger.database.serviceUrl)).toMatch(
-        /^DATABASE_URL: session_replication_role is replica, by the role or the database: /,
+        /^DATABASE_URL: session_replication_role is replica, by the role, the database or the server: /,
       );
     } finally {
       await admin.query(`alter role ${role} in database "${ledger.database.name}" reset session_replication_role`);

@@ -35,7 +35,7 @@ function sender(targets = new Targets(true), timeoutMs = 20_000): Sender {
   return made;
 }
 
-const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{}', onceMore: false });
+const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{}', onceMore: true });
 
 /** What is told of each of these answers, one after the other; fails where they took more than one connection. */
 async function told(...texts: (string | Buffer)[]): Promise<(Answer | null)[]> {

@@ -63,11 +63,10 @@ describe('a connection that is kept, and ends just when the next request is sent
   });
 
   test.each([
-    ['it may not be sent once more', 1, (socket: Socket) => socket.destroy(), false],
     ['the new one ends, too', 2, (socket: Socket) => socket.destroy()],
     ['it took a while to end', 1, (socket: Socket) => setTimeout(() => socket.destroy(), 2_500)],
     ['an answer has begun', 1, (socket: Socket) => socket.end('HTTP/1.1 200 OK\r\n')],
-  ])('costs one where %s', async (_, asked, end, onceMore = true) => {
+  ])('costs one where %s', async (_, asked, end) => {
     let over = false;
     const answer = first(end);
     const { url, received } = await receiver((request, response, place) => {
@@ -79,12 +78,27 @@ describe('a connection that is kept, and ends just when the next request is sent
     let sent = 0;
     let told: Answer | null = null;
     while (answer.others === 0) {
-      told = await post(by, url, onceMore);
+      told = await post(by, url);
       sent++;
     }
     expect(told).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
     expect(received).toHaveLength(sent - 1 + asked);
   });
+});
+
+test('what may not be sent once more takes a connection of its own, and none that may be ending just then', async () => {
+  const sockets = new Set<unknown>();
+  const { url } = await receiver((_, response) => {
+    sockets.add(response.socket);
+    response.end('ok');
+  });
+  const by = sender(new Targets(true));
+  const counts: number[] = [];
+  for (const onceMore of [true, false, false]) {
+    expect(await post(by, url, onceMore)).toMatchObject({ statusCode: 200 });
+    counts.push(sockets.size);
+  }
+  expect(counts).toEqual([1, 2, 3]);
 });
 
 /** What becomes of a request to a name with two addresses: where the first is, packets are lost for a second, and at the other nobody listens. */

@@ -134,7 +134,9 @@ export class Sender {
         agent.dispatch({ origin, path: pathname + search, method: 'POST', headers, body }, exchange);
         return exchange.answered;
       };
-      const { statusCode, text } = await ask(this.agent).catch((error: unknown) => {
+      // What may not go once more takes no connection that its receiver may be closing just now: of a retry by hand he would have seen nothing.
+      const first = ask(onceMore ? this.agent : this.single);
+      const { statusCode, text } = await first.catch((error: unknown) => {
         if (ended || !onceMore || !this.closed.has(error as Error)) throw error;
         return ask(this.single);
       });

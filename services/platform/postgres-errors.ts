@@ -21,8 +21,9 @@ export function isAway(error: unknown): boolean {
       )
     )
       return true;
-    // Nobody's work is wrong.
+    // Nobody's work is wrong. (54000 is also what a tuple says that is too large.)
     if (isNotSpokenTo(each)) return true;
+    if (code === '54000' && /^GetNew(TransactionId|MultiXactId)$/.test(String((each as { routine?: unknown }).routine))) return true;
     // pg's own words carry no code.
     if (
       /^(There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { isAway, isNotSpokenTo } from './postgres-errors.ts';
-import { marker, type Pool } from './postgres.ts';
+import { aboutConnection, faultOf, type Pool } from './postgres.ts';
 
 /** Waits until the database answers. Throws {@link StartFailure} after 30 seconds. */
 export async function waitForDatabase(pool: Pool): Promise<void> {
@@ -25,7 +25,7 @@ export async function answerOf<Answer>(
     } catch (error) {
       const { code = '' } = error as { code?: string };
       const isRefused = !isAway(error) || /^(28|3D|42|55000)/.test(code) || isNotSpokenTo(error as Error);
-      // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`.
+      // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`, or has lost.
       if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
         throw new StartFailure(`${variable}: ${reasonOf(error)}`);
       if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
@@ -40,22 +40,15 @@ const oldest = 150_000;
  * and an encoding other than UTF8. Throws {@link StartFailure}.
  */
 export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', connection: Pool | pg.Client): Promise<void> {
-  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string; triggers: string }>(
-    `select current_setting('${marker}', true) as settings, current_setting('server_version_num')::int as version,
-            current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers`,
+  const { rows } = await connection.query<{ settings: string | null; triggers: string; version: number; encoding: string }>(
+    `select ${aboutConnection}, current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
   );
-  const { settings, version, encoding, triggers } = rows[0] as (typeof rows)[number];
-  // No statement would have an end, and a relay would find nothing to do. PgBouncer loses them with `ignore_startup_parameters = options`, and
-  // `options` in the address take their place.
-  if (settings !== 'on')
-    throw new StartFailure(`${variable}: the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options`);
+  const about = rows[0] as (typeof rows)[number];
+  const fault = faultOf(about);
+  if (fault !== undefined) throw new StartFailure(`${variable}: ${fault}`);
+  const { version, encoding } = about;
   if (version < oldest)
     throw new StartFailure(`${variable}: PostgreSQL ${Math.trunc(version / 10_000)} is too old: it must be 15 or newer`);
-  // A tool that moved the database may have left it behind; only a superuser's connection could say otherwise.
-  if (triggers === 'replica')
-    throw new StartFailure(
-      `${variable}: session_replication_role is replica, by the role or the database: no trigger and no foreign key would hold`,
-    );
   if (encoding !== 'UTF8')
     throw new StartFailure(
       `${variable}: the database's encoding is ${encoding}: it must be UTF8 (create database ... encoding 'UTF8' template template0)`,

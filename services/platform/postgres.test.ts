@@ -6,6 +6,7 @@ import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
+import { until } from '../../test/notifier.ts';
 import { ownServer } from '../../test/server.ts';
 import { all, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { answerOf } from './postgres-start.ts';
@@ -235,6 +236,39 @@ test('a database that takes no connection counts as away, for whatever reason, a
 
 test('a transaction that was ended for its length counts as away, also where the server has words of its own for how bad that is', () => {
   for (const code of ['25P03', '25P04']) expect(isAway(Object.assign(new Error('завершение'), { code, severity: 'ВАЖНО' }))).toBe(true);
+});
+
+test('a database without transaction ids counts as away, and one that finds a row too large does not', () => {
+  const refused = (routine: string) => isAway(Object.assign(new Error('refused'), { code: '54000', severity: 'ERROR', routine }));
+  expect(['GetNewTransactionId', 'GetNewMultiXactId', 'heap_form_tuple'].map(refused)).toEqual([true, true, false]);
+});
+
+test('a database that is reached through what loses the settings of a connection counts as away, for as long as it is', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const address = new URL(database.serviceUrl);
+  const proxy = await openProxy(Number(address.port));
+  [address.hostname, address.port] = ['127.0.0.1', String(proxy.port)];
+  const pool = openPool(address.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
+  const settings = async () => (await pool.query<{ on: string }>(`select current_setting('app.settings') as on`)).rows[0]?.on;
+  try {
+    expect(await settings()).toBe('on');
+    proxy.watch = (chunk) => {
+      const place = chunk.indexOf('app.settings=on');
+      if (place >= 0) chunk.write('app.settings=no', place, 'latin1');
+      return 'pass';
+    };
+    proxy.cut();
+    await until(async () => (await settings().catch((error: unknown) => error)) !== 'on');
+    const refusal: unknown = await settings().catch((error: unknown) => error);
+    expect(refusal).toMatchObject({ code: '08P01', message: expect.stringMatching(/^the settings of a connection are lost/) as string });
+    expect(isAway(refusal)).toBe(true);
+    proxy.watch = () => 'pass';
+    expect(await settings()).toBe('on');
+  } finally {
+    await pool.end();
+    await proxy.close();
+    await database.drop();
+  }
 });
 
 test('a machine without descriptors or ports left counts as away', () => {

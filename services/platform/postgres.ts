@@ -89,7 +89,7 @@ export function openPool(url: string, options: PoolOptions): Pool {
     query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
-    verify: mustNotBeStandby,
+    verify: mustBeOurs,
     options: connectionOptions(options.settings),
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
@@ -100,14 +100,31 @@ export function openPool(url: string, options: PoolOptions): Pool {
   return pool;
 }
 
-// While the servers change places an address may lead to the one that was first before: what is read there is old, and a connection lasts.
-function mustNotBeStandby(client: Client, done: (error?: Error) => void): void {
+/** What a connection must say of itself: `settings` and `triggers` of {@link faultOf}. */
+export const aboutConnection = `current_setting('${marker}', true) as settings, current_setting('session_replication_role') as triggers`;
+
+/** Why nothing may be done over a connection, in words; undefined: it may be. */
+export function faultOf({ settings, triggers }: { settings: string | null; triggers: string }): string | undefined {
+  // No statement would have an end, a commit might not wait for the disk, and a relay would find nothing to do. PgBouncer loses them with
+  // `ignore_startup_parameters = options`, and `options` in the address take their place.
+  if (settings !== 'on') return 'the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options';
+  // A tool that moved the database may have left it behind; only a superuser's connection could say otherwise.
+  if (triggers === 'replica')
+    return 'session_replication_role is replica, by the role, the database or the server: no trigger and no foreign key would hold';
+  return undefined;
+}
+
+// While the servers change places an address may lead to the one that was first before: what is read there is old, and a connection lasts. It may as
+// well come to lead to a pooler.
+function mustBeOurs(client: Client, done: (error?: Error) => void): void {
   client
-    .query<{ standby: boolean }>('select pg_is_in_recovery() as standby')
-    .then(
-      ({ rows }) => done(rows[0]?.standby === true ? Object.assign(new Error('the server is a standby'), { code: '25006' }) : undefined),
-      done,
-    );
+    .query<{ standby: boolean; settings: string | null; triggers: string }>(`select pg_is_in_recovery() as standby, ${aboutConnection}`)
+    .then(({ rows }) => {
+      const about = rows[0] as (typeof rows)[number];
+      const fault = faultOf(about);
+      if (about.standby) done(Object.assign(new Error('the server is a standby'), { code: '25006' }));
+      else done(fault === undefined ? undefined : Object.assign(new Error(fault), { code: '08P01' }));
+    }, done);
 }
 
 /**

@@ -150,6 +150,18 @@ describe('commits', () => {
     expect(settles).toHaveLength(2);
   });
 
+  test.each([
+    ['no transaction ids', { code: '54000', routine: 'GetNewTransactionId' }, true],
+    ['no disk', { code: '53100' }, true],
+    ['no connections', { code: '53300' }, false],
+    ['a row that is too large', { code: '54000', routine: 'heap_form_tuple' }, false],
+  ])('that PostgreSQL refuses for %s are told as what nobody has, if it is', async (_, what, isTold) => {
+    const commits = new Commits(() => Promise.reject(Object.assign(new Error('refused'), { severity: 'ERROR', ...what })));
+    expect(await commits.areWaiting()).toBe(false);
+    nowMs += 5_300;
+    expect(await commits.areWaiting()).toBe(isTold);
+  });
+
   test('that break at once say nothing, be it one or several in a row', async () => {
     const commits = new Commits(() => Promise.reject(broken));
     for (nowMs = 0; nowMs < 30_000; nowMs += 5_000) expect(await commits.areWaiting()).toBe(false);

@@ -1,6 +1,7 @@
 // Whether a database does a service's work: it answers, takes what is written, and commits it.
 import { setTimeout as pause } from 'node:timers/promises';
 import { soon } from './health.ts';
+import { isAway } from './postgres-errors.ts';
 import { onClient, type Client, type Pool } from './postgres.ts';
 
 /** What a database says, for whoever asks for readiness. */
@@ -40,8 +41,11 @@ export class Commits {
     try {
       if (await this.commit()) this.waitingSince = null;
     } catch (error) {
-      // What PostgreSQL refuses (a right that is missing) it has not kept waiting, and what broke at once says nothing.
-      const isRefused = typeof (error as { severity?: unknown }).severity === 'string';
+      // What PostgreSQL refuses (a right that is missing) it has not kept waiting, and what broke at once says nothing. But one that has no room left, on
+      // its disk (53) or in its transaction ids (54), commits nobody's work. (53300 is of the connection alone.)
+      const { severity, code } = error as { severity?: unknown; code?: unknown };
+      if (isAway(error) && /^5[34](?!300)/.test(String(code))) return;
+      const isRefused = typeof severity === 'string';
       const isNews = this.waitingSince !== now || performance.now() - now > patienceMs;
       if (isRefused || !isNews) this.waitingSince = null;
     } finally {

@@ -103,10 +103,16 @@ export class Settings {
         'must be a PostgreSQL address of one host: postgres://user:password@host:port/database, special characters as %XX',
       );
     }
-    checkTls(name, new URL(value).searchParams);
+    const { searchParams } = new URL(value);
+    checkTls(name, searchParams);
+    const timeOut = timeOuts.find((each) => searchParams.has(each));
+    if (timeOut !== undefined)
+      throw new BadSetting(name, `sets ${timeOut}: each connection has time-outs of its own, which it would replace`);
     return value;
   }
 }
+
+const timeOuts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'query_timeout'];
 
 // A word that it does not know the driver takes for TLS, and a file that is missing for a server that is away.
 const tlsWords = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
