@@ -1,5 +1,5 @@
 import { newId } from '../services/platform/ids.ts';
-import { dayStart, hasWordForId, pageOf, pathDelivery, pathId } from './pages.ts';
+import { hasWordForId, pageOf, pathDelivery, pathId, periodOf } from './pages.ts';
 import { Problem } from './problem.ts';
 
 function problemOf(call: () => unknown): Problem {
@@ -67,7 +67,6 @@ test('a path whose id is a word, or of another kind, is told from one whose id i
 });
 
 test('a day begins at its midnight in UTC, and none before 1970', () => {
-  expect(dayStart('2026-11-21')).toBe(1_795_219_200_000n);
-  expect(dayStart('1970-01-02')).toBe(86_400_000n);
-  expect(dayStart('1969-12-31')).toBe(0n);
+  expect(periodOf({ start_date: '1970-01-02', end_date: '2026-11-21' })).toEqual({ startMs: 86_400_000n, endMs: 1_795_219_200_000n });
+  expect(periodOf({ start_date: '1969-12-31' })).toEqual({ startMs: 0n, endMs: undefined });
 });

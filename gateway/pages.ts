@@ -35,7 +35,12 @@ export function pathDelivery(params: unknown): string {
   return id;
 }
 
-/** The first millisecond of a day in UTC, from `YYYY-MM-DD`; before 1970, when there was no ledger, that of 1970. */
-export function dayStart(date: string): bigint {
-  return BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
+/** `start_date` and `end_date` of a list as the services take them: the first milliseconds of these days in UTC. */
+export function periodOf(query: { start_date?: string; end_date?: string }): { startMs: bigint | undefined; endMs: bigint | undefined } {
+  return { startMs: dayStart(query.start_date), endMs: dayStart(query.end_date) };
+}
+
+// Before 1970, when there was no ledger, that of 1970.
+function dayStart(date: string | undefined): bigint | undefined {
+  return date === undefined ? undefined : BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
 }

@@ -137,19 +137,18 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const { normal_balance, currency: only, parent_code, description: said, allow_negative } = body;
       const { account } = await ledger.createAccount(
         {
           tenantId: caller.tenantId,
           accountCode: body.account_code,
           name: body.name,
           type: body.type,
-          ...(normal_balance != null && { normalBalance: normal_balance }),
-          ...(only != null && { currency: only }),
-          ...(parent_code != null && { parentCode: parent_code }),
+          normalBalance: body.normal_balance ?? undefined,
+          currency: body.currency ?? undefined,
+          parentCode: body.parent_code ?? undefined,
           isGroup: body.is_group ?? false,
-          ...(said != null && { description: said }),
-          ...(allow_negative != null && { allowNegative: allow_negative }),
+          description: body.description ?? undefined,
+          allowNegative: body.allow_negative ?? undefined,
           metadata: metadataText(body.metadata),
           ...askedBy(request),
         },
@@ -184,17 +183,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     async (request, reply) => {
       const { caller, query } = request;
       const { type, status, parent_code, limit = 50, cursor = '' } = query;
-      const { accounts, nextCursor } = await ledger.listAccounts(
-        {
-          tenantId: caller.tenantId,
-          ...(type !== undefined && { type }),
-          ...(status !== undefined && { status }),
-          ...(parent_code !== undefined && { parentCode: parent_code }),
-          limit,
-          cursor,
-        },
-        within(request, 5_000),
-      );
+      const given = { tenantId: caller.tenantId, type, status, parentCode: parent_code, limit, cursor };
+      const { accounts, nextCursor } = await ledger.listAccounts(given, within(request, 5_000));
       reply.header('content-type', json);
       const page = JSON.stringify(pageOf(limit, nextCursor));
       return `{"success":true,"data":{"accounts":[${accounts.map(accountJson).join()}],"pagination":${page}}}`;
@@ -256,19 +246,18 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { body, caller, params } = request;
-      const { name: called, description: said, allow_negative, status, metadata: free, version } = body;
       // What is wrong with the body is said before what is not found.
-      const freeText = free == null ? undefined : metadataText(free);
+      const freeText = body.metadata == null ? undefined : metadataText(body.metadata);
       const { account } = await ledger.updateAccount(
         {
           tenantId: caller.tenantId,
           accountCode: codeOf(params),
-          ...(called != null && { name: called }),
-          ...(said != null && { description: said }),
-          ...(freeText !== undefined && { metadata: freeText }),
-          ...(allow_negative != null && { allowNegative: allow_negative }),
-          ...(status != null && { status }),
-          ...(version != null && { version: BigInt(version) }),
+          name: body.name ?? undefined,
+          description: body.description ?? undefined,
+          metadata: freeText,
+          allowNegative: body.allow_negative ?? undefined,
+          status: body.status ?? undefined,
+          version: body.version == null ? undefined : BigInt(body.version),
           ...askedBy(request),
         },
         within(request, 10_000),

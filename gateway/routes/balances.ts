@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { currencies } from '../../services/platform/money.ts';
 import { oneOf, paging, period } from '../fields.ts';
-import { dayStart, examplePagination, pageOf } from '../pages.ts';
+import { examplePagination, pageOf, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
@@ -89,14 +89,13 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
     },
     async (request) => {
       const { caller, params, query } = request;
-      const { start_date, end_date, limit = 50, cursor = '' } = query;
+      const { limit = 50, cursor = '' } = query;
       const { history, nextCursor } = await ledger.listBalanceHistory(
         {
           tenantId: caller.tenantId,
           accountCode: codeOf(params),
           currency: query.currency ?? '',
-          ...(start_date !== undefined && { startMs: dayStart(start_date) }),
-          ...(end_date !== undefined && { endMs: dayStart(end_date) }),
+          ...periodOf(query),
           limit,
           cursor,
         },

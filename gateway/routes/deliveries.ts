@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
-import { dayStart, pathDelivery } from '../pages.ts';
+import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
@@ -96,14 +96,13 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
     },
     async (request) => {
       const { caller, query } = request;
-      const { event_type, status, start_date, end_date, limit = 50, offset = 0 } = query;
+      const { limit = 50, offset = 0 } = query;
       const found = await notifier.listDeliveries(
         {
           tenantId: caller.tenantId,
-          ...(event_type !== undefined && { eventType: event_type }),
-          ...(status !== undefined && { status }),
-          ...(start_date !== undefined && { startMs: dayStart(start_date) }),
-          ...(end_date !== undefined && { endMs: dayStart(end_date) }),
+          eventType: query.event_type,
+          status: query.status,
+          ...periodOf(query),
           limit,
           offset,
         },

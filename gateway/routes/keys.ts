@@ -78,15 +78,14 @@ export function keyRoutes(app: App, { identity }: Services): void {
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const { name: called, scopes: granted, description: said, expires_at: expiry } = body;
       const { apiKey, key } = await identity.createApiKey(
         {
           userId: caller.actor,
           tenantId: caller.tenantId,
-          name: called,
-          scopes: [...new Set(granted)],
-          ...(said != null && { description: said }),
-          ...(expiry != null && { expiresMs: BigInt(Date.parse(expiry)) }),
+          name: body.name,
+          scopes: [...new Set(body.scopes)],
+          description: body.description ?? undefined,
+          expiresMs: body.expires_at == null ? undefined : BigInt(Date.parse(body.expires_at)),
         },
         within(request, 5_000),
       );
@@ -194,8 +193,8 @@ export function keyRoutes(app: App, { identity }: Services): void {
     async (request, reply) => {
       const { body, params, caller } = request;
       const keyId = pathId('key_id', params);
-      const overlap = body.overlap_seconds;
-      const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, ...(overlap != null && { overlapSeconds: overlap }) };
+      const overlapSeconds = body.overlap_seconds ?? undefined;
+      const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, overlapSeconds };
       const { apiKey, key, previous } = await identity.rotateApiKey(given, within(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201);

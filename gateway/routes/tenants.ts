@@ -45,9 +45,14 @@ export function tenantRoutes(app: App, { identity }: Services): void {
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const { description: said, business_type: business, ...given } = body;
       const { tenant } = await identity.createTenant(
-        { userId: caller.actor, name: given.name, slug: given.slug, businessType: business, ...(said != null && { description: said }) },
+        {
+          userId: caller.actor,
+          name: body.name,
+          slug: body.slug,
+          businessType: body.business_type,
+          description: body.description ?? undefined,
+        },
         within(request, 5_000),
       );
       if (!tenant) throw new Error('identity answered without a tenant');

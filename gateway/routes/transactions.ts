@@ -1,7 +1,7 @@
 // Reading transactions.
 import { Type } from 'typebox';
 import { accountCode, currency, paging, period, shortPages } from '../fields.ts';
-import { dayStart, examplePagination, pageOf, pathId } from '../pages.ts';
+import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
@@ -45,16 +45,15 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { caller, query } = request;
-      const { account_code, currency: only, reference, idempotency_key, start_date, end_date, limit = 50, cursor = '' } = query;
+      const { limit = 50, cursor = '' } = query;
       const { transactions, nextCursor } = await ledger.listTransactions(
         {
           tenantId: caller.tenantId,
-          ...(account_code !== undefined && { accountCode: account_code }),
-          ...(only !== undefined && { currency: only }),
-          ...(reference !== undefined && { reference }),
-          ...(idempotency_key !== undefined && { idempotencyKey: idempotency_key }),
-          ...(start_date !== undefined && { startMs: dayStart(start_date) }),
-          ...(end_date !== undefined && { endMs: dayStart(end_date) }),
+          accountCode: query.account_code,
+          currency: query.currency,
+          reference: query.reference,
+          idempotencyKey: query.idempotency_key,
+          ...periodOf(query),
           limit,
           cursor,
         },

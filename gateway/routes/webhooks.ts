@@ -132,8 +132,8 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         tenantId: caller.tenantId,
         url: body.url,
         events: body.events,
-        ...(body.secret != null && { secret: body.secret }),
-        ...(body.enabled != null && { enabled: body.enabled }),
+        secret: body.secret ?? undefined,
+        enabled: body.enabled ?? undefined,
       };
       const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, within(request, 15_000));
       reply.code(created ? 201 : 200).headers(limitFields(limit));
@@ -197,8 +197,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request) => {
-      const overlap = request.body.overlap_seconds;
-      const given = { tenantId: request.caller.tenantId, ...(overlap != null && { overlapSeconds: overlap }) };
+      const given = { tenantId: request.caller.tenantId, overlapSeconds: request.body.overlap_seconds ?? undefined };
       const { webhook, secret: shown } = await notifier.rotateSecret(given, within(request, 5_000));
       const data = { webhook_config: { ...configRecord(webhook), secret: shown } };
       return { success: true, data, message: 'Secret replaced; it is shown only now' };
@@ -242,10 +241,11 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
       const { caller, body } = request;
       const given = {
         tenantId: caller.tenantId,
-        ...(body.url != null && { url: body.url }),
-        ...(body.events != null && { events: body.events, changeEvents: true }),
-        ...(body.secret != null && { secret: body.secret }),
-        ...(body.enabled != null && { enabled: body.enabled }),
+        url: body.url ?? undefined,
+        events: body.events ?? [],
+        changeEvents: body.events != null,
+        secret: body.secret ?? undefined,
+        enabled: body.enabled ?? undefined,
       };
       const { webhook, secret: shown = null } = await notifier.updateWebhook(given, within(request, 15_000));
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };
