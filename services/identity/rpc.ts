@@ -115,9 +115,7 @@ interface Named {
 }
 
 function verifiedAnswer(found: VerifiedKey | null): MessageInitShape<typeof VerifyApiKeyResponseSchema> {
-  if (!found) return {};
-  const { expiresMs, ...verified } = found;
-  return { verified: { ...verified, ...optional('expiresMs', expiresMs) } };
+  return found ? { verified: { ...found, expiresMs: found.expiresMs ?? undefined } } : {};
 }
 
 function answer<Request extends object, Response>(
@@ -145,8 +143,8 @@ function ms(time: Date): bigint {
   return BigInt(time.getTime());
 }
 
-function optional<Name extends string, Value>(name: Name, value: Value | null | undefined): Partial<Record<Name, Value>> {
-  return value === null || value === undefined ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
+function maybeMs(time: Date | null): bigint | undefined {
+  return time === null ? undefined : ms(time);
 }
 
 function userMessage(user: UserRow): MessageInitShape<typeof UserSchema> {
@@ -165,7 +163,7 @@ function tenantMessage(tenant: TenantRow): MessageInitShape<typeof TenantSchema>
     name,
     slug,
     businessType,
-    ...optional('description', tenant.description),
+    description: tenant.description ?? undefined,
     status,
     createdMs: ms(tenant.createdAt),
   };
@@ -173,15 +171,14 @@ function tenantMessage(tenant: TenantRow): MessageInitShape<typeof TenantSchema>
 
 function keyMessage(key: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
   const { name, scopes, last4 } = key;
-  const expiry = expiryOf(key);
   return {
     id: toId('key', key.id),
     name,
     scopes,
-    ...optional('description', key.description),
+    description: key.description ?? undefined,
     last4,
     createdMs: ms(key.createdAt),
-    ...optional('expiresMs', expiry && ms(expiry)),
-    ...optional('revokedMs', key.revokedAt && ms(key.revokedAt)),
+    expiresMs: maybeMs(expiryOf(key)),
+    revokedMs: maybeMs(key.revokedAt),
   };
 }

@@ -63,14 +63,14 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
     eventId: toId('evt', row.event_id),
     eventType: row.event_type,
     status: row.status,
-    ...optional('statusCode', row.status_code),
+    statusCode: row.status_code ?? undefined,
     attempts: row.attempts,
     maxAttempts,
-    ...optionalMs('nextRetryMs', row.next_retry_ms),
-    ...optionalMs('deliveredMs', row.delivered_ms),
-    ...optionalMs('failedMs', row.failed_ms),
+    nextRetryMs: maybeMs(row.next_retry_ms),
+    deliveredMs: maybeMs(row.delivered_ms),
+    failedMs: maybeMs(row.failed_ms),
     createdMs: BigInt(row.created_ms),
-    ...optional('errorClass', row.error_class),
+    errorClass: row.error_class ?? undefined,
   });
   return (router) =>
     router.service(NotifierService, {
@@ -88,7 +88,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
       configureWebhook: ofTenant(async ({ url, events, secret, enabled }, tenant, own) => {
         const done = await configure(own, tenant, { url, events, secret, enabled });
         const { webhook, created, standing } = done;
-        return { webhook: webhookMessage(webhook), ...optional('secret', done.secret), created, limit: limitMessage(standing) };
+        return { webhook: webhookMessage(webhook), secret: done.secret ?? undefined, created, limit: limitMessage(standing) };
       }),
       checkUrl: answer(async ({ url }) => {
         await targetOf(parts.targets, url);
@@ -101,7 +101,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
       }),
       updateWebhook: ofTenant(async ({ url, events, changeEvents, enabled, secret }, tenant, own) => {
         const done = await update(own, tenant, { url, enabled, secret, ...(changeEvents && { events }) });
-        return { webhook: webhookMessage(done.webhook), ...optional('secret', done.secret) };
+        return { webhook: webhookMessage(done.webhook), secret: done.secret ?? undefined };
       }),
       deleteWebhook: ofTenant(async (_, tenant, { pool }) => {
         await remove(pool, tenant);
@@ -128,7 +128,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         return {
           delivery: deliveryMessage(whole.delivery),
           payload: whole.payload,
-          ...optional('responseBody', whole.responseBody),
+          responseBody: whole.responseBody ?? undefined,
           attempts: whole.attempts.map(attemptMessage),
         };
       }),
@@ -156,12 +156,8 @@ function answer<Request, Response>(
   };
 }
 
-function optional<Name extends string, Value>(name: Name, value: Value | null): Partial<Record<Name, Value>> {
-  return value === null ? {} : ({ [name]: value } as Partial<Record<Name, Value>>);
-}
-
-function optionalMs<Name extends string>(name: Name, value: number | null): Partial<Record<Name, bigint>> {
-  return value === null ? {} : ({ [name]: BigInt(value) } as Partial<Record<Name, bigint>>);
+function maybeMs(value: number | null): bigint | undefined {
+  return value === null ? undefined : BigInt(value);
 }
 
 function webhookMessage(row: WebhookRow): MessageInitShape<typeof WebhookSchema> {
@@ -174,8 +170,8 @@ function attemptMessage(row: AttemptRow): MessageInitShape<typeof AttemptSchema>
     number: row.number,
     startedMs: BigInt(row.started_ms),
     durationMs: row.duration_ms,
-    ...optional('statusCode', row.status_code),
-    ...optional('errorClass', row.error_class),
+    statusCode: row.status_code ?? undefined,
+    errorClass: row.error_class ?? undefined,
   };
 }
 
