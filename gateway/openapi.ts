@@ -68,7 +68,8 @@ function headerDocs(names: readonly HeaderName[]): object {
   return Object.fromEntries(refs) as object;
 }
 
-const limitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
+/** The header fields that tell where a caller stands with a limit. */
+export const limitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],

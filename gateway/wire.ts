@@ -1,11 +1,26 @@
 // Messages of the services as the records of the answers. Records with metadata are written as text, with the metadata as it is stored:
 // reading it would lose what a double can't hold, and cost the hot path a parse and a print.
+import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { limitHeaders } from './problem.ts';
+
+/** The media type of an answer that is written as text. */
+export const json = 'application/json; charset=utf-8';
+
+/** An answer in its envelope, of the fields of `data`, written as JSON: `"account":{…}`. Says what it is in the header, too. */
+export function enveloped(reply: FastifyReply, fields: string): string {
+  reply.header('content-type', json);
+  return `{"success":true,"data":{${fields}}}`;
+}
+
+/** The fields of a page: its items by their name, each as JSON, and `pagination`. */
+export function pageJson(name: string, items: string[], pagination: object): string {
+  return `"${name}":[${items.join()}],"pagination":${JSON.stringify(pagination)}`;
+}
 
 let lastMs = 0n;
 let lastTime = new Date(0).toISOString();

@@ -1,4 +1,5 @@
 // Accounts, one by one.
+import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import {
@@ -23,7 +24,7 @@ import { Problem } from '../problem.ts';
 import { pagination, record, ref } from '../records.ts';
 import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { accountJson } from '../wire.ts';
+import { accountJson, enveloped, pageJson } from '../wire.ts';
 
 /** An account as an example. */
 export const exampleAccount = {
@@ -96,12 +97,11 @@ export function codeOf(params: unknown): string {
   return code;
 }
 
-function enveloped(account: AccountRecord | undefined): string {
+function send(reply: FastifyReply, account: AccountRecord | undefined): string {
   if (!account) throw new Error('the ledger answered without an account');
-  return `{"success":true,"data":{"account":${accountJson(account)}}}`;
+  return enveloped(reply, `"account":${accountJson(account)}`);
 }
 
-const json = 'application/json; charset=utf-8';
 const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
 
 /** `/accounts` and `/accounts/code/{account_code}`. */
@@ -154,8 +154,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
         within(request, 10_000),
       );
-      reply.code(201).header('content-type', json);
-      return enveloped(account);
+      return send(reply.code(201), account);
     },
   );
 
@@ -185,9 +184,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
       const { type, status, parent_code, limit = 50, cursor = '' } = query;
       const given = { tenantId: caller.tenantId, type, status, parentCode: parent_code, limit, cursor };
       const { accounts, nextCursor } = await ledger.listAccounts(given, within(request, 5_000));
-      reply.header('content-type', json);
-      const page = JSON.stringify(pageOf(limit, nextCursor));
-      return `{"success":true,"data":{"accounts":[${accounts.map(accountJson).join()}],"pagination":${page}}}`;
+      return enveloped(reply, pageJson('accounts', accounts.map(accountJson), pageOf(limit, nextCursor)));
     },
   );
 
@@ -208,8 +205,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     async (request, reply) => {
       const { caller, params } = request;
       const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, within(request, 5_000));
-      reply.header('content-type', json);
-      return enveloped(account);
+      return send(reply, account);
     },
   );
 
@@ -262,8 +258,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
         },
         within(request, 10_000),
       );
-      reply.header('content-type', json);
-      return enveloped(account);
+      return send(reply, account);
     },
   );
 }

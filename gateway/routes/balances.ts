@@ -6,7 +6,7 @@ import { examplePagination, pageOf, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { balanceJson, changeRecord } from '../wire.ts';
+import { balanceJson, changeRecord, enveloped } from '../wire.ts';
 import { codeOf } from './accounts.ts';
 
 const currency = Type.Optional(oneOf(currencies, { description: 'Required unless the account has only one.', example: 'USD' }));
@@ -59,8 +59,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
       const given = { tenantId: caller.tenantId, accountCode: codeOf(params), currency: query.currency ?? '' };
       const { balance } = await ledger.getBalance(given, within(request, 5_000));
       if (!balance) throw new Error('the ledger answered without a balance');
-      reply.header('content-type', 'application/json; charset=utf-8');
-      return `{"success":true,"data":{"balance":${balanceJson(balance)}}}`;
+      return enveloped(reply, `"balance":${balanceJson(balance)}`);
     },
   );
 

@@ -5,10 +5,9 @@ import { businessType, businessTypes, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { accountJson, nodeJson } from '../wire.ts';
+import { accountJson, enveloped, nodeJson } from '../wire.ts';
 import { exampleAccount } from './accounts.ts';
 
-const json = 'application/json; charset=utf-8';
 const chart = {
   name: 'ChartResponse',
   schema: record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } }),
@@ -52,8 +51,8 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       const { body, caller } = request;
       const given = { tenantId: caller.tenantId, businessType: body.business_type, ...askedBy(request) };
       const { businessType: made, accounts, created } = await ledger.setUpChart(given, within(request, 10_000));
-      reply.code(created ? 201 : 200).header('content-type', json);
-      return `{"success":true,"data":{"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]}}`;
+      reply.code(created ? 201 : 200);
+      return enveloped(reply, `"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]`);
     },
   );
 
@@ -91,8 +90,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
       const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, within(request, 10_000));
-      reply.header('content-type', json);
-      return `{"success":true,"data":{"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]}}`;
+      return enveloped(reply, `"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]`);
     },
   );
 }

@@ -2,18 +2,17 @@
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
+import { limitHeaderNames } from '../openapi.ts';
 import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { attemptRecord, deliveryRecord, limitFields, timeOf, webhookRecord } from '../wire.ts';
+import { attemptRecord, deliveryRecord, enveloped, limitFields, timeOf, webhookRecord } from '../wire.ts';
 import { exampleEvent } from './events.ts';
 import { exampleWebhook } from './webhooks.ts';
 
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
 const tag = 'Webhooks';
-const json = 'application/json; charset=utf-8';
-const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
 
 // A receiver may take all of the time that it has, and the connection that waits for it is closed when nothing happens for 90 s.
 const testTimeoutMs = 85_000;
@@ -154,7 +153,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 response_time_ms: 120,
                 test_payload: exampleTest,
               },
-              headers: limited,
+              headers: limitHeaderNames,
             },
           },
           refusals: ['rate_limited', 'webhook_not_configured', 'test_failed'],
@@ -169,8 +168,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const { id, status, statusCode = null } = delivery;
       const fields = { delivery_id: id, status, status_code: statusCode, response_time_ms: responseTimeMs };
-      reply.headers(limitFields(limit)).header('content-type', json);
-      return `{"success":true,"data":${JSON.stringify(fields).slice(0, -1)},"test_payload":${payload}}}`;
+      reply.headers(limitFields(limit));
+      return enveloped(reply, `${JSON.stringify(fields).slice(1, -1)},"test_payload":${payload}`);
     },
   );
 
@@ -209,9 +208,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, within(request, 5_000));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const fields = { ...deliveryRecord(delivery), response_body: responseBody, attempt_history: attempts.map(attemptRecord) };
-      reply.header('content-type', json);
       // As it was sent: reading it would lose what a double can't hold.
-      return `{"success":true,"data":{"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}}}`;
+      return enveloped(reply, `"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}`);
     },
   );
 
@@ -242,7 +240,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 attempts: 4,
                 next_retry_at: '2030-01-31T12:10:00.000Z',
               },
-              headers: limited,
+              headers: limitHeaderNames,
             },
           },
           refusals: ['invalid_delivery_id', 'rate_limited', 'delivery_not_found', 'delivery_not_failed', 'webhook_disabled'],

@@ -4,7 +4,7 @@ import { pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { eventJson } from '../wire.ts';
+import { enveloped, eventJson, pageJson } from '../wire.ts';
 import { exampleTransaction } from './postings.ts';
 
 const { transaction_id, kind, idempotency_key, description, reference, currency, amount, entries, reverses, metadata, sequence } =
@@ -66,9 +66,7 @@ export function eventRoutes(app: App, { ledger }: Services): void {
       } = request;
       const given = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
       const { events, hasMore } = await ledger.listEvents(given, within(request, 5_000));
-      reply.header('content-type', 'application/json; charset=utf-8');
-      const page = JSON.stringify({ limit, has_more: hasMore });
-      return `{"success":true,"data":{"events":[${events.map(eventJson).join()}],"pagination":${page}}}`;
+      return enveloped(reply, pageJson('events', events.map(eventJson), { limit, has_more: hasMore }));
     },
   );
 }

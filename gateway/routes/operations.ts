@@ -5,8 +5,7 @@ import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';
 import type { App } from '../request.ts';
 import type { Tokens } from '../tokens.ts';
-
-const json = 'application/json; charset=utf-8';
+import { json } from '../wire.ts';
 
 const readiness = {
   name: 'ReadinessResponse',

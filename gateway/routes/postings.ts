@@ -19,7 +19,7 @@ import { pathId } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { askedBy, within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { transactionJson } from '../wire.ts';
+import { enveloped, transactionJson } from '../wire.ts';
 
 const about = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
 const line = { account_code: accountCode, amount, side, currency };
@@ -115,9 +115,9 @@ const blames = Object.fromEntries(postingRefusals.slice(0, -1).map((code) => [co
 
 function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
-  reply.code(replayed ? 200 : 201).header('content-type', 'application/json; charset=utf-8');
+  reply.code(replayed ? 200 : 201);
   if (replayed) reply.header('idempotent-replayed', 'true');
-  return `{"success":true,"data":{"transaction":${transactionJson(transaction)}}}`;
+  return enveloped(reply, `"transaction":${transactionJson(transaction)}`);
 }
 
 type Body = Static<typeof single> | Static<typeof double>;

@@ -5,7 +5,7 @@ import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
-import { transactionJson } from '../wire.ts';
+import { enveloped, pageJson, transactionJson } from '../wire.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const filters = Type.Object({
@@ -59,9 +59,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
         },
         within(request, 5_000),
       );
-      reply.header('content-type', 'application/json; charset=utf-8');
-      const page = JSON.stringify(pageOf(limit, nextCursor));
-      return `{"success":true,"data":{"transactions":[${transactions.map(transactionJson).join()}],"pagination":${page}}}`;
+      return enveloped(reply, pageJson('transactions', transactions.map(transactionJson), pageOf(limit, nextCursor)));
     },
   );
 
@@ -90,8 +88,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
       const transactionId = pathId('transaction_id', params);
       const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, within(request, 5_000));
       if (!transaction) throw new Error('the ledger answered without a transaction');
-      reply.header('content-type', 'application/json; charset=utf-8');
-      return `{"success":true,"data":{"transaction":${transactionJson(transaction)}}}`;
+      return enveloped(reply, `"transaction":${transactionJson(transaction)}`);
     },
   );
 }

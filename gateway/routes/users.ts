@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, secret } from '../fields.ts';
+import { limitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
 import type { Services } from '../services.ts';
@@ -113,7 +114,7 @@ export function userRoutes(app: App, { identity }: Services): void {
               ...session,
               example: { ...exampleSession, user: exampleUser },
               message: 'Login successful',
-              headers: ['RateLimit-Policy', 'RateLimit'],
+              headers: limitHeaderNames,
             },
           },
           refusals: ['unauthenticated', 'rate_limited'],

@@ -5,6 +5,7 @@ import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
 import { flag, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
+import { limitHeaderNames } from '../openapi.ts';
 import { Problem, invalid, maxErrors, problemOf } from '../problem.ts';
 import { record, ref } from '../records.ts';
 import { within, type App } from '../request.ts';
@@ -58,7 +59,6 @@ const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const withSecret = { schema: record({ webhook_config: ref('WebhookConfigWithSecret') }), name: 'WebhookConfigResponse' };
 const exampleShown = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
 const exampleKept = { webhook_config: { ...exampleWebhook, secret: null } };
-const limited = ['RateLimit-Policy' as const, 'RateLimit' as const];
 
 function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
   if (!webhook) throw new Error('the notifier answered without a webhook');
@@ -111,14 +111,14 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
               ...withSecret,
               example: exampleShown,
               message: 'Webhook configured; its secret is shown only now',
-              headers: limited,
+              headers: limitHeaderNames,
             },
             200: {
               description: 'Replaced; the secret is null unless a new one was sent',
               ...withSecret,
               example: exampleKept,
               message: 'Webhook replaced',
-              headers: limited,
+              headers: limitHeaderNames,
             },
           },
           refusals: ['rate_limited'],
