@@ -1,12 +1,11 @@
 // Whether a process can do its work, for whoever asks: `grpc.health.v1` beside its services, plain HTTP for kubelet, and Prometheus' figures.
-import { createServer as createHttpServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { listening, type Served } from './lifetime.ts';
+import { served, type Served } from './lifetime.ts';
 import { refuse } from './refusal.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
@@ -30,7 +29,7 @@ const opsClosingMs = 1_000;
 /** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
   const figures = singleFlight(() => metrics.metrics());
-  const server: Server = createHttpServer((request, response) => {
+  const server = createServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
       response.writeHead(status, { 'content-type': type });
       response.end(request.method === 'HEAD' ? undefined : body);
@@ -49,18 +48,11 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
       );
     } else answer(404, 'application/json', '{"status":"not found"}');
   });
-  const place = { variable: 'OPS_PORT', host, port } as const;
-  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: async () => {
-      const closed = new Promise<void>((done) => server.close(() => done()));
-      server.closeIdleConnections();
-      const cut = setTimeout(() => server.closeAllConnections(), opsClosingMs);
-      await closed;
-      clearTimeout(cut);
-    },
-  };
+  return served(
+    server,
+    { variable: 'OPS_PORT', host, port },
+    { release: () => server.closeIdleConnections(), cut: () => server.closeAllConnections(), ms: opsClosingMs },
+  );
 }
 
 /** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */

@@ -1,12 +1,11 @@
 import { createServer } from 'node:net';
 import { setImmediate as later } from 'node:timers/promises';
-import { Lifetime, StartFailure, listening, reasonOf } from './lifetime.ts';
+import { Lifetime, StartFailure, reasonOf, served } from './lifetime.ts';
 
 const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
-  const server = createServer();
-  const listen = new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done));
-  return listening({ variable, host, port }, listen).then(
-    () => server.close(),
+  const closing = { release: () => undefined, cut: () => undefined, ms: 0 };
+  return served(createServer(), { variable, host, port }, closing).then(
+    ({ close }) => close(),
     (error: unknown) => error,
   );
 };
@@ -25,10 +24,6 @@ test('a process that can’t listen says which variable asks for what can’t be
     new StartFailure(`HOST can't be 203.0.113.9: this machine can't listen there (EADDRNOTAVAIL)`),
   );
   expect(await tryTo('PORT', 'nowhere.invalid', 0)).toMatchObject({ message: expect.stringMatching(/^HOST can't be nowhere\.invalid: /) });
-});
-
-test('what listens is handed through', async () => {
-  expect(await listening({ variable: 'PORT', host: 'x', port: 1 }, Promise.resolve('here'))).toBe('here');
 });
 
 test('a name of several addresses fails for the reason of the first', () => {

@@ -1,4 +1,5 @@
 // How a process lives: started in order, stopped in the opposite order, with an exit status that tells why.
+import type { AddressInfo, Server } from 'node:net';
 import { BadSetting } from './settings.ts';
 
 /** What has been started so far; stopped last first. */
@@ -90,9 +91,9 @@ export interface Served {
 }
 
 /** Waits until a process listens. Throws {@link StartFailure}, which names the variable that asks for what can't be had. */
-export async function listening<Result>({ variable, host, port }: ListeningPlace, listen: Promise<Result>): Promise<Result> {
+export async function listening({ variable, host, port }: ListeningPlace, listen: Promise<unknown>): Promise<void> {
   try {
-    return await listen;
+    await listen;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE')
@@ -102,4 +103,27 @@ export async function listening<Result>({ variable, host, port }: ListeningPlace
     if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
     throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
   }
+}
+
+/** How a server ends: `release` lets what idles go, and what is then left after so many milliseconds is `cut`. */
+export interface Closing {
+  release: () => void;
+  cut: () => void;
+  ms: number;
+}
+
+/** Has a server listen. Throws as {@link listening}. */
+export async function served(server: Server, place: ListeningPlace, { release, cut, ms }: Closing): Promise<Served> {
+  const { host, port } = place;
+  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      release();
+      const timer = setTimeout(cut, ms);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
 }

@@ -8,9 +8,9 @@ import {
   type IncomingHttpHeaders,
   type ServerHttp2Session,
 } from 'node:http2';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { Gauge, type Registry } from 'prom-client';
-import { listening } from './lifetime.ts';
+import { served, type Served } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
 // A gRPC client looks names up again only when a connection ends, grpc-js for one, so that new replicas get load only if connections are bounded
@@ -51,10 +51,7 @@ export interface BoundedOptions {
 }
 
 /** Listens for HTTP/2; `close` waits up to 5 s for what is under way, then ends every connection. Throws {@link StartFailure} where it can't. */
-export async function listenBounded(
-  handler: NodeHandler,
-  { host, port, isKnown, logger, metrics }: BoundedOptions,
-): Promise<{ port: number; close: () => Promise<void> }> {
+export async function listenBounded(handler: NodeHandler, { host, port, isKnown, logger, metrics }: BoundedOptions): Promise<Served> {
   const server = createServer(
     {
       // Node's 10 MB a session are less than a few large answers on their way: it then refuses every further call of that caller. Memory is
@@ -128,19 +125,14 @@ export async function listenBounded(
     if (stranger.left < 0 || stranger.open > strangersStreams.open)
       session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
-  const place = { variable: 'PORT', host, port } as const;
-  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: async () => {
-      const closed = new Promise<void>((done) => server.close(() => done()));
+  return served(
+    server,
+    { variable: 'PORT', host, port },
+    {
       // A caller that idles would keep the server open.
-      for (const session of sessions) session.close();
-      const cut = setTimeout(() => {
-        for (const socket of sockets) socket.destroy();
-      }, closingMs);
-      await closed;
-      clearTimeout(cut);
+      release: () => sessions.forEach((session) => session.close()),
+      cut: () => sockets.forEach((socket) => socket.destroy()),
+      ms: closingMs,
     },
-  };
+  );
 }
