@@ -1,7 +1,7 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
-import { hash as digest } from 'node:crypto';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { sha256 } from '../platform/digest.ts';
 import { withoutPort } from '../platform/forwarded.ts';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
@@ -134,7 +134,7 @@ export function afterCursor(list: List, cursor: string): string | null {
 
 // Not a secret: it tells a cut or mistyped cursor from a whole one.
 function check(list: List, uuid: Buffer): Buffer {
-  return digest('sha256', Buffer.concat([Buffer.from(`${list} `), uuid]), 'buffer').subarray(0, checkLength);
+  return sha256(Buffer.concat([Buffer.from(`${list} `), uuid])).subarray(0, checkLength);
 }
 
 /** The UUID of an identifier; `otherwise` tells what a malformed one means. */

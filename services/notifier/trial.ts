@@ -1,6 +1,6 @@
 // The test delivery: a made-up event, sent while the caller waits, and recorded like any other.
-import { createHash } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { sha256 } from '../platform/digest.ts';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, ms } from '../platform/postgres.ts';
 import { standingMetadata, type Standing } from '../platform/standing.ts';
@@ -41,7 +41,7 @@ export async function sendTest(
     const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
     const about = { id: toId('evt', eventId), type: eventType, createdMs: BigInt(startedMs), tenantId: toId('tenant', tenant) };
     const body = testBody(about);
-    const traceparent = traceparentOf(given) ?? ownTraceparent(eventId, createHash('sha256').update(body).digest());
+    const traceparent = traceparentOf(given) ?? ownTraceparent(eventId, sha256(body));
     // By hand: whatever comes of it, no attempt follows by itself. Claimed from the beginning, so that no worker takes it.
     await client.query(
       `with made as (

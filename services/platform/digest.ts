@@ -1,4 +1,4 @@
-// SHA-256 of what is small and hashed for each posting.
+// SHA-256 of what is small; of a posting three are made.
 import { hash } from 'node:crypto';
 
 /**

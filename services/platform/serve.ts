@@ -1,6 +1,6 @@
 // A gRPC service as this house runs it: Connect over h2c (gRPC, gRPC-Web and Connect callers), the internal token, health, reflection, one log
 // line a call, draining.
-import { hash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
@@ -11,6 +11,7 @@ import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/
 import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
+import { sha256 } from './digest.ts';
 import { mostBytesOfHealthCheck, recent, serveHealth, serveOps, type Readiness } from './health.ts';
 import type { Lifetime, Served } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
@@ -182,13 +183,12 @@ function callLog(logger: Logger, metrics: Registry): UnaryOptions['logged'] {
 /** Tells whether a value of the header `authorization` holds one of the tokens. */
 function tokenCheck(tokens: string[]): (authorization: string) => boolean {
   // Compared as digests: equal length, constant time.
-  const digest = (text: string) => hash('sha256', text, 'buffer');
-  const accepted = tokens.map(digest);
+  const accepted = tokens.map(sha256);
   return (authorization) => {
     // RFC 9110, section 11.1: the name of a scheme is case-insensitive.
     const given = /^bearer +(.+)$/i.exec(authorization)?.[1];
     if (given === undefined) return false;
-    const hashed = digest(given);
+    const hashed = sha256(given);
     return accepted.some((each) => timingSafeEqual(each, hashed));
   };
 }
