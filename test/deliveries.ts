@@ -1,6 +1,8 @@
-// Notifiers and receivers that end with their test or file, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
+// Notifiers, senders and receivers that end with their test or file, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
 import type { Attempt, Delivery } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { Targets } from '../services/notifier/addresses.ts';
 import type { ClaimBounds, Claimed } from '../services/notifier/claims.ts';
+import { Sender, type SenderOptions } from '../services/notifier/http.ts';
 import type { Outcome } from '../services/notifier/outcomes.ts';
 import { inTransaction } from '../services/platform/postgres.ts';
 import {
@@ -16,7 +18,7 @@ import {
 
 const stops: (() => Promise<unknown>)[] = [];
 
-/** Ends what {@link start} and {@link receiver} have started, the last one first: for `afterEach` or `afterAll`. */
+/** Ends what {@link start}, {@link receiver} and {@link sender} have started, the last one first: for `afterEach` or `afterAll`. */
 export async function endStarted(): Promise<void> {
   for (const stop of stops.splice(0).reverse()) await stop();
 }
@@ -33,6 +35,13 @@ export async function receiver(...given: Parameters<typeof startReceiver>): Prom
   const started = await startReceiver(...given);
   stops.push(() => started.close());
   return started;
+}
+
+/** A sender until {@link endStarted}, of requests that may go anywhere and take 20 s, where nothing else is said. */
+export function sender(more: Partial<SenderOptions> = {}): Sender {
+  const made = new Sender({ targets: new Targets(true), timeoutMs: 20_000, ...more });
+  stops.push(() => made.close());
+  return made;
 }
 
 /** A new tenant whose postings are delivered to an address. */

@@ -174,3 +174,9 @@ export function tally(outcomes: Outcome[]): Record<string, number> {
   for (const outcome of outcomes) counts[reasonOf(outcome)] = (counts[reasonOf(outcome)] ?? 0) + 1;
   return counts;
 }
+
+/** How many batches failed, by SQLSTATE. */
+export async function failures(metrics: Registry): Promise<Record<string, number>> {
+  const { values } = (await metrics.getSingleMetric('ledger_batch_failures_total')?.get()) ?? { values: [] };
+  return Object.fromEntries(values.map(({ labels, value }) => [labels['sqlstate'], value]));
+}

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { Code, createClient, createRouterTransport } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService, PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { openWriters, reasonOf, transfer, type WriterOptions, type Writers } from '../../test/writers.ts';
+import { failures, openWriters, reasonOf, transfer, type WriterOptions, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
 import { ledgerRoutes } from './rpc.ts';
@@ -37,12 +37,6 @@ function openLane(options: WriterOptions = {}): { writer: Writer; metrics: Regis
 
 function single(tenantId: string, currency: string) {
   return orderOf(create(PostingSchema, { tenantId, entries: [{ accountCode: 'a', amount: '1.00', side: 'debit', currency }] }));
-}
-
-/** How many batches failed, by SQLSTATE. */
-async function failures(metrics: Registry): Promise<Record<string, number>> {
-  const { values } = (await metrics.getSingleMetric('ledger_batch_failures_total')?.get()) ?? { values: [] };
-  return Object.fromEntries(values.map(({ labels, value }) => [labels['sqlstate'], value]));
 }
 
 test('a batch that makes accounts on books that another replica has moved fails for that reason, and is run again', async () => {

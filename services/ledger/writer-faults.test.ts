@@ -1,17 +1,11 @@
 // One posting at which the database or this program fails costs the others of its batch nothing.
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { openWriters, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
+import { failures, openWriters, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
 
 let writers: Writers;
-
-/** How many batches failed, by SQLSTATE. */
-async function failures(metrics: Registry): Promise<Record<string, number>> {
-  const { values } = (await metrics.getSingleMetric('ledger_batch_failures_total')?.get()) ?? { values: [] };
-  return Object.fromEntries(values.map(({ labels, value }) => [labels['sqlstate'], value]));
-}
 
 beforeAll(async () => {
   writers = await openWriters();

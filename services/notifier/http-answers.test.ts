@@ -2,12 +2,14 @@
 import diagnostics from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { endStarted, sender } from '../../test/deliveries.ts';
 import { Targets } from './addresses.ts';
-import { Sender, type Answer } from './http.ts';
+import type { Answer, Sender } from './http.ts';
 
 const ends: (() => unknown)[] = [];
 
 afterEach(async () => {
+  await endStarted();
   for (const end of ends.splice(0).reverse()) await end();
 });
 
@@ -27,12 +29,6 @@ async function speaker(...texts: (string | Buffer)[]): Promise<{ port: number; s
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return { port: (server.address() as AddressInfo).port, sockets };
-}
-
-function sender(targets = new Targets(true), timeoutMs = 20_000): Sender {
-  const made = new Sender({ targets, timeoutMs });
-  ends.push(() => made.close());
-  return made;
 }
 
 const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{}', onceMore: true });
@@ -98,7 +94,7 @@ test.each([65_535, 65_536, 65_537])(
 test('what has run out of time before its connection was made is not sent over it', async () => {
   const looked = Promise.withResolvers<string[]>();
   const { port, sockets } = await speaker(ok(0), ok(0));
-  const by = sender(new Targets(true, () => looked.promise), 100);
+  const by = sender({ targets: new Targets(true, () => looked.promise), timeoutMs: 100 });
   expect(await post(by, `http://receiver.test:${port}/`)).toMatchObject({ errorClass: 'timeout' });
   looked.resolve(['127.0.0.1']);
   // Behind it, had it been sent.

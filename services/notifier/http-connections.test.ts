@@ -3,29 +3,12 @@ import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { authority, good } from '../../test/certificates.ts';
-import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
+import { endStarted, receiver, sender } from '../../test/deliveries.ts';
+import type { Answering } from '../../test/notifier.ts';
 import { Targets } from './addresses.ts';
-import { Sender, type Answer } from './http.ts';
+import type { Answer, Sender } from './http.ts';
 
-const receivers: Receiver[] = [];
-const senders: Sender[] = [];
-
-afterAll(async () => {
-  for (const sender of senders) await sender.close();
-  for (const receiver of receivers) await receiver.close();
-});
-
-async function receiver(answer: Answering, tls?: { key: string; cert: string }): Promise<Receiver> {
-  const started = await startReceiver(answer, tls);
-  receivers.push(started);
-  return started;
-}
-
-function sender(targets: Targets): Sender {
-  const made = new Sender({ targets, timeoutMs: 20_000, ca: authority });
-  senders.push(made);
-  return made;
-}
+afterAll(endStarted);
 
 const post = (by: Sender, url: string, onceMore = true) => by.send({ url, headers: {}, body: '{"ä":1}', onceMore });
 
@@ -52,7 +35,7 @@ describe('a connection that is kept, and ends just when the next request is sent
   ])('costs no attempt, for it is sent once more over a new one: %s', async (_, end, tls) => {
     const answer = first(end);
     const { url, received } = await receiver(answer, tls);
-    const by = sender(new Targets(true, () => Promise.resolve(['127.0.0.1'])));
+    const by = sender({ targets: new Targets(true, () => Promise.resolve(['127.0.0.1'])), ca: authority });
     let sent = 0;
     while (answer.others < 2) {
       sent++;
@@ -74,7 +57,7 @@ describe('a connection that is kept, and ends just when the next request is sent
       else answer(request, response, place);
       over = answer.others > 0;
     });
-    const by = sender(new Targets(true));
+    const by = sender();
     let sent = 0;
     let told: Answer | null = null;
     while (answer.others === 0) {
@@ -130,7 +113,7 @@ async function postFarAway(): Promise<Answer | null> {
       asked.resolve(undefined);
       return Promise.resolve(['127.0.0.1', '127.0.0.2']);
     });
-    const answer = post(sender(targets), `http://hooks.test:${port}/`);
+    const answer = post(sender({ targets }), `http://hooks.test:${port}/`);
     await asked.promise;
     await new Promise((done) => setTimeout(done, 100));
     Atomics.store(awake, 0, 1);

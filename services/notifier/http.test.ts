@@ -5,28 +5,20 @@ import { runInNewContext } from 'node:vm';
 import { Worker } from 'node:worker_threads';
 import { gzipSync } from 'node:zlib';
 import { authority, good, laterAuthority, weak } from '../../test/certificates.ts';
-import { startReceiver, type Answering, type Receiver } from '../../test/notifier.ts';
+import { endStarted, receiver, sender } from '../../test/deliveries.ts';
+import { startReceiver } from '../../test/notifier.ts';
 import { Targets } from './addresses.ts';
-import { answerLimit, Sender } from './http.ts';
+import { answerLimit, type Sender } from './http.ts';
 
-const receivers: Receiver[] = [];
 const servers: Server[] = [];
 const accepted = new Set<Socket>();
-const senders: Sender[] = [];
 
 afterAll(async () => {
-  for (const sender of senders) await sender.close();
-  for (const receiver of receivers) await receiver.close();
+  await endStarted();
   for (const server of servers) server.close();
   // What nobody closes keeps jest waiting, for as long as the longest deadline here.
   for (const socket of accepted) socket.destroy();
 });
-
-async function receiver(answer?: Answering, tls?: { key: string; cert: string }): Promise<Receiver> {
-  const started = await startReceiver(answer, tls);
-  receivers.push(started);
-  return started;
-}
 
 /** A server that says whatever it likes; where it is, as host and port. */
 async function speaker(speak: (socket: Socket) => void): Promise<string> {
@@ -38,16 +30,6 @@ async function speaker(speak: (socket: Socket) => void): Promise<string> {
   servers.push(server);
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-function sender({
-  timeoutMs = 20_000,
-  ca,
-  targets = new Targets(true),
-}: { timeoutMs?: number; ca?: string; targets?: Targets } = {}): Sender {
-  const made = new Sender({ targets, timeoutMs, ...(ca !== undefined && { ca }) });
-  senders.push(made);
-  return made;
 }
 
 const post = (by: Sender, url: string, signal?: AbortSignal) =>
