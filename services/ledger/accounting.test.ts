@@ -5,6 +5,7 @@ import {
   net,
   nothing,
   opposite,
+  outgoing,
   post,
   type Account,
   type Balance,
@@ -300,4 +301,9 @@ test('a single entry whose suspense account can take no more blames the account 
   const refusal = ledger.apply({ kind: 'single', entries: [entry('cash', 1n, 'debit')] });
   expect(refusal).toMatchObject({ reason: 'balance_overflow', message: 'the totals of account SUSPENSE-NGN would not fit' });
   expect(refusal?.blame).toEqual({ field: 'account_code', tag: 'balance_overflow', value: 'cash' });
+});
+
+test('what is on its way out of an account is pending on the side that lowers it', () => {
+  const pending = { ...nothing, pendingDebits: 3n, pendingCredits: 5n };
+  expect([outgoing({ normalBalance: 'debit' }, pending), outgoing({ normalBalance: 'credit' }, pending)]).toEqual([5n, 3n]);
 });

@@ -132,8 +132,13 @@ export const nothing: Balance = { debits: 0n, credits: 0n, pendingDebits: 0n, pe
 export const largestTotal = 10n ** 38n - 1n;
 
 /** An account's balance in its normal direction, minor units. */
-export function net(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
+export function net(account: Pick<Account, 'normalBalance'>, balance: Pick<Balance, 'debits' | 'credits'>): bigint {
   return account.normalBalance === 'debit' ? balance.debits - balance.credits : balance.credits - balance.debits;
+}
+
+/** What is on its way out, minor units: it is not there to be spent any more, and what is on its way in is not there yet. */
+export function outgoing(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
+  return account.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
 }
 
 /** The other side. */

@@ -4,14 +4,14 @@ import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } 
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
 import { ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
-import { Refusal, type Reason } from './accounting.ts';
+import { Refusal, net, outgoing, type Reason, type Side } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
 import { Query, rangeOf, type Span } from './span.ts';
 
 interface HolderRow {
   id: string;
-  normal_balance: string;
+  normal_balance: Side;
   currency: string | null;
   is_group: boolean;
 }
@@ -56,28 +56,26 @@ export async function getBalance(pool: Connections, tenant: string, code: string
   const row = rows[0];
   if (!row) throw unknownAccount(code);
   const held = currencyMeant(code, row, currency);
-  const { id, normal_balance, debits, credits, pending_debits, pending_credits, version, updated_ms } = row;
-  const [ins, outs, pendingIns, pendingOuts] = [debits, credits, pending_debits, pending_credits].map((sum) => BigInt(sum ?? 0)) as [
-    bigint,
-    bigint,
-    bigint,
-    bigint,
-  ];
-  const debitNormal = normal_balance === 'debit';
-  const balance = debitNormal ? ins - outs : outs - ins;
+  const account = { normalBalance: row.normal_balance };
+  const balance = {
+    debits: BigInt(row.debits ?? 0),
+    credits: BigInt(row.credits ?? 0),
+    pendingDebits: BigInt(row.pending_debits ?? 0),
+    pendingCredits: BigInt(row.pending_credits ?? 0),
+    version: row.version ?? 0n,
+  };
   return create(BalanceSchema, {
-    accountId: toId('acc', id),
+    accountId: toId('acc', row.id),
     accountCode: code,
     currency: held,
-    balance: toDecimal(balance),
-    debits: toDecimal(ins),
-    credits: toDecimal(outs),
-    pendingDebits: toDecimal(pendingIns),
-    pendingCredits: toDecimal(pendingOuts),
-    // What is on its way out is not there to be spent; what is on its way in is not there yet.
-    available: toDecimal(balance - (debitNormal ? pendingOuts : pendingIns)),
-    version: version ?? 0n,
-    updatedMs: updated_ms ?? undefined,
+    balance: toDecimal(net(account, balance)),
+    debits: toDecimal(balance.debits),
+    credits: toDecimal(balance.credits),
+    pendingDebits: toDecimal(balance.pendingDebits),
+    pendingCredits: toDecimal(balance.pendingCredits),
+    available: toDecimal(net(account, balance) - outgoing(account, balance)),
+    version: balance.version,
+    updatedMs: row.updated_ms ?? undefined,
   });
 }
 

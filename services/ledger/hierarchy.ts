@@ -5,14 +5,11 @@ import { toUuid } from '../platform/ids.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { readTenant, type Connections } from '../platform/postgres.ts';
 import { Turns } from '../platform/turns.ts';
-import { Refusal } from './accounting.ts';
+import { Refusal, net, type Balance, type Side } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 
 /** Sums of one currency, minor units. */
-interface Total {
-  debits: bigint;
-  credits: bigint;
-}
+type Total = Pick<Balance, 'debits' | 'credits'>;
 
 // About what an account without texts takes in an answer.
 const accountBytes = 300;
@@ -87,9 +84,9 @@ function addUp(node: AccountNode, own: Map<string, Map<string, Total>>): Map<str
   node.balances = currencies.flatMap((currency) => {
     const total = totals.get(currency);
     if (!total) return [];
-    const { debits, credits } = total;
-    const balance = node.account?.normalBalance === 'debit' ? debits - credits : credits - debits;
-    return [create(BalanceTotalSchema, { currency, debits: toDecimal(debits), credits: toDecimal(credits), balance: toDecimal(balance) })];
+    const balance = net(node.account as { normalBalance: Side }, total);
+    const [debits, credits] = [toDecimal(total.debits), toDecimal(total.credits)];
+    return [create(BalanceTotalSchema, { currency, debits, credits, balance: toDecimal(balance) })];
   });
   return totals;
 }

@@ -12,7 +12,7 @@ import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
 import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor, type Currency } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { Refusal, net, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
+import { Refusal, net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
 
 /** A posting as the writer takes it: every text checked, every amount in minor units. */
 export interface Order extends Request {
@@ -279,7 +279,6 @@ function entryMessage({ account, amount, side, currency, counter, balanceAfter }
 
 function balanceMessage({ account, currency, before, after }: Change): ChangedBalance {
   const balance = net(account, after);
-  const outgoing = account.normalBalance === 'debit' ? after.pendingCredits : after.pendingDebits;
   return {
     $typeName: 'ledger.v1.ChangedBalance',
     accountId: account.id,
@@ -291,7 +290,7 @@ function balanceMessage({ account, currency, before, after }: Change): ChangedBa
     credits: toDecimal(after.credits),
     pendingDebits: toDecimal(after.pendingDebits),
     pendingCredits: toDecimal(after.pendingCredits),
-    available: toDecimal(balance - outgoing),
+    available: toDecimal(balance - outgoing(account, after)),
     version: after.version,
   };
 }
