@@ -31,7 +31,7 @@ test('the figures count each call once, and as sent again only those that were',
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   const address = `127.0.0.1:${ledger.port}`;
-  const caller = openCaller({ addresses: [address], token, maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses: [address], token, maxMessageBytes: 1 << 20 });
   const metrics = new Registry();
   const client = createClient(LedgerService, caller);
   let sent = 0;

@@ -33,45 +33,39 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
   const token = config.internalTokens[0] ?? '';
+  const { method: ofIdentity } = IdentityService;
+  const verifications = [ofIdentity.verifyApiKey, ofIdentity.verifyApiKeys, ofIdentity.verifyTenantMember];
   const toIdentity = openCaller({
     addresses: config.identityAddresses,
     token,
     maxMessageBytes: identityMessageBytes,
-    retried: [
-      {
-        service: IdentityService.typeName,
-        methods: ['GetKeySet', 'GetUser', 'ListTenants', 'ListApiKeys', 'VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'],
-      },
-    ],
-    carried: [{ service: IdentityService.typeName, methods: ['VerifyApiKey', 'VerifyApiKeys', 'VerifyTenantMember'] }],
+    retried: [ofIdentity.getKeySet, ofIdentity.getUser, ofIdentity.listTenants, ofIdentity.listApiKeys, ...verifications],
+    carried: verifications,
   });
   lifetime.add('channel to identity', () => toIdentity.close());
+  const { method: ofLedger } = LedgerService;
   const toLedger = openCaller({
     addresses: config.ledgerAddresses,
     token,
     maxMessageBytes,
     retried: [
-      {
-        service: LedgerService.typeName,
-        methods: [
-          'GetTransaction',
-          'ListTransactions',
-          'GetHierarchy',
-          'GetAccount',
-          'ListAccounts',
-          'GetBalance',
-          'ListBalanceHistory',
-          'ListEvents',
-        ],
-      },
+      ofLedger.getTransaction,
+      ofLedger.listTransactions,
+      ofLedger.getHierarchy,
+      ofLedger.getAccount,
+      ofLedger.listAccounts,
+      ofLedger.getBalance,
+      ofLedger.listBalanceHistory,
+      ofLedger.listEvents,
     ],
   });
   lifetime.add('channel to ledger', () => toLedger.close());
+  const { method: ofNotifier } = NotifierService;
   const toNotifier = openCaller({
     addresses: config.notifierAddresses,
     token,
     maxMessageBytes,
-    retried: [{ service: NotifierService.typeName, methods: ['CheckUrl', 'GetWebhook', 'ListDeliveries', 'GetDelivery'] }],
+    retried: [ofNotifier.checkUrl, ofNotifier.getWebhook, ofNotifier.listDeliveries, ofNotifier.getDelivery],
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
   // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.
@@ -79,8 +73,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     addresses: config.ledgerAddresses,
     token,
     maxMessageBytes,
-    retried: [],
-    carried: [{ service: LedgerService.typeName, methods: ['PostTransactions'] }],
+    carried: [ofLedger.postTransactions],
   });
   lifetime.add('channel of postings', () => toWriter.close());
 

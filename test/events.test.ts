@@ -25,7 +25,7 @@ let notifier: Client<typeof NotifierService>;
 async function open(environment: Record<string, NodeJS.ProcessEnv>): Promise<void> {
   receiver = await startReceiver();
   house = await startHouse({ ledgers: 2, notifiers: 2, environment });
-  const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
+  const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25 });
   callers = [call(house.addresses.ledger), call(house.addresses.notifier)];
   ledger = createClient(LedgerService, callers[0]!);
   notifier = createClient(NotifierService, callers[1]!);

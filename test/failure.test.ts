@@ -23,7 +23,7 @@ let tenantUuid: string;
 beforeAll(async () => {
   house = await startHouse({ ledgers: 2 });
   tenant = await house.tenant();
-  caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 20, retried: [] });
+  caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 20 });
   ledgers = createClient(LedgerService, patiently(caller));
   key = await house.apiKey(tenant);
   path = `/v1/tenants/${tenant.slug}`;

@@ -59,7 +59,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
     OPS_PORT: String(ops),
     ...env,
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20 });
   await answering(caller, child);
   return {
     client: createClient(IdentityService, patiently(caller)),

@@ -47,7 +47,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = pa
     metrics,
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes });
   return {
     client: createClient(LedgerService, patiently(caller)),
     database,

@@ -87,7 +87,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     metrics,
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20 });
   return {
     ...notifier,
     client: createClient(NotifierService, patiently(caller)),

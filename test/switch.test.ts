@@ -21,7 +21,7 @@ describeWithKafka('between gRPC and Kafka', () => {
     const [brokers, topic] = [await kafkaBrokers(), newTopic()];
     const kafka = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '2' };
     const house = await startHouse({ ledgers: 2, notifiers: 2 });
-    const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
+    const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25 });
     const callers = [call(house.addresses.ledger), call(house.addresses.notifier)] as const;
     const ledger = createClient(LedgerService, callers[0]);
     const notifier = createClient(NotifierService, callers[1]);

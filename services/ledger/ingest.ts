@@ -16,7 +16,7 @@ const ofSome = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Aborted
 
 /** Opens the way to the notifier; `addresses` are `host:port`. */
 export function ingestExit(addresses: string[], token: string, maxMessageBytes: number): Exit {
-  const caller = openCaller({ addresses, token, maxMessageBytes, retried: [], encoders });
+  const caller = openCaller({ addresses, token, maxMessageBytes, encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
   // Whether the one that answered last derives updates. An older one is sent them behind their postings, as it takes what comes later for a gap.

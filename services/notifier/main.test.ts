@@ -58,7 +58,7 @@ async function running(
 ): Promise<{ client: NotifierClient; child: Child; ops: string; close: () => void }> {
   const [port, ops] = [await testPort(), await testPort()];
   const child = launch({ ...settings(database.serviceUrl), PORT: String(port), OPS_PORT: String(ops), ...env }, [], descriptors);
-  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20 });
   const health = createClient(Health, caller);
   while (child.running()) {
     const answer = await health.check({ service: 'notifier.v1.NotifierService' }).catch(() => undefined);

@@ -28,7 +28,7 @@ test('a replica that lets a call time out gets no other one while there is anoth
     }),
   );
   const addresses = replicas.map(({ proxy }) => `127.0.0.1:${proxy.port}`);
-  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20 });
   const health = createClient(Health, caller);
   try {
     while (answered.includes(0)) await health.check({});
@@ -72,7 +72,7 @@ function ledger(handle: (context: HandlerContext) => Promise<object>) {
   });
 }
 
-const retried = [{ service: LedgerService.typeName, methods: ['GetAccount'] }];
+const retried = [LedgerService.method.getAccount];
 
 test('a read that a replica can’t answer is asked of another one, within its deadline, and what writes is not', async () => {
   let asked = 0;
@@ -149,7 +149,7 @@ test('a replica that ends is not asked any more, though it still answers what it
     held.map((calls) => ledger(() => new Promise((done) => (holding ? calls.push(() => done({})) : done({}))))),
   );
   const addresses = replicas.map(({ port }) => `127.0.0.1:${port}`);
-  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20 });
   const client = createClient(LedgerService, caller);
   const posted: Promise<unknown>[] = [];
   let ended: Promise<void> | undefined;
@@ -179,7 +179,7 @@ test('a replica that ends is not asked any more, though it still answers what it
 });
 
 test('a name whose look-up hangs holds a call no longer than its caller waits', async () => {
-  const asked = { token: 'token', maxMessageBytes: 1 << 20, retried: [], resolve: () => new Promise<never>(() => undefined) };
+  const asked = { token: 'token', maxMessageBytes: 1 << 20, resolve: () => new Promise<never>(() => undefined) };
   const caller = openCaller({ addresses: ['ledger.test:1'], ...asked });
   const client = createClient(LedgerService, caller);
   const leaving = new AbortController();
@@ -229,7 +229,7 @@ test('a proxy for the world outside is sent neither a call nor the token', async
   });
   const before = process.env['http_proxy'];
   process.env['http_proxy'] = `http://127.0.0.1:${outside.port}`;
-  const caller = openCaller({ addresses: [`127.0.0.1:${inside.port}`], token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+  const caller = openCaller({ addresses: [`127.0.0.1:${inside.port}`], token: 'token', maxMessageBytes: 1 << 20 });
   try {
     expect(await createClient(Health, caller).check({})).toMatchObject({ status: 1 });
     expect(outside.connections()).toBe(0);

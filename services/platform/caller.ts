@@ -1,6 +1,6 @@
 // Calls another service of the house: channels to its replicas as a Connect transport, so that calls are typed by the generated code.
 import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, isMessage, toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import { create, fromBinary, isMessage, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Channel, wasBegun } from './channel.ts';
@@ -16,13 +16,13 @@ export interface CallerOptions {
   /** Largest message in either direction, bytes. An answer that is larger fails after the other side has committed. */
   maxMessageBytes: number;
   /**
-   * Full names of services (`ledger.v1.LedgerService`) with their methods that only read. One that fails as `UNAVAILABLE` is repeated twice, at
-   * another replica at once where there is one, else after a while, within the call's deadline. A refusal of the service, which says why, is not.
-   * A call of any method that no replica has begun to answer is asked once of another one.
+   * Methods that only read. One that fails as `UNAVAILABLE` is repeated twice, at another replica at once where there is one, else after a while,
+   * within the call's deadline. A refusal of the service, which says why, is not. A call of any method that no replica has begun to answer is asked
+   * once of another one.
    */
-  retried: { service: string; methods: string[] }[];
-  /** Methods, named as in `retried`, whose calls travel together on one stream: small ones, that are asked often. */
-  carried?: { service: string; methods: string[] }[];
+  retried?: DescMethod[];
+  /** Methods whose calls travel together on one stream: small ones, that are asked often. */
+  carried?: DescMethod[];
   /** Of requests that are encoded otherwise than by `toBinary`, by their types. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
   /** How names are looked up; by default as the system does. */
@@ -49,8 +49,8 @@ export interface Caller extends Transport {
 export function openCaller(options: CallerOptions): Caller {
   const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes), options.resolve);
   const own = { authorization: `Bearer ${options.token}` };
-  const reads = pathsOf(options.retried);
-  const carried = pathsOf(options.carried ?? []);
+  const reads = new Set(options.retried);
+  const carried = new Set(options.carried);
   // `besides`: what was asked before, in vain.
   const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
     async unary(method, signal, timeoutMs, header, input) {
@@ -61,7 +61,7 @@ export function openCaller(options: CallerOptions): Caller {
       const request = isMessage(input, method.input) ? input : create(method.input, input);
       const message = options.encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
       const path = `/${method.parent.typeName}/${method.name}`;
-      const asked = { path, headers, message, isCarried: !header && carried.has(path), signal };
+      const asked = { path, headers, message, isCarried: !header && carried.has(method), signal };
       for (let [attempt, replica] = [1, first]; ; attempt++) {
         try {
           const bytes = await replicas.ask(replica, { ...asked, patienceMs: until - performance.now() });
@@ -70,7 +70,7 @@ export function openCaller(options: CallerOptions): Caller {
         } catch (error) {
           // A replica that says itself what is wrong speaks for all: the database that it can't reach is also theirs.
           const away = error instanceof ConnectError && error.code === Code.Unavailable && !refusalOf(error);
-          const isRead = reads.has(path);
+          const isRead = reads.has(method);
           const other: Replica | undefined = away && attempt === 1 && (isRead || !wasBegun(error)) ? choose(replica) : undefined;
           const waitMs = other ? 0 : 50 * attempt * (1 + Math.random());
           if (!away || !(isRead || other) || attempt === 3 || until - performance.now() < waitMs) throw error;
@@ -102,10 +102,6 @@ export function openCaller(options: CallerOptions): Caller {
 }
 
 const noHeaders = new Headers();
-
-function pathsOf(methods: CallerOptions['retried']): Set<string> {
-  return new Set(methods.flatMap(({ service, methods }) => methods.map((method) => `/${service}/${method}`)));
-}
 
 /** Resolves with `work`, but no later than at `until`, milliseconds: then it rejects as `DEADLINE_EXCEEDED`, and as `CANCELED` when `signal` ends it. */
 async function inTime(work: Promise<void>, until: number, signal: AbortSignal | undefined): Promise<void> {

@@ -319,8 +319,8 @@ async function ledger(handle: Handle, token = 'token'): Promise<{ served: Served
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const options = { addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 1 << 20, retried: [] };
-  const caller = openCaller({ ...options, carried: [{ service: LedgerService.typeName, methods: ['GetAccount'] }] });
+  const options = { addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 1 << 20 };
+  const caller = openCaller({ ...options, carried: [LedgerService.method.getAccount] });
   const alone = openCaller(options);
   closing.push(async () => {
     caller.close();

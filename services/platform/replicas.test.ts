@@ -17,7 +17,7 @@ function healthy(readiness: () => Promise<void> = () => Promise.resolve()) {
   return serve({ ...bounds, services: [], routes: () => undefined, logger, metrics: new Registry(), readiness: ready });
 }
 
-const called = (...addresses: string[]) => openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20, retried: [] });
+const called = (...addresses: string[]) => openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20 });
 
 test('a name is called at its addresses', async () => {
   const served = await healthy();

@@ -34,8 +34,8 @@ test.each([
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const carried = [{ service: LedgerService.typeName, methods: ['GetAccount'] }];
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes, retried: [], carried });
+  const carried = [LedgerService.method.getAccount];
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes, carried });
   closing.push(async () => {
     caller.close();
     await served.close();

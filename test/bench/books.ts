@@ -45,7 +45,7 @@ export interface Reached {
 /** Opens a connection of its own to a service of the house. */
 export function callerOf(house: Reached, service: Service): Caller {
   const { addresses, internalToken } = house.known;
-  return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20, retried: [] });
+  return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20 });
 }
 
 /** Books to be made: tenants called `name-001` and up with so many customers each. */

@@ -24,7 +24,7 @@ beforeAll(async () => {
   house = await startHouse();
   const address = house.addresses.ledger[0] ?? '';
   port = Number(address.split(':')[1]);
-  caller = openCaller({ addresses: [address], token: house.internalToken, maxMessageBytes: 32 << 20, retried: [] });
+  caller = openCaller({ addresses: [address], token: house.internalToken, maxMessageBytes: 32 << 20 });
   ledger = createClient(LedgerService, caller);
   tenantId = (await house.tenant()).id;
   await ledger.setUpChart({ tenantId, businessType: 'wallet', actor: 'test' });

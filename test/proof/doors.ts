@@ -57,7 +57,7 @@ export class Doors {
     this.url = house.url;
     this.address = house.addresses.ledger[0]!;
     this.pool = new Pool(house.url, { connections: 64, pipelining: 1 });
-    this.caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 32 << 20, retried: [] });
+    this.caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 32 << 20 });
     this.ledger = createClient(LedgerService, this.caller);
   }
 

@@ -180,7 +180,7 @@ async function timesOff(house: House, since: Date): Promise<string[]> {
 
 /** The events that the receiver is owed. */
 async function eventsOf(house: House, clients: Clients): Promise<Event[]> {
-  const caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 25, retried: [] });
+  const caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 25 });
   const ledger = createClient(LedgerService, caller);
   const all: Event[] = [];
   try {
