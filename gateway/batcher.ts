@@ -4,9 +4,10 @@
 // holds is handed back and goes in calls of its own until it flows again, so that nobody waits with it. A call whose outcome is unknown is
 // sent again with the same transaction ids, so that it posts once.
 import { Code, type Client, type ConnectError } from '@connectrpc/connect';
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { LedgerService, Posting, PostingResult, Refusal, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
+import { openGauge } from '../services/platform/gauges.ts';
 import { refuse } from '../services/platform/refusal.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
@@ -84,12 +85,7 @@ export class Batcher {
   constructor(options: BatcherOptions) {
     this.options = options;
     const registers = [options.metrics];
-    const inFlight: Gauge = new Gauge({
-      name: 'gateway_postings_in_flight',
-      help: 'Postings waiting or on their way to the ledger',
-      registers,
-      collect: () => inFlight.set(this.postings),
-    });
+    openGauge(options.metrics, 'gateway_postings_in_flight', 'Postings waiting or on their way to the ledger', () => this.postings);
     this.calls = new Histogram({
       name: 'gateway_call_postings',
       help: 'Postings in one PostTransactions call',

@@ -2,7 +2,8 @@
 // else, and whoever registers or logs in as fast as he can must not keep others from logging in.
 import { availableParallelism } from 'node:os';
 import { hash, verify, type Options } from '@node-rs/argon2';
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { openGauge } from '../platform/gauges.ts';
 import { Overloaded, Turns } from '../platform/turns.ts';
 import { Refusal } from './refusal.ts';
 
@@ -45,15 +46,7 @@ export class Passwords {
       labelNames: ['what'],
       registers: [metrics],
     });
-    const { turns } = this;
-    new Gauge({
-      name: 'identity_passwords_waiting',
-      help: 'Password computations that wait for their turn',
-      registers: [metrics],
-      collect() {
-        this.set(turns.size);
-      },
-    });
+    openGauge(metrics, 'identity_passwords_waiting', 'Password computations that wait for their turn', () => this.turns.size);
     this.nobodys = hash('nobody has this password', parameters);
   }
 

@@ -1,5 +1,6 @@
 // Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
+import { openGauge } from '../platform/gauges.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { halvesOf, isOfWork } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -68,12 +69,7 @@ export class Writer {
     };
     this.lanes = Array.from({ length: options.lanes }, () => new Lane(lane));
     const registers = [options.metrics];
-    const waiting: Gauge = new Gauge({
-      name: 'ledger_postings_waiting',
-      help: 'Postings that wait for a batch',
-      registers,
-      collect: () => waiting.set(this.queues.size),
-    });
+    openGauge(options.metrics, 'ledger_postings_waiting', 'Postings that wait for a batch', () => this.queues.size);
     this.batchItems = new Histogram({
       name: 'ledger_batch_items',
       help: 'Postings in a batch',

@@ -1,6 +1,11 @@
-// Figures that cost a question to the database: measured when they are asked for.
+// Figures that are measured when they are asked for: of what this process knows, or of what costs a question to the database.
 import { Gauge, type Registry } from 'prom-client';
 import { recent, soon } from './health.ts';
+
+/** Makes a gauge of what this process knows at any time. */
+export function openGauge(metrics: Registry, name: string, help: string, value: () => number): void {
+  const gauge: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => gauge.set(value()) });
+}
 
 /**
  * Makes gauges of what is measured together, at most once a second. They are NaN where it can't be measured, or not soon: what is not known

@@ -9,7 +9,8 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { openGauge } from './gauges.ts';
 import { served, type Served } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -89,11 +90,8 @@ export async function listenBounded(handler: NodeHandler, { host, port, isKnown,
   });
   const sessions = new Set<ServerHttp2Session>();
   let streams = 0;
-  const gauge = (name: string, help: string, value: () => number) => {
-    const made: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => made.set(value()) });
-  };
-  gauge('grpc_server_connections', 'Connections that are open', () => sessions.size);
-  gauge('grpc_server_streams', 'Streams that are open: calls, and what carries many of them', () => streams);
+  openGauge(metrics, 'grpc_server_connections', 'Connections that are open', () => sessions.size);
+  openGauge(metrics, 'grpc_server_streams', 'Streams that are open: calls, and what carries many of them', () => streams);
   const strangers = new WeakMap<ServerHttp2Session, { left: number; since: number; open: number }>();
   server.on('session', (session) => {
     sessions.add(session);
