@@ -6,6 +6,7 @@
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
 import { isOutdated } from '../platform/outdated.ts';
 import { all, together, type Client, type Pool } from '../platform/postgres.ts';
+import { isOfServer } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';
@@ -192,9 +193,8 @@ export class Lane {
     const failures = this.failures.toSorted((a, b) => a.place - b.place);
     // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent. A connection that said
     // nothing is not asked: it may be waited for in vain once more.
-    const wasRefused = (error: unknown) => typeof (error as { severity?: unknown }).severity === 'string';
-    const isLost = failures.some(({ error }) => wasRefused(error)) && !(await this.answers());
-    const open = failures.filter(({ sent, error }) => sent && (isLost || !wasRefused(error)));
+    const isLost = failures.some(({ error }) => isOfServer(error)) && !(await this.answers());
+    const open = failures.filter(({ sent, error }) => sent && (isLost || !isOfServer(error)));
     for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;
     if (open.length > 0 || isLost || failures.some(({ error }) => isOutdated(error))) {
       this.client?.release(true);

@@ -2,7 +2,7 @@
 // process writes to the same tenants, or something has gone wrong.
 import { isOutdated } from '../platform/outdated.ts';
 import { all, together, type Client, type Pool } from '../platform/postgres.ts';
-import { isAway } from '../platform/postgres-errors.ts';
+import { isAway, isOfServer } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, type HeadRow } from './log.ts';
@@ -37,10 +37,10 @@ export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, item
     usable = true;
     return end;
   } catch (error) {
-    const { severity, code } = error as { severity?: unknown; code?: unknown };
+    const { code } = error as { code?: unknown };
     // A refused statement leaves a connection behind that answers, and one of which the server speaks last does not. The error's severity would say
     // so, too, but in the language of `lc_messages`.
-    const answers = typeof severity === 'string' && (await cleared(client));
+    const answers = isOfServer(error) && (await cleared(client));
     usable = answers && !isOutdated(error);
     const isOurs = code === undefined || error instanceof TypeError || error instanceof RangeError;
     if (answers || (isOurs && !isAway(error))) throw new Undone('a batch was undone', { cause: error });

@@ -7,7 +7,7 @@ import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { reasonOf } from '../platform/lifetime.ts';
 import { all, inTransaction, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
-import { isAway } from '../platform/postgres-errors.ts';
+import { isAway, isOfServer } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { Turns } from '../platform/turns.ts';
@@ -182,8 +182,8 @@ export class Consumer {
       try {
         if (await openLetter(pool, id, redriveOne)) redriven++;
       } catch (error) {
-        // An error of the server's own has a severity, and may be this letter's alone.
-        const isOver = pool.ending || (isAway(error) && !('severity' in (error as Error)));
+        // An error of the server's own may be this letter's alone.
+        const isOver = pool.ending || (isAway(error) && !isOfServer(error));
         left.push(...ids.slice(place, isOver ? undefined : place + 1).map((each) => ({ id: each, reason: reasonOf(error) })));
         if (isOver) break;
       }

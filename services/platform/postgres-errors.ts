@@ -36,6 +36,11 @@ export function isAway(error: unknown): boolean {
   return false;
 }
 
+/** Whether PostgreSQL itself has said an error, so that something was answered: what it says has a severity. */
+export function isOfServer(error: unknown): boolean {
+  return typeof (error as { severity?: unknown }).severity === 'string';
+}
+
 /** By TLS: a certificate that has run out, say. The words are pg's own, and carry no code. */
 export function isNotSpokenTo(error: Error): boolean {
   const { code = '', message } = error as NodeJS.ErrnoException;

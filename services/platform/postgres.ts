@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
 import { isOutdated, repeatOutdated } from './outdated.ts';
+import { isOfServer } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
@@ -141,12 +142,7 @@ function loseTogether(pool: Pool): void {
       return;
     }
     // Who gives a connection up for a statement that the server refused, or for a server that is a standby, still has one that stands.
-    if (
-      typeof (error as { severity?: unknown }).severity === 'string' ||
-      isOutdated(error) ||
-      (error === true && !streamOf(client).destroyed)
-    )
-      return;
+    if (isOfServer(error) || isOutdated(error) || (error === true && !streamOf(client).destroyed)) return;
     for (const each of [...idle]) {
       // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
       each.emit('error', new Error('given up with another connection'));

@@ -1,8 +1,8 @@
 // Whether a database does a service's work: it answers, takes what is written, and commits it.
 import { setTimeout as pause } from 'node:timers/promises';
 import { soon } from './health.ts';
-import { isAway } from './postgres-errors.ts';
 import { onClient, type Client, type Pool } from './postgres.ts';
+import { isAway, isOfServer } from './postgres-errors.ts';
 
 /** What a database says, for whoever asks for readiness. */
 export type DatabaseState = 'ok' | 'away' | 'read-only' | 'not committing';
@@ -43,11 +43,9 @@ export class Commits {
     } catch (error) {
       // What PostgreSQL refuses (a right that is missing) it has not kept waiting, and what broke at once says nothing. But one that has no room left, on
       // its disk (53) or in its transaction ids (54), commits nobody's work. (53300 is of the connection alone.)
-      const { severity, code } = error as { severity?: unknown; code?: unknown };
-      if (isAway(error) && /^5[34](?!300)/.test(String(code))) return;
-      const isRefused = typeof severity === 'string';
+      if (isAway(error) && /^5[34](?!300)/.test(String((error as { code?: unknown }).code))) return;
       const isNews = this.waitingSince !== now || performance.now() - now > patienceMs;
-      if (isRefused || !isNews) this.waitingSince = null;
+      if (isOfServer(error) || !isNews) this.waitingSince = null;
     } finally {
       this.trying = null;
     }
