@@ -5,8 +5,9 @@ import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
 import { root, services } from '../deploy/local/plan.ts';
 import { migrate } from '../services/platform/migration.ts';
-import { forgetSecrets, imports, processOf, processes, settingsOf, start, text, unread } from './needs.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './needs.ts';
 import { ownServer } from './server.ts';
+import { imports, isBuiltIn, isPackage, text } from './sources.ts';
 
 type Manifest = Record<string, any>;
 
@@ -21,7 +22,8 @@ describe('the image', () => {
     const needed = new Set(processes.map((process) => (process === 'gateway' ? 'gateway/main.ts' : `services/${process}/main.ts`)));
     // A set is walked with what is added on the way.
     for (const file of needed) {
-      if (file.endsWith('.ts')) imports(file).forEach((name) => needed.add(name));
+      const imported = file.endsWith('.ts') ? imports(file) : [];
+      for (const name of imported) if (!isBuiltIn(name) && !isPackage(name)) needed.add(name);
     }
     const within = (places: string[]) => (file: string) => places.some((place) => file === place || file.startsWith(`${place}/`));
     expect([...needed].filter((file) => !within(copied)(file))).toEqual([]);

@@ -1,7 +1,7 @@
-// What the processes need of those who deploy them: the files that they import, the variables that they read and the secrets.
+// What the processes need of those who deploy them: the variables that they read and the secrets.
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { root, services } from '../deploy/local/plan.ts';
 import { newSigningKey } from '../deploy/local/secrets.ts';
 import { gatewayConfig } from '../gateway/config.ts';
@@ -11,6 +11,7 @@ import { notifierConfig } from '../services/notifier/config.ts';
 import { kafkaSettings } from '../services/platform/kafka-settings.ts';
 import { Settings } from '../services/platform/settings.ts';
 import { currentRun } from './run.ts';
+import { imports, variablesIn } from './sources.ts';
 
 /** The processes of the house. */
 export const processes = ['gateway', ...services] as const;
@@ -23,9 +24,6 @@ export const start: Record<Process, (settings: Settings) => unknown> = {
   ledger: ledgerConfig,
   notifier: (settings) => [notifierConfig(settings), kafkaSettings(settings)],
 };
-
-/** A file of the tree. */
-export const text = (path: string): string => readFileSync(join(root, path), 'utf8');
 
 const directory = mkdtempSync(join(currentRun().directory, 'manifests-'));
 
@@ -54,16 +52,7 @@ export function variablesOf(process: Process): string[] {
   const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
   const own = ['main.ts', 'serving.ts', 'config.ts'].map((file) => join(folder, file)).filter((file) => existsSync(join(root, file)));
   const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
-  const calls = [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap((file) => [
-    ...text(file).matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g),
-  ]);
-  return calls.map((match) => match[1] ?? '');
-}
-
-/** The files of this tree that a file imports, from the root. */
-export function imports(file: string): string[] {
-  const found = text(file).matchAll(/(?:^(?:import|export)\s[^;'"`]*?from\s+|\bimport\(|\bnew URL\()'(\.[^']+)'/gm);
-  return [...found].map((match) => join(dirname(file), match[1] ?? ''));
+  return [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap(variablesIn);
 }
 
 /** Whose process a container runs, by its first argument. */

@@ -1,34 +1,19 @@
 // A ratchet: small rules about the tree that no other tool checks, so that good things stay good.
-import { readFileSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { builtinModules } from 'node:module';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
 import { pureFiles } from './mutants/files.ts';
+import { imports, isBuiltIn, isPackage, text, variablesIn, withoutComments } from './sources.ts';
 
 const files = ['services', 'gateway', 'deploy', 'test']
   .flatMap((top) => readdirSync(join(root, top), { recursive: true, withFileTypes: true }))
   .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
   .map((entry) => relative(root, join(entry.parentPath, entry.name)))
   .sort();
-const source = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+const source = new Map(files.map((file) => [file, text(file)]));
 const isTest = (file: string) => file.startsWith('test/') || file.endsWith('.test.ts');
 const product = files.filter((file) => !isTest(file));
-
-/** What a file imports: `node:…`, a package's name, or a path from the root. `new URL('./x.ts', …)` names a worker's file. */
-function imports(file: string): string[] {
-  const text = withoutComments(source.get(file) ?? '');
-  const found = [
-    ...text.matchAll(/^(?:import|export)\s[^;'"`]*?from\s+'([^']+)'/gm),
-    ...text.matchAll(/^import\s+'([^']+)'/gm),
-    ...text.matchAll(/\bimport\('([^']+)'\)/g),
-    ...text.matchAll(/\bnew URL\('(\.[^']+)'/g),
-  ].map((match) => match[1] ?? '');
-  return [...new Set(found)].map((name) => (name.startsWith('.') ? join(dirname(file), name) : name));
-}
-
-function withoutComments(text: string): string {
-  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
-}
 
 function packageOf(name: string): string {
   return name
@@ -37,8 +22,6 @@ function packageOf(name: string): string {
     .join('/');
 }
 
-const isPackage = (name: string) => !name.startsWith('node:') && !/^(services|gateway|deploy|test|proto)\//.test(name);
-const isBuiltIn = (name: string) => name.startsWith('node:');
 const under =
   (...places: string[]) =>
   (name: string) =>
@@ -112,7 +95,7 @@ describe('the tree', () => {
   });
 
   test('what runs in production needs no development dependency', () => {
-    const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object>;
+    const { dependencies, optionalDependencies } = JSON.parse(text('package.json')) as Record<string, object>;
     const installed = new Set(Object.keys({ ...dependencies, ...optionalDependencies }));
     const wrong = product.flatMap((file) =>
       imports(file)
@@ -145,10 +128,10 @@ describe('the tree', () => {
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {
     const jestReads = fits([/^test\/(setup|teardown|tally|sequence)\.ts$/]);
     const wrong = files.filter((file) => {
-      const text = withoutComments(source.get(file) ?? '');
-      const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(text);
-      const ownExport = /^export\s+(async\s+|abstract\s+|declare\s+)*(function|class|const|let|interface|type\s+\w|enum)/m.test(text);
-      return /^export\s+\*/m.test(text) || (passesOn && !ownExport) || (/^export default\b/m.test(text) && !jestReads(file));
+      const code = withoutComments(source.get(file) ?? '');
+      const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(code);
+      const ownExport = /^export\s+(async\s+|abstract\s+|declare\s+)*(function|class|const|let|interface|type\s+\w|enum)/m.test(code);
+      return /^export\s+\*/m.test(code) || (passesOn && !ownExport) || (/^export default\b/m.test(code) && !jestReads(file));
     });
     expect(wrong).toEqual([]);
   });
@@ -177,13 +160,9 @@ describe('the tree', () => {
   });
 
   test('the README lists exactly the environment variables that the code reads', () => {
-    const read = product
-      .filter((file) => !file.startsWith('deploy/') || file === 'deploy/local/start.ts')
-      .flatMap((file) => [...(source.get(file) ?? '').matchAll(/\b(?:[sS]ettings\.[a-zA-Z]+|quota)\(\s*'([A-Z][A-Z0-9_]*)'/g)])
-      .map((match) => match[1] ?? '');
-    const readme = readFileSync(join(root, 'README.md'), 'utf8');
+    const read = product.filter((file) => !file.startsWith('deploy/') || file === 'deploy/local/start.ts').flatMap(variablesIn);
     // A table whose first column is headed "Variable"; a cell may name several.
-    const tables = [...readme.matchAll(/^\| *Variable *\|.*\n\|[-| :]+\|\n((?:\|.*\n?)+)/gm)].map((match) => match[1] ?? '');
+    const tables = [...text('README.md').matchAll(/^\| *Variable *\|.*\n\|[-| :]+\|\n((?:\|.*\n?)+)/gm)].map((match) => match[1] ?? '');
     const listed = tables
       .flatMap((table) => table.split('\n'))
       .flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([A-Z][A-Z0-9_]*)`/g)])
