@@ -1,7 +1,8 @@
 // A delivery that is claimed is attempted: signed, sent when it is its endpoint's turn, recorded. A process may die or stall between any two of
 // these: its lease runs out and another worker sends the same event again.
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { mostDescriptors } from '../platform/descriptors.ts';
+import { openGauge } from '../platform/gauges.ts';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -79,15 +80,8 @@ export class Attempts {
       labelNames: ['status'],
       registers,
     });
-    const { flights } = this;
-    new Gauge({
-      name: 'notifier_in_flight',
-      help: 'Deliveries that are claimed: waiting for their turn, being sent or recorded',
-      registers,
-      collect() {
-        this.set(flights.size);
-      },
-    });
+    const what = 'Deliveries that are claimed: waiting for their turn, being sent or recorded';
+    openGauge(options.metrics, 'notifier_in_flight', what, () => this.inFlight);
   }
 
   /** Deliveries that are claimed: waiting for their turn, being sent or recorded. */

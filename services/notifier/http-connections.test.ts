@@ -75,7 +75,7 @@ test('what may not be sent once more takes a connection of its own, and none tha
     sockets.add(response.socket);
     response.end('ok');
   });
-  const by = sender(new Targets(true));
+  const by = sender();
   const counts: number[] = [];
   for (const onceMore of [true, false, false]) {
     expect(await post(by, url, onceMore)).toMatchObject({ statusCode: 200 });
