@@ -220,3 +220,32 @@ test('what one of two brokers has not taken is taken by the other, which has tak
     for (const each of brokers) await each.close();
   }
 });
+
+test('where partitions were added each tenant goes where all producers have him, also one that was known', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
+  const sent = new Set<number>();
+  let code = 0;
+  const answer = producing(cluster.topic, (partition) => {
+    sent.add(partition);
+    return code;
+  });
+  const broker = await startBroker(cluster, answer);
+  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  try {
+    // Of so many some are on each of four partitions.
+    const events = [...manyTenants(), ...manyTenants()];
+    await exit.publish(events);
+    expect(sent).toEqual(new Set([0, 1]));
+    cluster.leaders = [0, 0, 0, 0];
+    // With the next producer it asks what there is.
+    code = tooFewCopies;
+    await expect(exit.publish(events)).rejects.toThrow();
+    code = 0;
+    sent.clear();
+    await exit.publish(events);
+    expect(sent).toEqual(new Set([0, 1, 2, 3]));
+  } finally {
+    await exit.close();
+    await broker.close();
+  }
+});
