@@ -33,9 +33,10 @@ async function main(): Promise<boolean> {
   const client = await openOperator(url);
   try {
     if (command === 'verify') {
-      const { tenants, events, transactions, findings } = await verify(client, { only: tenant, heads }, say);
-      const seen = [counted(tenants, 'tenant'), counted(events, 'event'), counted(transactions, 'transaction')].join(', ');
-      say(`${seen} verified: ${verdict(findings)}`);
+      const { tenants, events, transactions, findings, heads: held } = await verify(client, { only: tenant, heads }, say);
+      const seen = [counted(tenants, 'tenant'), counted(events, 'event'), counted(transactions, 'transaction')];
+      if (heads) seen.push(counted(held, 'kept head'));
+      say(`${seen.join(', ')} verified: ${verdict(findings)}`);
       return findings === 0;
     }
     if (command === 'heads') {

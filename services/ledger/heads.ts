@@ -29,11 +29,14 @@ export async function sayHeads(
   }
 }
 
-/** Reads lines of {@link sayHeads}, of whatever times; empty ones are passed over. Throws {@link BadLine}, also where two lines contradict. */
+/**
+ * Reads lines of {@link sayHeads}, of whatever times; empty ones are passed over, and npm's own, which begin with `>`. Throws {@link BadLine}, also where
+ * two lines contradict, and where there is none: then nothing was kept.
+ */
 export function readHeads(text: string): KeptHeads {
   const kept: KeptHeads = new Map();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
-    if (line.trim() === '') continue;
+    if (line.trim() === '' || line.startsWith('> ')) continue;
     const [, id = '', sequence = '', hash = ''] = /^(tenant_\S+) ([1-9][0-9]{0,18}) ([0-9a-f]{64})$/.exec(line.trim()) ?? [];
     const tenant = toUuid('tenant', id);
     if (tenant === null) throw new BadLine(`line ${index + 1} is none of \`heads\`: <tenant's id> <sequence> <hash>`);
@@ -44,6 +47,7 @@ export function readHeads(text: string): KeptHeads {
       throw new BadLine(`line ${index + 1} has another hash of event ${place} than a line before it`);
     ofTenant.set(place, hash);
   }
+  if (kept.size === 0) throw new BadLine('it has no line of a head');
   return kept;
 }
 

@@ -334,7 +334,8 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   );
   await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
   // Of several times.
-  writeFileSync(file, `${kept}\n${run(ownerUrl, 'heads').stdout}`);
+  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/cli.ts heads\n\n';
+  writeFileSync(file, `${kept}${banner}${run(ownerUrl, 'heads').stdout}`);
   // Other tests leave tenants behind of whom there is something to tell.
   const told = (...args: string[]) =>
     run(ownerUrl, 'verify', ...args)
@@ -363,16 +364,17 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   // Of one tenant alone nobody else's are missed.
   expect(run(ownerUrl, 'verify', '--heads', file, '--tenant', one.tenantId)).toMatchObject({
     status: 1,
-    stdout: expect.stringMatching(/^tenant_.*\n.*: 1 difference\n$/),
+    stdout: expect.stringMatching(/^tenant_.*\n.*, 2 kept heads verified: 1 difference\n$/),
   });
 
   for (const [text, what] of [
     [`${kept}tenant_x 1 00`, "is none of `heads`: <tenant's id> <sequence> <hash>"],
     [`${kept}${kept.replaceAll(/[0-9a-f]{64}/g, '0'.repeat(64))}`, 'has another hash of event 3 than a line before it'],
+    [banner, 'it has no line of a head'],
   ] as const) {
     writeFileSync(file, text);
     const refused = run(ownerUrl, 'verify', '--heads', file);
-    expect(refused).toMatchObject({ status: 1, stdout: '', stderr: expect.stringMatching(/^--heads \S+: line \d+ /) });
+    expect(refused).toMatchObject({ status: 1, stdout: '', stderr: expect.stringMatching(/^--heads \S+: (line \d+|it) /) });
     expect(refused.stderr).toContain(what);
   }
   expect(run(ownerUrl, 'verify', '--heads', '/nowhere')).toMatchObject({ status: 1, stderr: expect.stringContaining('ENOENT') });
@@ -392,26 +394,41 @@ test('a policy by which services see other rows than the owner is found', async 
   try {
     expect((await said()).verified.filter((line) => !line.startsWith('tenant_'))).toEqual(
       ['balances has the policy show', 'entries has the policy show', 'transactions has the policy hide'].map(
-        (what) => `${what}, which no migration made: drop it`,
+        (what) => `${what}, which no migration made`,
       ),
     );
   } finally {
     for (const policy of [...policies, auditor]) await owner.query(`drop policy ${policy.split(' ').slice(0, 3).join(' ')}`);
   }
+  const { rows } = await owner.query<{ own: string }>(
+    `select pg_get_expr(polqual, polrelid) as own from pg_policy where polname = 'tenant' and polrelid = 'transactions'::regclass`,
+  );
+  await owner.query(
+    `alter policy tenant on transactions using (${rows[0]!.own} and idempotency_key <> 'x'); alter table entries disable row level security`,
+  );
+  try {
+    expect((await said()).verified.filter((line) => !line.startsWith('tenant_'))).toEqual([
+      'row-level security of entries is not enabled and forced',
+      'transactions: the policy tenant is not what it is elsewhere',
+    ]);
+  } finally {
+    await owner.query(`alter policy tenant on transactions using (${rows[0]!.own}); alter table entries enable row level security`);
+  }
+  expect((await said()).verified.filter((line) => !line.startsWith('tenant_'))).toEqual([]);
 });
 
 test('a table that is none any more, or has lost its key, is told by its name', async () => {
   const { ownerUrl } = ledger.database;
   const commands = [['verify'], ['rebuild', '--check'], ['heads']];
-  await owner.query('alter table transactions rename to other; create view transactions as select * from other');
-  const refused = commands.map((args) => run(ownerUrl, ...args));
-  await owner.query('drop view transactions; alter table other rename to transactions');
-  for (const each of refused)
-    expect(each).toMatchObject({
-      status: 1,
-      stdout: '',
-      stderr: expect.stringMatching(/^(nothing derives other|transactions is no table)/),
-    });
+  for (const table of ['transactions', 'log', 'relay_marks']) {
+    await owner.query(
+      `create schema hidden; alter table ${table} set schema hidden; create view ${table} as select * from hidden.${table}`,
+    );
+    const refused = commands.map((args) => run(ownerUrl, ...args));
+    await owner.query(`drop view ${table}; alter table hidden.${table} set schema public; drop schema hidden`);
+    const stderr = `${table}: no table, or none of tenants: restore the schema\n`;
+    for (const each of refused) expect(each).toMatchObject({ status: 1, stdout: '', stderr });
+  }
   const { rows } = await owner.query<{ key: string }>(
     `select pg_get_constraintdef(oid) as key from pg_constraint where conname = 'entries_pkey'`,
   );

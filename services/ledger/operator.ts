@@ -109,28 +109,49 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
   );
   const strangers = rows.filter((table) => ![...known, ...underived, ...besides].includes(table.name));
   if (strangers.length > 0) throw new Damaged(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
-  return known.map((name) => {
-    const table = rows.find((each) => each.name === name);
-    // A view in its place shows what its maker wants.
-    if (!table) throw new Damaged(`${name} is no table, or has no tenant_id: restore the schema`);
-    if (table.key.length === 0) throw new Damaged(`${name} has no primary key: restore the schema`);
-    return table;
-  });
+  // A view in its place shows what its maker wants.
+  const absent = [...known, ...underived, ...besides].filter((name) => !rows.some((table) => table.name === name));
+  if (absent.length > 0) throw new Damaged(`${absent.join(', ')}: no table, or none of tenants: restore the schema`);
+  return known
+    .flatMap((name) => rows.filter((table) => table.name === name))
+    .map((table) => {
+      const { name } = table;
+      if (table.key.length === 0) throw new Damaged(`${name} has no primary key: restore the schema`);
+      return table;
+    });
 }
 
-/** Tells of policies that no migration made and that change what the services see: they may show a tenant less than the owner sees, or another's. */
-export async function policiesMustBeOurs(client: pg.Client, findings: Findings): Promise<void> {
-  const { rows } = await client.query<{ table: string; policy: string }>(
-    `select c.relname as table, p.polname as policy from pg_policy p join pg_class c on c.oid = p.polrelid
-      where c.relnamespace = 'public'::regnamespace and c.relname = any($1)
-        and not (p.polname in ('tenant', 'operator') or (p.polname = 'relay' and c.relname = any($2)))
-        -- What is given to a role that only reads, as an auditor's, is the operator's own business.
-        and (not p.polpermissive or exists (
-          select from unnest(p.polroles) as given (role) where given.role = 0 or has_table_privilege(given.role, 'log', 'insert')))
-      order by 1, 2`,
-    [[...known, ...underived, ...besides], besides],
+/**
+ * Tells of row-level security that is not as the migrations made it: it may show the services less than the owner sees, or another tenant's. What is
+ * given to a role that only reads, as an auditor's, is the operator's own business.
+ */
+export async function securityMustBeOurs(client: pg.Client, findings: Findings): Promise<void> {
+  const tables = [...known, ...underived, ...besides];
+  const off = await client.query<{ name: string }>(
+    `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relname = any($1)
+      and not (relrowsecurity and relforcerowsecurity) order by 1`,
+    [tables],
   );
-  for (const { table, policy } of rows) findings.add(`${table} has the policy ${policy}, which no migration made: drop it`);
+  for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
+  const { rows } = await client.query<{ table: string; policy: string; ours: boolean }>(
+    `with policies as (
+        select c.relname, p.*, p.polname = 'tenant' or (p.polname = 'relay' and c.relname = any($2)) as ours,
+          (p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid))::text as says
+        from pg_policy p join pg_class c on c.oid = p.polrelid
+        where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and p.polname <> 'operator')
+      select relname as table, polname as policy, ours from policies p
+      -- Those that are ours say the same of each table; of another's columns they could not.
+      where case when ours then says <> (select says from policies o where o.ours and o.polname = p.polname order by o.relname limit 1)
+        else not polpermissive or exists (
+          select from unnest(polroles) as given (role) where given.role = 0 or has_table_privilege(given.role, 'log', 'insert')) end
+      order by 1, 2`,
+    [tables, besides],
+  );
+  for (const { table, policy, ours } of rows) {
+    findings.add(
+      ours ? `${table}: the policy ${policy} is not what it is elsewhere` : `${table} has the policy ${policy}, which no migration made`,
+    );
+  }
 }
 
 /** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */

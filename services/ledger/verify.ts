@@ -15,7 +15,7 @@ import {
   inTenant,
   markMustFitHead,
   piecesOf,
-  policiesMustBeOurs,
+  securityMustBeOurs,
   projections,
   snapshot,
   tenantsOf,
@@ -30,6 +30,8 @@ export interface Verified {
   transactions: number;
   /** What differs; each was said. */
   findings: number;
+  /** Of those that were kept elsewhere, how many the logs were held against. */
+  heads: number;
 }
 
 /**
@@ -43,9 +45,9 @@ export async function verify(
   say: (line: string) => void,
 ): Promise<Verified> {
   const tables = await projections(client);
-  const seen: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0 };
+  const seen: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0, heads: 0 };
   const ofSchema = new Findings(say);
-  await policiesMustBeOurs(client, ofSchema);
+  await securityMustBeOurs(client, ofSchema);
   seen.findings += ofSchema.count;
   const left = new Set(only === undefined ? heads.keys() : []);
   for await (const tenant of tenantsOf(client, tables, only)) {
@@ -53,6 +55,7 @@ export async function verify(
     const kept = new HeadsOf(heads.get(tenant), findings);
     await inTenant(client, tenant, snapshot, findings, () => verifyTenant({ client, tenant, tables, findings, kept }, seen));
     left.delete(tenant);
+    seen.heads += heads.get(tenant)?.size ?? 0;
     seen.tenants += 1;
     seen.findings += findings.count;
   }

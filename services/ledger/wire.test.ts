@@ -226,10 +226,13 @@ describe('a posting', () => {
     expect(refused(() => posted({ ...double, ...said('\0') }))).toMatchObject({ field, tag: 'unicode' });
   });
 
-  test.each([' ', '\n', 'a\tb', 'user\u202eresu', 'key\u200b', '\ud800'])('has an actor that can be seen, other than %j', (actor) => {
-    expect(refused(() => posted({ ...double, actor }))).toMatchObject({ field: 'actor', tag: 'unicode' });
-    expect(() => posted({ ...double, actor: 'Zoë’s nightly job (2)' })).not.toThrow();
-  });
+  test.each([' ', '\n', 'a\tb', 'user\u202eresu', 'key\u200b', 'admin\u3164', 'ad\u034fmin', '\u2800', '\ud800'])(
+    'has an actor that can be seen, other than %j',
+    (actor) => {
+      expect(refused(() => posted({ ...double, actor }))).toMatchObject({ field: 'actor', tag: 'unicode' });
+      expect(() => posted({ ...double, actor: 'Zoë’s nightly job (2)' })).not.toThrow();
+    },
+  );
 
   test('has ids of its tenant and of itself', () => {
     expect(refused(() => posted({ ...double, tenantId: 'x' }))).toMatchObject({ field: 'tenant_id', tag: 'id' });

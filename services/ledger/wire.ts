@@ -208,7 +208,7 @@ export function byOf(request: {
 // Whoever reads the audit trail shall see what is there, and not another's name by characters that hide or turn others.
 function checkedActor(actor: string): string {
   checkedText('actor', actor, { max: 255 });
-  if (/\p{C}/u.test(actor) || actor.trim() === '')
+  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u.test(actor) || actor.trim() === '')
     throw invalid('actor', 'unicode', actor, 'actor must be a name without invisible characters');
   return actor;
 }

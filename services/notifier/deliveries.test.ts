@@ -277,11 +277,35 @@ test('what was left at times to come by a clock that was set back is due at once
         claimed,
       ]);
     });
+    // Who was put off when all of his was due, and who has more than is brought forward in one statement.
+    const [putOff, much] = [newTenant().tenant, newTenant().tenant];
+    await withClient(local.database.adminUrl, async (client) => {
+      const add = (tenant: string, count: number, due: string) =>
+        client.query(
+          `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
+           select $1, gen_random_uuid(), gen_random_uuid(), 'transaction.posted', false, 'pending', 1, false, now(), now() + $3::interval from generate_series(1, $2)`,
+          [tenant, count, due],
+        );
+      await add(putOff, 1, '-1 hour');
+      await add(much, 4_500, '1 hour');
+      await client.query(`insert into due values ($1, now() + interval '1 hour'), ($2, now() + interval '1 hour')`, [putOff, much]);
+    });
     expect(await sweep(local.work, 1)).toBe(0);
+    const others = await withClient(local.database.adminUrl, (client) =>
+      client.query<{ count: number; late: number; next: boolean }>(
+        `select count(*)::int as count, count(*) filter (where run_at > now())::int as late, bool_and(next_at <= now()) as next
+         from deliveries join due using (tenant_id) where tenant_id = any ($1::uuid[]) group by tenant_id order by 1`,
+        [[putOff, much]],
+      ),
+    );
+    expect(others.rows).toEqual([
+      { count: 1, late: 0, next: true },
+      { count: 4_500, late: 0, next: true },
+    ]);
     const { rows } = await withClient(local.database.adminUrl, (client) =>
       client.query<{ id: string; due: boolean; retry: boolean | null; held: boolean | null; next: boolean; lease: string | null }>(
         `select id, run_at <= now() as due, next_retry_at <= now() as retry, until > now() as held, (until - started_at)::text as lease, next_at <= now() as next
-         from deliveries d join due using (tenant_id) left join claims on delivery_id = id order by array_position($1::uuid[], id)`,
+         from deliveries d join due using (tenant_id) left join claims on delivery_id = id where id = any ($1) order by array_position($1::uuid[], id)`,
         [[first, again, byHand, promised, claimed]],
       ),
     );

@@ -34,13 +34,18 @@ const bringForward = {
     ended as (
       update claims c set started_at = at - (c.until - c.started_at), until = at
       from clock where c.tenant_id = any ($1::uuid[]) and c.started_at > ahead returning c.tenant_id
+    ), late as materialized (
+      select d.id from clock, deliveries d where d.tenant_id = any ($1::uuid[]) and d.status = 'pending' and d.run_at > ahead
+        and (d.next_retry_at is null or d.by_hand or d.created_at > ahead) limit ${rowsAtOnce}
     ), brought as (
       update deliveries d set run_at = at, next_retry_at = case when d.next_retry_at is not null then at end
-      from clock where d.tenant_id = any ($1::uuid[]) and d.status = 'pending' and d.run_at > ahead
-        and (d.next_retry_at is null or d.by_hand or d.created_at > ahead) returning d.tenant_id
-    )
-    update due set next_at = at from clock
-    where tenant_id = any ($1::uuid[]) and next_at > at and tenant_id in (select tenant_id from ended union all select tenant_id from brought)`,
+      from clock where d.tenant_id = any ($1::uuid[]) and d.id = any (array(select id from late)) and d.status = 'pending' returning d.tenant_id
+    ), lowered as (
+      update due set next_at = at from clock
+      where tenant_id = any ($1::uuid[]) and next_at > at and (tenant_id in (select tenant_id from ended union all select tenant_id from brought)
+        or (next_at > ahead
+          and (select d.run_at from deliveries d where d.tenant_id = due.tenant_id and d.status = 'pending' order by d.run_at, d.id limit 1) <= at))
+    ) select count(*)::int as brought from brought`,
 };
 
 /**
@@ -52,7 +57,12 @@ export async function sweep(pool: Pool, days: number, signal?: AbortSignal): Pro
   let swept = 0;
   const refusals: unknown[] = [];
   const sweepOf = async (tenants: readonly string[]): Promise<void> => {
-    await inTransaction(pool, [...tenants], (client) => client.query({ ...bringForward, values: [uuidArray(tenants)] }));
+    for (let brought = rowsAtOnce; brought === rowsAtOnce && !over();) {
+      const { rows } = await inTransaction(pool, [...tenants], (client) =>
+        client.query<{ brought: number }>({ ...bringForward, values: [uuidArray(tenants)] }),
+      );
+      brought = rows[0]?.brought ?? 0;
+    }
     for (let left = [...tenants]; left.length > 0 && !over();) {
       const values = [left, days, eventTypes];
       const { rows } = await inTransaction(pool, left, (client) =>

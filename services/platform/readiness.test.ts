@@ -162,6 +162,18 @@ describe('commits', () => {
     expect(await commits.areWaiting()).toBe(isTold);
   });
 
+  test('of which one was refused long ago, when nobody asked since, are not waiting', async () => {
+    const { commits, settles } = answeredByHand();
+    const asked = commits.areWaiting();
+    settles[0]!.reject(Object.assign(new Error('out of memory'), { severity: 'ERROR', code: '53200' }));
+    expect(await asked).toBe(false);
+    nowMs += 10_000;
+    expect(await commits.areWaiting()).toBe(false);
+    nowMs += 600;
+    settles[1]!.resolve(true);
+    expect(await commits.areWaiting()).toBe(false);
+  });
+
   test('that break at once say nothing, be it one or several in a row', async () => {
     const commits = new Commits(() => Promise.reject(broken));
     for (nowMs = 0; nowMs < 30_000; nowMs += 5_000) expect(await commits.areWaiting()).toBe(false);

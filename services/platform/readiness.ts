@@ -17,6 +17,7 @@ const answerMs = 500;
 /** Tries whether commits come to an end, which questions do not tell: they are answered also where a synchronous standby is gone. */
 export class Commits {
   private readonly commit: () => Promise<boolean>;
+  private askedAt = -Infinity;
   private triedAt = -Infinity;
   private trying: Promise<void> | null = null;
   /** Since when none has come to an end, by `performance.now()`; null: the last one has. */
@@ -30,6 +31,9 @@ export class Commits {
   /** Whether none has come to an end for five seconds, as far as is known; has one tried where the last one is not of just now. */
   async areWaiting(): Promise<boolean> {
     const now = performance.now();
+    // Where nobody has asked for long, one that was refused then says nothing of the time between.
+    if (this.trying === null && now - this.askedAt >= 2 * everyMs) this.waitingSince = null;
+    this.askedAt = now;
     if (this.waitingSince !== null || now - this.triedAt >= everyMs) this.trying ??= this.try(now);
     if (this.trying) await Promise.race([this.trying, pause(answerMs, undefined, { ref: false })]);
     return this.waitingSince !== null && performance.now() - this.waitingSince > patienceMs;
