@@ -4,22 +4,28 @@ import type { Consumer } from 'kafkajs';
 import { Registry } from 'prom-client';
 import { testClient } from '../../test/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { Membership } from './membership.ts';
+import { Membership, type Handler } from './membership.ts';
 import { ReaderMetrics } from './reader-metrics.ts';
+
+type Reading = Parameters<Handler>[2];
 
 /** What a membership makes of what its consumer tells. */
 function told() {
   const logger = openLog('test', 'silent');
   const events = { GROUP_JOIN: 'join', REQUEST: 'request', FETCH: 'fetch', HEARTBEAT: 'heartbeat', END_BATCH_PROCESS: 'batch' };
   const happened = new EventEmitter();
+  const places: Reading[] = [];
+  let eachBatch: ((payload: unknown) => Promise<void>) | undefined;
+  const run = (options: { eachBatch: typeof eachBatch }) => Promise.resolve(void (eachBatch = options.eachBatch));
+  const subscribe = () => Promise.resolve();
   const membership = new Membership({
     kafka: testClient('127.0.0.1:1'),
-    consumer: { events, on: (name: string, listener: () => void) => happened.on(name, listener) } as unknown as Consumer,
+    consumer: { events, on: (name: string, listener: () => void) => happened.on(name, listener), run, subscribe } as unknown as Consumer,
     topic: 'events',
     group: 'readers',
     offsets: { read: () => Promise.resolve(new Map()), correct: () => Promise.resolve() },
     giveUp: () => undefined,
-    handler: () => Promise.resolve(),
+    handler: (_events, _unreadable, reading) => Promise.resolve(void places.push(reading)),
     figures: new ReaderMetrics(new Registry(), logger),
     closed: new AbortController().signal,
     logger,
@@ -28,7 +34,28 @@ function told() {
     happened.emit(events[event], { payload });
     return membership.isHeard();
   };
-  return { heardAfter, join: (partitions: number[]) => heardAfter('GROUP_JOIN', { memberAssignment: { events: partitions } }) };
+  /** Where the reader says that it reads, having been answered these messages to a question for what is from `asked` on. */
+  const readingOf = async (asked: number, offsets: number[]) => {
+    await membership.run();
+    const messages = offsets.map((offset) => ({ key: null, value: null, offset: String(offset), headers: {} }));
+    const batch = {
+      partition: 0,
+      fetchedOffset: String(asked),
+      messages,
+      firstOffset: () => messages[0]!.offset,
+      lastOffset: () => messages.at(-1)!.offset,
+    };
+    const nothing = () => Promise.resolve();
+    await eachBatch!({
+      batch,
+      isRunning: () => true,
+      heartbeat: nothing,
+      commitOffsetsIfNecessary: nothing,
+      resolveOffset: () => undefined,
+    });
+    return places.flatMap(({ parts }) => parts);
+  };
+  return { heardAfter, readingOf, join: (partitions: number[]) => heardAfter('GROUP_JOIN', { memberAssignment: { events: partitions } }) };
 }
 
 test('who is in the group, and is answered no messages, is not heard', () => {
@@ -77,4 +104,10 @@ test('who has no partition is heard without asking', () => {
   const { heardAfter, join } = told();
   expect(join([])).toBe(false);
   expect(heardAfter('FETCH')).toBe(true);
+});
+
+test('what compaction has removed before the first message is read past, and no place that the database has not noted', async () => {
+  const { readingOf, join } = told();
+  join([0]);
+  expect(await readingOf(132, [140, 141])).toEqual([{ partition: 0, from: 132n, next: 142n }]);
 });

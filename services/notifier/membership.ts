@@ -193,8 +193,10 @@ export class Membership {
       const last = part.at(-1) as KafkaMessage;
       // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
       const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
-      // Before the first message may stand what a transaction has taken back.
-      const first = BigInt((begin === 0 ? payload.batch.firstOffset() : null) ?? (part[0] as KafkaMessage).offset);
+      // Before the first message may stand what a transaction has taken back, or nothing, where compaction has removed it: from where it was asked for
+      // (a field that kafkajs's types leave out).
+      const { fetchedOffset } = payload.batch as unknown as { fetchedOffset: string };
+      const first = BigInt(begin === 0 ? fetchedOffset : (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       this.begin(partition, first);
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);

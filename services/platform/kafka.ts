@@ -1,67 +1,13 @@
-// What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file, the
-// ledger's `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced; others know its types. Loaded only where there is a Kafka:
+// What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file,
+// `kafkajs.ts`, the ledger's `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced; others know its types. Loaded only where there is a Kafka:
 // it is 143 modules.
-import { setTimeout as pause } from 'node:timers/promises';
-import { Kafka, logLevel, type Admin, type KafkaConfig, type LogEntry } from 'kafkajs';
-// @ts-expect-error -- an inner file, without types
-import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
-// @ts-expect-error -- an inner file, without types
-import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
-// @ts-expect-error -- an inner file, without types
-import metadataRequest from 'kafkajs/src/protocol/requests/metadata/index.js';
+import dns from 'node:dns';
+import { connect, isIP, type LookupFunction } from 'node:net';
+import { connect as connectSecurely } from 'node:tls';
+import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
+import './kafkajs.ts';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
-
-interface Queue {
-  pending: unknown[];
-  throttledUntil: number;
-  scheduleCheckPendingRequests: () => void;
-}
-
-// kafkajs 2.2.4 looks for requests that a throttle holds back, on every connection, every millisecond, for ever: it reckons the time to wait
-// as a negative one when there is no throttle (and Node warns of it). Here it looks where there is something to look for.
-const queue = (RequestQueue as { prototype: Queue }).prototype;
-const schedule = Object.getOwnPropertyDescriptor(queue, 'scheduleCheckPendingRequests')?.value as (this: Queue) => void;
-queue.scheduleCheckPendingRequests = function (this: Queue) {
-  if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
-};
-
-interface Metadata {
-  topicMetadata: { partitionMetadata: { partitionErrorCode: number; leader: number }[] }[];
-}
-
-interface MetadataRequest {
-  versions: string[];
-  protocol: (of: { version: string }) => (asked: { topics: string[] }) => { response: { parse: (metadata: Metadata) => unknown } };
-}
-
-// kafkajs takes nothing of an answer in which one partition has no leader. So one of ours kept all tenants waiting, and one of any other topic, too, as
-// an admin and a producer ask for all topics before they know one. Here only who wants that partition fails, or who asks for one topic of which none
-// has a leader, as while it is being made.
-const { versions, protocol } = metadataRequest as MetadataRequest;
-for (const version of versions) {
-  const { response } = protocol({ version })({ topics: [] });
-  const { parse } = response;
-  response.parse = (metadata) => {
-    const { topicMetadata: topics } = metadata;
-    const partitions = topics.flatMap(({ partitionMetadata }) => partitionMetadata);
-    if (topics.length > 1 || partitions.some(({ leader }) => leader >= 0)) for (const each of partitions) each.partitionErrorCode = 0;
-    return parse(metadata);
-  };
-}
-
-interface Group {
-  recoverFromFetch: (error: Error) => Promise<void>;
-}
-
-// Where a partition without a leader is to be read from its beginning kafkajs asks for metadata, and tries again, without a pause: 1,500 to 5,000
-// requests a second of each reader.
-const group = (ConsumerGroup as { prototype: Group }).prototype;
-const recover = Object.getOwnPropertyDescriptor(group, 'recoverFromFetch')?.value as (this: Group, error: Error) => Promise<void>;
-group.recoverFromFetch = async function (this: Group, error) {
-  await recover.call(this, error);
-  if (error.name === 'KafkaJSBrokerNotFound') await pause(500);
-};
 
 /**
  * Age of what a producer or consumer knows of the topic, at most, milliseconds. kafkajs asks every five minutes unless told otherwise: so long
@@ -75,6 +21,7 @@ export function openKafka(settings: KafkaSettings, clientId: string, logger: Log
     clientId,
     brokers: () => rotated(settings.brokers),
     ssl: settings.ssl,
+    socketFactory,
     connectionTimeout: 3_000,
     authenticationTimeout: 5_000,
     requestTimeout: 10_000,
@@ -88,10 +35,31 @@ export function openKafka(settings: KafkaSettings, clientId: string, logger: Log
 
 // kafkajs begins each client with the first of a list, and goes to the next from one that refuses the connection, but not from one that takes it and
 // says nothing: from anywhere, the next client begins at another one.
-function rotated(brokers: string[]): string[] {
-  const begin = Math.floor(Math.random() * brokers.length);
-  return [...brokers.slice(begin), ...brokers.slice(0, begin)];
+function rotated<Item>(items: readonly Item[]): Item[] {
+  const begin = Math.floor(Math.random() * items.length);
+  return [...items.slice(begin), ...items.slice(0, begin)];
 }
+
+// So does Node with the addresses of a name, which may be those of several brokers.
+const lookup: LookupFunction = (name, options, done) => {
+  dns.lookup(name, { ...options, all: true }, (error, found) => {
+    const addresses = rotated(error ? [] : found);
+    const [first] = addresses;
+    if (options.all === true) done(error, addresses);
+    else done(error, first?.address ?? '', first?.family);
+  });
+};
+
+// As kafkajs's own, but for the look-up.
+const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
+  const place = { host, port, lookup };
+  // By an address no name is told (RFC 6066, section 3).
+  const name = isIP(host) === 0 ? { servername: host } : {};
+  // Without TLS it is false, whatever the type says.
+  const isSecure = Boolean(ssl);
+  const socket = isSecure ? connectSecurely({ ...place, ...name, ...ssl }, onConnect) : connect(place, onConnect);
+  return socket.setKeepAlive(true, 60_000);
+};
 
 // What kafkajs calls an error is mostly a retry that it makes by itself; what fails for good is thrown, and logged by who catches it.
 function passOn(logger: Logger, { namespace, level, log }: LogEntry): void {
