@@ -140,8 +140,9 @@ export async function securityMustBeOurs(client: pg.Client, findings: Findings):
         from pg_policy p join pg_class c on c.oid = p.polrelid
         where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and p.polname <> 'operator')
       select relname as table, polname as policy, ours from policies p
-      -- Those that are ours say the same of each table; of another's columns they could not.
-      where case when ours then says <> (select says from policies o where o.ours and o.polname = p.polname order by o.relname limit 1)
+      -- Those that are ours say the same of each table that a migration made; of another's columns they could not.
+      where case when ours then says <> (
+          select says from policies o where o.ours and o.polname = p.polname and (o.relname = any($2)) = (p.relname = any($2)) order by o.relname limit 1)
         else not polpermissive or exists (
           select from unnest(polroles) as given (role) where given.role = 0 or has_table_privilege(given.role, 'log', 'insert')) end
       order by 1, 2`,
