@@ -162,16 +162,25 @@ describe('commits', () => {
     expect(await commits.areWaiting()).toBe(isTold);
   });
 
-  test('of which one was refused long ago, when nobody asked since, are not waiting', async () => {
+  test.each([1_000, 10_000, 60_000])('that nobody takes are told to whoever asks every %s ms, until one is taken', async (everyMs) => {
+    const commits = new Commits(() => Promise.reject(Object.assign(new Error('disk full'), { severity: 'ERROR', code: '53100' })));
+    const said: boolean[] = [];
+    for (const end = nowMs + 5_001 + 2 * everyMs; nowMs < end; nowMs += everyMs) said.push(await commits.areWaiting());
+    expect([said[0], ...said.slice(-2)]).toEqual([false, true, true]);
+  });
+
+  test('of which one was refused long ago are not waiting, be the next one slow, as they are tried on while nobody asks', async () => {
+    const timers = jest.spyOn(globalThis, 'setTimeout');
     const { commits, settles } = answeredByHand();
     const asked = commits.areWaiting();
     settles[0]!.reject(Object.assign(new Error('out of memory'), { severity: 'ERROR', code: '53200' }));
     expect(await asked).toBe(false);
-    nowMs += 10_000;
-    expect(await commits.areWaiting()).toBe(false);
-    nowMs += 600;
+    const [[again, afterMs]] = timers.mock.calls as [[() => unknown, number]];
+    nowMs += afterMs;
+    again();
     settles[1]!.resolve(true);
-    expect(await commits.areWaiting()).toBe(false);
+    nowMs += 60_000;
+    expect([await commits.areWaiting(), timers.mock.calls.length]).toEqual([false, 1]);
   });
 
   test('that break at once say nothing, be it one or several in a row', async () => {

@@ -7,7 +7,7 @@ import { isAway, isOfServer } from './postgres-errors.ts';
 /** What a database says, for whoever asks for readiness. */
 export type DatabaseState = 'ok' | 'away' | 'read-only' | 'not committing';
 
-// So often a commit is tried, milliseconds, while somebody asks for readiness; and so long it may take before it is told: a disk that stands still
+// So often a commit is tried, milliseconds, while somebody asks for readiness or none comes to an end; and so long it may take before it is told: a disk that stands still
 // for two seconds comes back by itself.
 const everyMs = 5_000;
 const patienceMs = 5_000;
@@ -17,9 +17,9 @@ const answerMs = 500;
 /** Tries whether commits come to an end, which questions do not tell: they are answered also where a synchronous standby is gone. */
 export class Commits {
   private readonly commit: () => Promise<boolean>;
-  private askedAt = -Infinity;
   private triedAt = -Infinity;
   private trying: Promise<void> | null = null;
+  private again: NodeJS.Timeout | undefined;
   /** Since when none has come to an end, by `performance.now()`; null: the last one has. */
   private waitingSince: number | null = null;
 
@@ -31,12 +31,13 @@ export class Commits {
   /** Whether none has come to an end for five seconds, as far as is known; has one tried where the last one is not of just now. */
   async areWaiting(): Promise<boolean> {
     const now = performance.now();
-    // Where nobody has asked for long, one that was refused then says nothing of the time between.
-    if (this.trying === null && now - this.askedAt >= 2 * everyMs) this.waitingSince = null;
-    this.askedAt = now;
-    if (this.waitingSince !== null || now - this.triedAt >= everyMs) this.trying ??= this.try(now);
+    if (this.waitingSince !== null || now - this.triedAt >= everyMs) this.tryAgain();
     if (this.trying) await Promise.race([this.trying, pause(answerMs, undefined, { ref: false })]);
     return this.waitingSince !== null && performance.now() - this.waitingSince > patienceMs;
+  }
+
+  private tryAgain(): void {
+    this.trying ??= this.try(performance.now());
   }
 
   private async try(now: number): Promise<void> {
@@ -52,6 +53,9 @@ export class Commits {
       if (isOfServer(error) || !isNews) this.waitingSince = null;
     } finally {
       this.trying = null;
+      clearTimeout(this.again);
+      // However seldom anybody asks: what one that was refused long ago says is not told of now.
+      if (this.waitingSince !== null) this.again = setTimeout(() => this.tryAgain(), everyMs).unref();
     }
   }
 }
