@@ -60,7 +60,7 @@ async function mustSeeAllTenants(client: pg.Client): Promise<void> {
       from pg_class c left join pg_policy p on p.polrelid = c.oid and p.polname = 'operator'
         left join pg_roles wanted on wanted.oid = any(p.polroles)
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and row_security_active(c.oid)
-        and not exists (select from unnest(p.polroles) as granted (role) where pg_has_role(granted.role, 'usage'))
+        and not exists (select from unnest(p.polroles) as granted (role) where granted.role = 0 or pg_has_role(granted.role, 'usage'))
       having count(*) > 0`,
   );
   if (!rows[0]) return;
@@ -87,7 +87,9 @@ const known = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
 /** Tables of tenants that are no projection: the log is what all others are derived from. */
 const underived = ['log'];
 /** Tables that say nothing of the books: how far the log was published. */
-const besides = ['relay_marks', 'relay_dead_letters'];
+export const besides = ['relay_marks', 'relay_dead_letters'];
+/** All tables of tenants. */
+export const tenantTables = [...known, ...underived, ...besides];
 
 /** The schema is not what the migrations made. */
 export class Damaged extends Error {}
@@ -107,52 +109,14 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
-  const strangers = rows.filter((table) => ![...known, ...underived, ...besides].includes(table.name));
+  const strangers = rows.filter((table) => !tenantTables.includes(table.name));
   if (strangers.length > 0) throw new Damaged(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
   // A view in its place shows what its maker wants.
-  const absent = [...known, ...underived, ...besides].filter((name) => !rows.some((table) => table.name === name));
+  const absent = tenantTables.filter((name) => !rows.some((table) => table.name === name));
   if (absent.length > 0) throw new Damaged(`${absent.join(', ')}: no table, or none of tenants: restore the schema`);
-  return known
-    .flatMap((name) => rows.filter((table) => table.name === name))
-    .map((table) => {
-      const { name } = table;
-      if (table.key.length === 0) throw new Damaged(`${name} has no primary key: restore the schema`);
-      return table;
-    });
-}
-
-/**
- * Tells of row-level security that is not as the migrations made it: it may show the services less than the owner sees, or another tenant's. What is
- * given to a role that only reads, as an auditor's, is the operator's own business.
- */
-export async function securityMustBeOurs(client: pg.Client, findings: Findings): Promise<void> {
-  const tables = [...known, ...underived, ...besides];
-  const off = await client.query<{ name: string }>(
-    `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relname = any($1)
-      and not (relrowsecurity and relforcerowsecurity) order by 1`,
-    [tables],
-  );
-  for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
-  const { rows } = await client.query<{ table: string; policy: string; ours: boolean }>(
-    `with policies as (
-        select c.relname, p.*, p.polname = 'tenant' or (p.polname = 'relay' and c.relname = any($2)) as ours,
-          (p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid))::text as says
-        from pg_policy p join pg_class c on c.oid = p.polrelid
-        where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and p.polname <> 'operator')
-      select relname as table, polname as policy, ours from policies p
-      -- Those that are ours say the same of each table that a migration made; of another's columns they could not.
-      where case when ours then says <> (
-          select says from policies o where o.ours and o.polname = p.polname and (o.relname = any($2)) = (p.relname = any($2)) order by o.relname limit 1)
-        else not polpermissive or exists (
-          select from unnest(polroles) as given (role) where given.role = 0 or has_table_privilege(given.role, 'log', 'insert')) end
-      order by 1, 2`,
-    [tables, besides],
-  );
-  for (const { table, policy, ours } of rows) {
-    findings.add(
-      ours ? `${table}: the policy ${policy} is not what it is elsewhere` : `${table} has the policy ${policy}, which no migration made`,
-    );
-  }
+  const keyless = rows.filter(({ name, key }) => known.includes(name) && key.length === 0);
+  if (keyless.length > 0) throw new Damaged(`${keyless.map(({ name }) => name).join(', ')}: no primary key: restore the schema`);
+  return known.flatMap((name) => rows.filter((table) => table.name === name));
 }
 
 /** Every tenant that has a row anywhere (UUIDs, ascending), or the one that is asked for. */

@@ -15,13 +15,13 @@ import {
   inTenant,
   markMustFitHead,
   piecesOf,
-  securityMustBeOurs,
   projections,
   snapshot,
   tenantsOf,
   type Difference,
   type Projection,
 } from './operator.ts';
+import { securityMustBeOurs } from './policies.ts';
 
 /** What a walk has seen. */
 export interface Verified {
