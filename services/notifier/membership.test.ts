@@ -1,11 +1,16 @@
 import { jest } from '@jest/globals';
 import { EventEmitter } from 'node:events';
-import type { Consumer } from 'kafkajs';
+import { setImmediate } from 'node:timers/promises';
+import type { Batch, Consumer } from 'kafkajs';
+// @ts-expect-error -- an inner file, without types
+import InnerBatch from 'kafkajs/src/consumer/batch.js';
 import { Registry } from 'prom-client';
 import { testClient } from '../../test/kafka.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { Membership, type Handler } from './membership.ts';
 import { ReaderMetrics } from './reader-metrics.ts';
+
+const KafkaBatch = InnerBatch as new (topic: string, fetchedOffset: string, data: object) => Batch;
 
 type Reading = Parameters<Handler>[2];
 
@@ -34,25 +39,24 @@ function told() {
     happened.emit(events[event], { payload });
     return membership.isHeard();
   };
-  /** Where the reader says that it reads, having been answered these messages to a question for what is from `asked` on. */
-  const readingOf = async (asked: number, offsets: number[]) => {
+  /** Where the reader says that it reads, having been answered these messages, or marks of transactions, to a question for what is from `asked` on. */
+  const readingOf = async (asked: number, offsets: number[], areMarks = false) => {
     await membership.run();
-    const messages = offsets.map((offset) => ({ key: null, value: null, offset: String(offset), headers: {} }));
-    const batch = {
-      partition: 0,
-      fetchedOffset: String(asked),
-      messages,
-      firstOffset: () => messages[0]!.offset,
-      lastOffset: () => messages.at(-1)!.offset,
-    };
+    const messages = offsets.map((offset) => ({ key: null, value: null, offset: String(offset), headers: {}, isControlRecord: areMarks }));
+    const batch = new KafkaBatch('events', String(asked), { partition: 0, highWatermark: '1000', abortedTransactions: [], messages });
     const nothing = () => Promise.resolve();
-    await eachBatch!({
-      batch,
-      isRunning: () => true,
-      heartbeat: nothing,
-      commitOffsetsIfNecessary: nothing,
-      resolveOffset: () => undefined,
-    });
+    if (areMarks) {
+      heardAfter('END_BATCH_PROCESS', { partition: 0, batchSize: 0, firstOffset: batch.firstOffset(), lastOffset: batch.lastOffset() });
+    } else {
+      await eachBatch!({
+        batch,
+        isRunning: () => true,
+        heartbeat: nothing,
+        commitOffsetsIfNecessary: nothing,
+        resolveOffset: () => undefined,
+      });
+    }
+    await setImmediate();
     return places.flatMap(({ parts }) => parts);
   };
   return { heardAfter, readingOf, join: (partitions: number[]) => heardAfter('GROUP_JOIN', { memberAssignment: { events: partitions } }) };
@@ -106,8 +110,20 @@ test('who has no partition is heard without asking', () => {
   expect(heardAfter('FETCH')).toBe(true);
 });
 
-test('what compaction has removed before the first message is read past, and no place that the database has not noted', async () => {
+test.each([
+  ['message', false],
+  ['mark of a transaction', true],
+])('what compaction has removed before the first %s is read past, and no place that the database has not noted', async (_, areMarks) => {
   const { readingOf, join } = told();
   join([0]);
-  expect(await readingOf(132, [140, 141])).toEqual([{ partition: 0, from: 132n, next: 142n }]);
+  expect(await readingOf(132, [140, 141], areMarks)).toEqual([{ partition: 0, from: 132n, next: 142n }]);
+});
+
+test('messages that are handed over in pieces read on from each other', async () => {
+  const { readingOf, join } = told();
+  join([0]);
+  const offsets = Array.from({ length: 450 }, (_, place) => 140 + place);
+  const parts = await readingOf(132, offsets);
+  expect(parts.map(({ from }) => from)).toEqual([132n, ...parts.slice(0, -1).map(({ next }) => next)]);
+  expect([parts.length > 1, parts.at(-1)?.next]).toEqual([true, 590n]);
 });

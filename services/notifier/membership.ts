@@ -103,9 +103,7 @@ export class Membership {
     // Of a fetch with nothing but marks of transactions, and what these took back, `batch` hears nothing and kafkajs commits nothing.
     consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { partition, batchSize, firstOffset, lastOffset } }) => {
       if (batchSize > 0) return;
-      // None, where all of it lies before what was asked for, as a compressed batch may.
-      const first = (firstOffset as string | null) ?? lastOffset;
-      this.passOver({ partition, first: BigInt(first), next: String(BigInt(lastOffset) + 1n) });
+      this.passOver({ partition, first: BigInt(firstOffset), next: String(BigInt(lastOffset) + 1n) });
     });
   }
 
@@ -193,10 +191,7 @@ export class Membership {
       const last = part.at(-1) as KafkaMessage;
       // Behind the last message may stand the mark of a transaction, as a mirror writes them, which would look like one that waits.
       const through = begin + chunk >= messages.length ? payload.batch.lastOffset() : last.offset;
-      // Before the first message may stand what a transaction has taken back, or nothing, where compaction has removed it: from where it was asked for
-      // (a field that kafkajs's types leave out).
-      const { fetchedOffset } = payload.batch as unknown as { fetchedOffset: string };
-      const first = BigInt(begin === 0 ? fetchedOffset : (part[0] as KafkaMessage).offset);
+      const first = BigInt(begin === 0 ? (payload.batch.firstOffset() as string) : (part[0] as KafkaMessage).offset);
       const next = String(BigInt(through) + 1n);
       this.begin(partition, first);
       const commit = (offsets: OffsetsByTopicPartition) => payload.commitOffsetsIfNecessary(offsets);

@@ -1,6 +1,8 @@
 // What kafkajs 2.2.4 does wrongly, mended in its own parts: it has had no release since 2023. Loaded before any of its clients is made.
 import { setTimeout as pause } from 'node:timers/promises';
 // @ts-expect-error -- an inner file, without types
+import Batch from 'kafkajs/src/consumer/batch.js';
+// @ts-expect-error -- an inner file, without types
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
 // @ts-expect-error -- an inner file, without types
 import Runner from 'kafkajs/src/consumer/runner.js';
@@ -73,4 +75,11 @@ const fetchFrom = Object.getOwnPropertyDescriptor(runner, 'fetch')?.value as (th
 runner.fetch = function (this: Fetching, broker) {
   if (!this.running) void this.fetchManager.stop();
   return fetchFrom.call(this, broker);
+};
+
+// Before the first message that a fetch has answered may stand what a transaction has taken back, or nothing, where compaction has removed it: where a batch
+// begins is where it was asked for. Else whoever holds the beginning against what was noted before finds a hole, and reads again for ever.
+const batch = (Batch as { prototype: { firstOffset: () => string } }).prototype;
+batch.firstOffset = function (this: { fetchedOffset: string }) {
+  return this.fetchedOffset;
 };
