@@ -9,6 +9,7 @@ import { Subscripts } from './migrations/0007-subscripts.ts';
 import { LonePosting } from './migrations/0008-lone-posting.ts';
 import { Statistics } from './migrations/0009-statistics.ts';
 import { OneWriter } from './migrations/0010-one-writer.ts';
+import { RowsOfATenant } from './migrations/0011-rows-of-a-tenant.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -22,4 +23,5 @@ export const migrations = [
   { name: '0008-lone-posting', class: LonePosting },
   { name: '0009-statistics', class: Statistics },
   { name: '0010-one-writer', class: OneWriter },
+  { name: '0011-rows-of-a-tenant', class: RowsOfATenant },
 ];

@@ -1,17 +1,20 @@
 // By which index accounts are found, asked of the statements as they were prepared, on a connection with the ledger's own settings.
+import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { createAccount, listAccounts, updateAccount } from './accounts.ts';
 import { ledgerPlans } from './plans.ts';
-import { openAccounts } from './store.ts';
+import { listTransactions } from './reads.ts';
+import { knownKeys, openAccounts } from './store.ts';
+import type { Order } from './wire.ts';
 
 let ledger: RunningLedger;
 let owner: pg.Client;
 /** One connection, which keeps what was prepared on it. */
 let one: Pool;
-const { tenant } = newTenant();
+const { tenant, tenantId } = newTenant();
 const children = 3000;
 
 beforeAll(async () => {
@@ -96,6 +99,42 @@ test('what a rebuild deletes looks for the children of each account by index', a
   const { rows } = await owner.query<{ scans: number }>(`select pg_stat_get_xact_numscans('accounts_parent'::regclass)::int as scans`);
   await owner.query('rollback');
   expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
+});
+
+test('a tenant of many transactions is read by the right index, though most had one when they were analysed', async () => {
+  const posting = { tenantId, idempotencyKey: 'k', entries: entries('child debit 1.00 NGN', 'c1 credit 1.00 NGN') };
+  await ledger.client.postTransaction({ posting });
+  const few = Array.from({ length: 300 }, () => randomUUID());
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${[tenant, ...few].join()}}`]);
+  const copied = (change: string, from: string) =>
+    `insert into transactions select (jsonb_populate_record(t, ${change})).* from transactions t, ${from} where t.tenant_id = $1`;
+  await owner.query(copied(`jsonb_build_object('tenant_id', few)`, 'unnest($2::uuid[]) as few'), [tenant, few]);
+  await owner.query('analyze transactions');
+  await owner.query(
+    copied(
+      `jsonb_build_object('id', gen_random_uuid(), 'idempotency_key', 'k' || n, 'sequence', t.sequence + n)`,
+      'generate_series(1, 3000) as n',
+    ),
+    [tenant],
+  );
+  await owner.query(
+    `insert into log select (jsonb_populate_record(l, jsonb_build_object('event_id', gen_random_uuid(), 'sequence', l.sequence + n))).*
+      from log l, generate_series(1, 3000) as n where l.tenant_id = $1 and l.type = 'transaction.posted'`,
+    [tenant],
+  );
+  const reads = async () => {
+    await one.query('select pg_stat_force_next_flush()');
+    const { rows } = await owner.query<{ read: number }>(
+      `select sum(idx_tup_read)::int as read from pg_stat_user_indexes where relname = 'transactions'`,
+    );
+    return rows[0]!.read;
+  };
+  const before = await reads();
+  const { transactions } = await listTransactions(one, tenant, {}, { limit: 100, cursor: '' });
+  const keys = Array.from({ length: 100 }, (_, n) => ({ tenant, idempotencyKey: `k${n + 1}` }) as Order);
+  const known = await inTransaction(one, [tenant], (client) => knownKeys(client, keys));
+  expect([transactions.length, known.length]).toEqual([100, 100]);
+  expect((await reads()) - before).toBeLessThan(1_000);
 });
 
 test('what every posting is written to is analysed by a small sample', async () => {

@@ -12,6 +12,7 @@ export const migrationNames = [
   '0008-lone-posting',
   '0009-statistics',
   '0010-one-writer',
+  '0011-rows-of-a-tenant',
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
