@@ -219,6 +219,11 @@ test('a change is one event and one version, and a change to what is already so 
     reason: 'version_conflict',
     field: 'version',
   });
+  // Whoever is told of a conflict reads again and retries, and no account ever has this one.
+  expect(await refusal(change(tenantId, 'cash', { name: 'C', version: 0n }))).toMatchObject({
+    reason: 'validation_failed',
+    field: 'version',
+  });
   expect(await refusal(change(tenantId, 'nobody', { name: 'C' }))).toMatchObject({ reason: 'account_not_found', field: undefined });
   expect(await refusal(change(newTenant().tenantId, 'cash', { name: 'C' }))).toMatchObject({ reason: 'account_not_found' });
 });

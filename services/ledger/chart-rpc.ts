@@ -70,7 +70,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         allowNegative: request.allowNegative,
         status: optional(request.status, (status) => oneOf('status', status, ['active', 'closed'])),
         metadata: optional(request.metadata, (text) => checkedMetadata(text).text),
-        version: request.version,
+        version: optional(request.version, checkedVersion),
       };
       const code = namedCode(request.accountCode);
       const by = byOf(traced(request, context));
@@ -127,6 +127,11 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
 
 function tenantOf(request: { tenantId: string }): string {
   return checkedId('tenant_id', 'tenant', request.tenantId);
+}
+
+function checkedVersion(version: bigint): bigint {
+  if (version < 1n) throw invalid('version', 'min', version.toString(), 'version must be at least 1');
+  return version;
 }
 
 function pageOf(request: { limit: number; cursor: string }) {

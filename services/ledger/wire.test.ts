@@ -226,13 +226,23 @@ describe('a posting', () => {
     expect(refused(() => posted({ ...double, ...said('\0') }))).toMatchObject({ field, tag: 'unicode' });
   });
 
-  test.each([' ', '\n', 'a\tb', 'user\u202eresu', 'key\u200b', 'admin\u3164', 'ad\u034fmin', '\u2800', '\ud800'])(
-    'has an actor that can be seen, other than %j',
-    (actor) => {
-      expect(refused(() => posted({ ...double, actor }))).toMatchObject({ field: 'actor', tag: 'unicode' });
-      expect(() => posted({ ...double, actor: 'Zoë’s nightly job (2)' })).not.toThrow();
-    },
-  );
+  test.each([
+    ' ',
+    '\n',
+    'a\tb',
+    'user\u202eresu',
+    'key\u200b',
+    'admin\u3164',
+    'ad\u034fmin',
+    'a\u2028b',
+    'a\ufe0f',
+    '\ue000',
+    '\u2800',
+    '\ud800',
+  ])('has an actor that can be seen, other than %j', (actor) => {
+    expect(refused(() => posted({ ...double, actor }))).toMatchObject({ field: 'actor', tag: 'unicode' });
+    for (const seen of ['Zoë’s nightly job (2)', 'Ops ❤️', '葛\u{e0100}城']) expect(() => posted({ ...double, actor: seen })).not.toThrow();
+  });
 
   test('has ids of its tenant and of itself', () => {
     expect(refused(() => posted({ ...double, tenantId: 'x' }))).toMatchObject({ field: 'tenant_id', tag: 'id' });

@@ -205,10 +205,15 @@ export function byOf(request: {
   };
 }
 
-// Whoever reads the audit trail shall see what is there, and not another's name by characters that hide or turn others.
+// Characters that hide, turn others or show nothing that all would take for the same.
+const unseen = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
+// But these choose the form of the one before: of an emoji, as phones write it, or of a character in a Japanese name.
+const chosenForms = /(?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Ideographic})\p{Variation_Selector}/gu;
+
+// Whoever reads the audit trail shall see what is there, and not another's name.
 function checkedActor(actor: string): string {
   checkedText('actor', actor, { max: 255 });
-  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u.test(actor) || actor.trim() === '')
+  if (unseen.test(actor.replaceAll(chosenForms, '')) || actor.trim() === '')
     throw invalid('actor', 'unicode', actor, 'actor must be a name without invisible characters');
   return actor;
 }

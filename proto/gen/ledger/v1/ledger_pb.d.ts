@@ -948,7 +948,7 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
   status?: string | undefined;
 
   /**
-   * The version that the caller has seen; another one is refused.
+   * The version that the caller has seen, 1 or more; another one is refused.
    *
    * @generated from field: optional int64 version = 8;
    */
