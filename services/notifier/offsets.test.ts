@@ -31,7 +31,7 @@ describeWithKafka('a database that has gone back', () => {
   const open = () => {
     metrics = new Registry();
     reader = subscribe(
-      { kafka: testClient(brokers), topic, group: 'test', offsets: offsetsOf(notifier.pool, topic), logger, metrics },
+      { kafka: testClient(brokers), topic, group: 'test', watchdogSeconds: 9, offsets: offsetsOf(notifier.pool, topic), logger, metrics },
       (events, _, reading) => around(reading, () => notifier.consumer.ingest(events, { reading })),
     );
   };
