@@ -49,6 +49,8 @@ export class Batch {
   private readonly originals = new Map<string, store.Original>();
   /** Records of transactions that were posted before, by tenant and sequence. */
   private readonly records = new Map<string, Transaction>();
+  /** Accounts whose balances are not what their entries left, by tenant and code: nothing is posted to them, and they are read again each time. */
+  private readonly torn = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of which something was refused that an earlier call may have been sent with. */
   private readonly refusedAgain = new Set<string>();
@@ -139,8 +141,9 @@ export class Batch {
       }
     }
     if (wanted.size === 0) return;
-    for (const [tenant, code, open] of await store.openAccounts(client, [...wanted.values()])) {
-      this.states.get(tenant)?.books.accounts.set(code, open);
+    for (const { tenant, code, open, differs } of await store.openAccounts(client, [...wanted.values()])) {
+      if (differs.length === 0) this.states.get(tenant)?.books.accounts.set(code, open);
+      else this.torn.set(`${tenant} ${code}`, `account ${code}: ${differs.join('; ')}; rebuild mends it`);
     }
   }
 
@@ -227,6 +230,7 @@ export class Batch {
       // It has not been posted. Whoever waited for it may have asked again since, and been refused for what comes before it in its batch. A call with
       // it that was sent on a connection given up since comes too late now, unless the caller gave it less than a call may take.
       if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
+      this.mustBeWhole(order);
       const { books } = this.states.get(order.tenant) as TenantState;
       const transaction = this.changes.post(books, order, original, this.nowMs);
       this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });
@@ -235,6 +239,15 @@ export class Batch {
       if (!(error instanceof Refusal)) throw error;
       if (!neverBegun(item) && error.reason !== 'unavailable') this.refusedAgain.add(order.tenant);
       return { refusal: error };
+    }
+  }
+
+  // No refusal: the caller can't help it, and who watches the house must see it. The batch is halved until its order is alone.
+  private mustBeWhole(order: Order): void {
+    if (this.torn.size === 0) return;
+    for (const code of this.codesOf(order)) {
+      const why = this.torn.get(`${order.tenant} ${code}`);
+      if (why !== undefined) throw new Error(why);
     }
   }
 

@@ -1,0 +1,74 @@
+// Balances that somebody has changed by hand: nothing is posted on top of them, as a log takes nothing back.
+import { openWriters, posted, reasonOf, transfer, type Writers } from '../../test/writers.ts';
+import { toUuid } from '../platform/ids.ts';
+import { openOperator } from './operator.ts';
+import { rebuild } from './rebuild.ts';
+import { verify } from './verify.ts';
+
+let writers: Writers;
+beforeAll(async () => {
+  writers = await openWriters();
+});
+afterAll(() => writers.end());
+
+/** What `verify` finds, after `rebuild` where that is asked for. */
+async function found(tenantId: string, mended = false): Promise<string[]> {
+  const operator = await openOperator(writers.ownerUrl);
+  const lines: string[] = [];
+  const tenant = toUuid('tenant', tenantId)!;
+  if (mended) await rebuild(operator, { tenant, check: false }, () => undefined);
+  await verify(operator, { only: tenant }, (line) => lines.push(line));
+  await operator.end();
+  return lines;
+}
+
+const ofAccount = (code: string) => `tenant_id = $1 and account_id = (select id from accounts where tenant_id = $1 and code = '${code}')`;
+
+test.each([
+  ['has another amount', `update balances set debits = debits + 5 where ${ofAccount('b')}`, '1.05, where the newest entry left 1.00'],
+  ['is gone', `delete from balances where ${ofAccount('b')}`, 'none, where the newest entry left 1.00'],
+  [
+    'has no entry',
+    `insert into balances select tenant_id, account_id, 'USD', 5, 0, 0, 0, 1, now() from balances where ${ofAccount('b')}`,
+    '0.05, where the newest entry left none',
+  ],
+])('of an account whose balance %s nothing is posted until it is rebuilt, and others are', async (_, change, what) => {
+  const tenantId = await writers.tenantWith('a', 'b', 'c');
+  const other = await writers.tenantWith('a', 'b');
+  const once = transfer(tenantId, 'a', 'b', '1.00', { idempotencyKey: 'once' });
+  expect(reasonOf(await writers.open().post(once))).toBe('posted');
+  await writers.owner.query(change, [toUuid('tenant', tenantId)]);
+  const said: object[] = [];
+  const log = { error: (of: object) => said.push(of), warn: () => undefined, debug: () => undefined };
+  const writer = writers.open({ lanes: 1, log: log as never });
+  // The first batch of a tenant is locked, the next one is sent ahead.
+  for (let turn = 0; turn < 2; turn++) {
+    const outcomes = await Promise.all([
+      writer.post(transfer(tenantId, 'a', 'c', '1.00')),
+      writer.post(transfer(tenantId, 'b', 'a', '0.01')),
+      writer.post(once),
+      writer.post(transfer(other, 'a', 'b', '1.00')),
+    ]);
+    expect(outcomes.map(reasonOf)).toEqual(['posted', 'internal', 'replayed', 'posted']);
+  }
+  expect(said).toHaveLength(2);
+  expect(said).toEqual([0, 1].map(() => expect.objectContaining({ tenant: tenantId })));
+  const { err } = said[0] as { err: Error };
+  expect(err.message).toMatch(/^account b: the balance in (NGN|USD) is .*; rebuild mends it$/);
+  expect(err.message).toContain(what);
+  expect(await found(tenantId)).not.toEqual([]);
+  expect(await found(tenantId, true)).toEqual([]);
+  const { transaction } = posted(await writer.post(transfer(tenantId, 'b', 'a', '0.01')));
+  expect(transaction.entries.map(({ balanceAfter }) => balanceAfter)).toEqual(['-2.99', '0.99']);
+  expect(await found(tenantId)).toEqual([]);
+});
+
+test('who remembers a balance goes on from what he remembers', async () => {
+  const tenantId = await writers.tenantWith('a', 'b');
+  const writer = writers.open();
+  await writer.post(transfer(tenantId, 'a', 'b', '1.00'));
+  await writers.owner.query(`update balances set debits = debits + 5 where ${ofAccount('b')}`, [toUuid('tenant', tenantId)]);
+  const { transaction } = posted(await writer.post(transfer(tenantId, 'a', 'b', '1.00')));
+  expect(transaction.entries[0]?.balanceAfter).toBe('2.00');
+  expect(await found(tenantId)).toEqual([]);
+});
