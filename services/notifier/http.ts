@@ -49,8 +49,8 @@ export const answerLimit = 64 * 1024;
 const mostBytes = 8 * answerLimit;
 
 // Of each line of a head, and of what follows a body, undici makes objects of 200 bytes, however few it has: it counted 16 KiB where it held
-// 3.5 MiB, of each of 64 answers. A body may have three lines a byte, where each byte is a chunk. Of answers before the answer (1xx), whose lines count too,
-// 150 are taken: a receiver that works sends one a second.
+// 3.5 MiB, of each of 64 answers. A body may have three lines a byte, where each byte is a chunk. An answer before the answer (1xx), as a receiver that
+// works sends one a second, has as many of its own.
 const mostLines = 300;
 const linesOfByte = 3;
 /** So much is given to undici at a time, bytes, and what it has made of that is looked at in between. */
@@ -172,6 +172,7 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
   let exchange: Exchange | undefined;
   let bytes = 0;
   let lines = 0;
+  let interim = 0;
   let kept = false;
   let sentAt = 0;
   socket.on('error', (error) => {
@@ -181,6 +182,7 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
     kept ||= bytes > 0;
     bytes = 0;
     lines = 0;
+    interim = 0;
     exchange = begun;
     sentAt = performance.now();
     heads.begin();
@@ -189,6 +191,7 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
   socket.read = (size) => {
     // Node's own, which asks for more and takes nothing.
     if (size === 0) return read(size) as null;
+    if (exchange && exchange.interim !== interim) [interim, lines] = [exchange.interim, 0];
     const isLong = bytes > mostBytes;
     if (isLong || lines > mostLines + linesOfByte * (exchange?.size ?? 0)) {
       const most = isLong ? `${mostBytes} bytes of an answer` : `${mostLines} lines of an answer beside its body`;
@@ -266,6 +269,8 @@ const bodiless = new Set([204, 304]);
 class Exchange implements Dispatcher.DispatchHandler {
   /** Null before the answer's head has come. */
   statusCode: number | null = null;
+  /** Answers before the answer that have come. */
+  interim = 0;
   private readonly whole = Promise.withResolvers<{ statusCode: number; text: string }>();
   private room = Buffer.alloc(0);
   /** Bytes of the body that are kept: one more than are read, at most. */
@@ -292,7 +297,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, statusCode: number): void {
-    if (statusCode < 200) return;
+    if (statusCode < 200) {
+      this.interim++;
+      return;
+    }
     this.statusCode = statusCode;
     if (bodiless.has(statusCode)) this.whole.resolve({ statusCode, text: '' });
   }
