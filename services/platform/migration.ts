@@ -26,8 +26,9 @@ export interface Schema {
 }
 
 // Whoever changes a table waits until all who read it are done, a long dump for example, and everybody else waits behind him: so he waits
-// shortly, lets the others through, and tries again.
-const lockTimeout = '1s';
+// shortly, lets the others through, and tries again. But longer than `deadlock_timeout`, a second where nobody has said otherwise: it is then that
+// PostgreSQL ends an autovacuum that is in the way, which may take hours. Milliseconds.
+const lockTimeoutMs = (deadlockTimeoutMs: number) => deadlockTimeoutMs + 1_000;
 const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
@@ -107,8 +108,10 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }
+    const { rows } = await client.query<{ ms: number }>(`select setting::int as ms from pg_settings where name = 'deadlock_timeout'`);
+    const lockTimeout = `${lockTimeoutMs(rows[0]?.ms ?? 1_000)}ms`;
     const done = await namesDone(client);
-    if (!schema.names.every((each) => done.has(each))) await Promise.race([raise(ownerUrl, await schema.migrations()), lost]);
+    if (!schema.names.every((each) => done.has(each))) await Promise.race([raise(ownerUrl, await schema.migrations(), lockTimeout), lost]);
     const name = client.escapeIdentifier(role);
     const grants = [
       `grant usage on schema public to ${name}`,
@@ -153,7 +156,7 @@ async function namesDone(client: pg.Client): Promise<Set<string>> {
   return new Set(rows.map(({ name }) => name));
 }
 
-async function raise(ownerUrl: string, migrations: NamedMigration[]): Promise<void> {
+async function raise(ownerUrl: string, migrations: NamedMigration[], lockTimeout: string): Promise<void> {
   const { MikroORM } = await import('@mikro-orm/postgresql');
   const { Migrator } = await import('@mikro-orm/migrations');
   const orm = await MikroORM.init({
