@@ -18,22 +18,27 @@ export async function securityMustBeOurs(client: pg.Client, findings: Findings):
         select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay']) as polname
         where polname <> 'relay' or relname = any($2)),
       policies as (
-        select c.relname, p.polname, polroles,
+        select c.relname, p.polname, polroles, polpermissive,
           (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as says
         from pg_policy p join pg_class c on c.oid = p.polrelid where c.relnamespace = 'public'::regnamespace and c.relname = any($1)),
       held as (
-        select relname, polname, says, polroles, w is null as is_strange,
+        select relname, polname, says, polroles, polpermissive, w is null as is_strange,
           -- Those that are ours say the same of each table that a migration made; of another's columns they could not.
           2 * count(*) over (partition by polname, relname = any($2), says) <= count(says) over (partition by polname, relname = any($2)) as is_other
-        from wanted w full join policies using (relname, polname))
+        from wanted w full join policies using (relname, polname)),
+      -- Not whoever may write all data of a server, who has a role of his own to do so.
+      writers as (
+        select r.oid as role, pg_has_role(r.oid, relowner, 'usage') as is_owner from pg_class c, pg_roles r
+        where c.oid = 'public.log'::regclass and not (rolsuper or rolbypassrls) and (rolname = current_user or exists (
+          select from aclexplode(coalesce(relacl, acldefault('r', relowner))) as acl
+          where privilege_type = 'INSERT' and (grantee = 0 or pg_has_role(r.oid, grantee, 'usage')))))
       select relname as table, polname as policy, case when says is null then 'missing' when is_strange then 'strange' else 'other' end as state
       from held
       where case when says is null then true when not is_strange then is_other
-        -- It binds whoever writes the log, or asks here.
+        -- It binds whoever was given to write the log, or asks here. Of what is shown but not of what is hidden the owner and his sees all anyway.
         else exists (
-          select from unnest(polroles) as given (role), pg_roles r
-          where (given.role = 0 or pg_has_role(r.oid, given.role, 'usage')) and not (rolsuper or rolbypassrls)
-            and (rolname = current_user or has_table_privilege(r.oid, 'log', 'insert'))) end
+          select from unnest(polroles) as given (role), writers
+          where (given.role = 0 or pg_has_role(writers.role, given.role, 'usage')) and (not is_owner or not polpermissive)) end
       order by 1, 2`,
     [tenantTables, besides],
   );
