@@ -205,16 +205,16 @@ export function byOf(request: {
   };
 }
 
-// Characters that hide, turn others or show nothing that all would take for the same.
+// Characters that hide, turn others or show nothing that all would take for the same, as those do that are not assigned.
 const unseen = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
 // But these choose the form of the one before: of an emoji, as phones write it, or of a character in a Japanese name.
-const chosenForms = /(?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Ideographic})\p{Variation_Selector}/gu;
+const chosenForms = /(?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Ideographic})[\u{e0100}-\u{e01ef}]/gu;
 
 // Whoever reads the audit trail shall see what is there, and not another's name.
 function checkedActor(actor: string): string {
   checkedText('actor', actor, { max: 255 });
   if (unseen.test(actor.replaceAll(chosenForms, '')) || actor.trim() === '')
-    throw invalid('actor', 'unicode', actor, 'actor must be a name without invisible characters');
+    throw invalid('actor', 'unicode', actor, 'actor must be a name without characters that are invisible or not assigned');
   return actor;
 }
 

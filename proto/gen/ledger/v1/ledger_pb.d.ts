@@ -110,8 +110,8 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   metadata: string;
 
   /**
-   * Who posts: an API key's id, or the name of the internal caller, at most 255 code points, none of them a control
-   * or invisible; absent, here and in every change, `internal`. The audit trail shows it as it is: the caller vouches for it.
+   * Who posts: an API key's id, or the name of the internal caller, at most 255 code points, none of them a control,
+   * invisible or not assigned; absent, here and in every change, `internal`. The audit trail shows it as it is: the caller vouches for it.
    *
    * @generated from field: string actor = 8;
    */
