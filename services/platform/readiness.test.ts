@@ -162,14 +162,14 @@ describe('commits', () => {
     expect(await commits.areWaiting()).toBe(isTold);
   });
 
-  test.each([1_000, 10_000, 60_000])('that nobody takes are told to whoever asks every %s ms, until one is taken', async (everyMs) => {
+  test.each([1_000, 10_000, 60_000])('that nobody takes are told to whoever asks every %s ms', async (everyMs) => {
     const commits = new Commits(() => Promise.reject(Object.assign(new Error('disk full'), { severity: 'ERROR', code: '53100' })));
     const said: boolean[] = [];
     for (const end = nowMs + 5_001 + 2 * everyMs; nowMs < end; nowMs += everyMs) said.push(await commits.areWaiting());
     expect([said[0], ...said.slice(-2)]).toEqual([false, true, true]);
   });
 
-  test('of which one was refused long ago are not waiting, be the next one slow, as they are tried on while nobody asks', async () => {
+  test('of which one was refused long ago are not waiting, as they are tried on while nobody asks', async () => {
     const timers = jest.spyOn(globalThis, 'setTimeout');
     const { commits, settles } = answeredByHand();
     const asked = commits.areWaiting();

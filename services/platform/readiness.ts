@@ -7,8 +7,8 @@ import { isAway, isOfServer } from './postgres-errors.ts';
 /** What a database says, for whoever asks for readiness. */
 export type DatabaseState = 'ok' | 'away' | 'read-only' | 'not committing';
 
-// So often a commit is tried, milliseconds, while somebody asks for readiness or none comes to an end; and so long it may take before it is told: a disk that stands still
-// for two seconds comes back by itself.
+// So often a commit is tried, milliseconds, while somebody asks for readiness or none comes to an end; and so long it may take before it is told: a disk
+// that stands still for two seconds comes back by itself.
 const everyMs = 5_000;
 const patienceMs = 5_000;
 // Whoever asks is answered by what is known then.
