@@ -34,6 +34,8 @@ interface Silence {
 const leastSilenceMs = 50;
 /** Longer than the gateway itself takes for anything. */
 const patienceMs = 12_000;
+/** What was begun must be answered so long after everything was mended, milliseconds: a proof that waits for ever tells nothing. */
+const endMs = 120_000;
 const readsAtOnce = 8;
 /** In the place of a status: a reset or a time-out. */
 const noAnswer = 599;
@@ -60,6 +62,7 @@ export class Clients {
   private readonly answeredAt = new Map<string, number>();
   private readonly reads = new Set<Promise<void>>();
   private readonly ending = new AbortController();
+  private endedAt = Infinity;
   private readonly work: Promise<unknown>;
 
   /** Starts so many clients of each customer. */
@@ -84,8 +87,9 @@ export class Clients {
     return [...this.answeredAt.values()].every((at) => at > time);
   }
 
-  /** Begins no more postings; resolves when all that were begun are answered. */
+  /** Begins no more postings; resolves when all that were begun are answered, or found to be wrong. */
   async end(): Promise<void> {
+    this.endedAt = performance.now();
     this.ending.abort();
     await this.work;
     await Promise.all(this.reads);
@@ -126,6 +130,10 @@ export class Clients {
       // The first to be told of a posting is told that it is new.
       if (answer.status === 201 || (answer.status === 200 && attempt > 0)) return answer.body.data.transaction.transaction_id as string;
       if (this.isFinal(answer, `posting ${tried.key}, attempt ${attempt + 1},`)) return null;
+      if (performance.now() - this.endedAt > endMs) {
+        this.wrong.push(`posting ${tried.key} is not answered, ${endMs / 1000} s after all faults`);
+        return null;
+      }
       await pause(Math.min(50 * 2 ** attempt, 400));
     }
   }

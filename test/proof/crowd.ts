@@ -2,7 +2,7 @@
 import type { Tenant } from '../house.ts';
 import { Failed, type Call, type Doors } from './doors.ts';
 import type { Seen } from './expectation.ts';
-import type { History, LogEvent, Op } from './history.ts';
+import type { History, LogEvent, Op, Sent } from './history.ts';
 
 const wallets = ['W1', 'W2', 'W3', 'W4', 'W5', 'W6'];
 const currencies = ['NGN', 'USD'];
@@ -150,7 +150,8 @@ export class Recorder {
     if (!again) this.sent.push(request);
     const op: Op = { client, kind: reverses === undefined ? 'post' : 'reverse', start: performance.now(), end: null, name };
     if (key !== undefined) op.key = key;
-    if (reverses !== undefined) op.about = { transaction: reverses };
+    if (reverses === undefined) op.sent = (body['entries'] as Sent[] | undefined) ?? [body as Sent];
+    else op.about = { transaction: reverses };
     const signal = draw(20) === 0 ? AbortSignal.timeout(1 + draw(12)) : undefined;
     const seen = await this.ask(op, this.callOf(path, body, reverses, draw), signal);
     if (!seen) return;

@@ -78,23 +78,26 @@ function checkNames(asked: string[], means: Means, lacking: [name: string, why: 
 /** Starts a house on a PostgreSQL of its own, breaks it, mends it and reckons. */
 export async function tryFaults(trial: Trial): Promise<Verdict> {
   const undo: (() => Promise<unknown>)[] = [];
+  const [outcome] = await Promise.allSettled([tryAll(trial, undo)]);
+  // All of it: what can't be undone behind a house that is broken must not hide what broke it, nor leave the rest running.
+  const undone: PromiseSettledResult<unknown>[] = [];
+  for (const each of undo.reverse()) undone.push(...(await Promise.allSettled([each()])));
+  for (const each of [outcome, ...undone]) if (each.status === 'rejected') throw each.reason;
+  return (outcome as PromiseFulfilledResult<Verdict>).value;
+}
+
+async function tryAll(trial: Trial, undo: (() => Promise<unknown>)[]): Promise<Verdict> {
+  const { stage, received, since, odd } = await setUp(trial, undo);
+  const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
+  const members = stage.customers.map(({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)));
+  let episodes: Episode[];
   try {
-    const { stage, received, since, odd } = await setUp(trial, undo);
-    const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
-    const members = stage.customers.map(
-      ({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)),
-    );
-    let episodes: Episode[];
-    try {
-      episodes = await new Nemesis(trial, stage, clients, members).run();
-    } finally {
-      await Promise.all([clients, ...members].map((each) => each.end()));
-    }
-    const reckoning = await reckon(stage.house, clients, received, since);
-    return { episodes, clients, ...reckoning, findings: [...reckoning.findings, ...odd.slice(0, 10)] };
+    episodes = await new Nemesis(trial, stage, clients, members).run();
   } finally {
-    for (const each of undo.reverse()) await each();
+    await Promise.all([clients, ...members].map((each) => each.end()));
   }
+  const reckoning = await reckon(stage.house, clients, received, since);
+  return { episodes, clients, ...reckoning, findings: [...reckoning.findings, ...odd.slice(0, 10)] };
 }
 
 async function setUp(

@@ -39,11 +39,14 @@ async function fillTables(stage: Stage, chance: Chance): Promise<Suffering> {
     ] as const;
     for (const [method, where, body, expected] of calls) {
       const { status } = await house.rest(method, where, { key, body });
-      if (!expected.some((each) => each === status)) wrong.push(`the disk is full, and ${method} ${where} is answered ${status}`);
+      // A vacuum may have used up what the log had left, and then the server ends itself.
+      if (!expected.some((each) => each === status) && (await answers(server)))
+        wrong.push(`the disk is full, and ${method} ${where} is answered ${status}`);
     }
   } finally {
     server.disk?.free();
   }
+  await back(server);
   return { wrong: [...wrong, ...(await recovered(stage))] };
 }
 
@@ -62,11 +65,16 @@ async function fillEverything(stage: Stage, chance: Chance): Promise<Suffering> 
   } finally {
     server.disk?.free();
   }
+  await back(server);
+  return { wrong: [...wrong, ...(await recovered(stage))] };
+}
+
+/** Resolves when the server answers, which is started again where it has ended. */
+async function back(server: OwnServer): Promise<void> {
   for (const ending = performance.now() + recoverySeconds * 1000; !(await answers(server)); await pause(200)) {
     if (performance.now() > ending) throw new Error(`there is room again, and PostgreSQL is not back within ${recoverySeconds} s`);
     if (!server.running()) await server.start().catch(() => undefined);
   }
-  return { wrong: [...wrong, ...(await recovered(stage))] };
 }
 
 /** Uses up what the server had put by for its log: resolves when it has ended its sessions for want of more. */

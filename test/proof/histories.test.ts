@@ -54,14 +54,25 @@ const faults: [what: string, made: (history: History) => unknown, told: RegExp][
     /another effect/,
   ],
   ['a refusal of what was posted', (h) => refuse(h), /was refused and posted/],
+  ['a refusal after it was posted', (h) => refuseLater(h), /refused after it had been posted/],
+  ['another amount than was sent', (h) => (firstAnswered(h).sent![0]!.amount = '0.01'), /with other entries/],
+  ['another amount than is in the log', (h) => (firstAnswered(h).data.entries[0].amount = '0.01'), /told other entries/],
+  ['another balance than is in the log', (h) => (firstAnswered(h).data.entries[0].balance_after = '0.01'), /told other entries/],
+  ['a balance that the log’s entries do not add up to', (h) => (posted(h)[3]!.data.lines[0].balance_after = '0.01'), /leaves .* at 0.01/],
+  ['another key than was sent', (h) => (h.ops.find(({ replayed }) => replayed)!.key = 'other'), /under another key/],
   ['funds refused that were there', (h) => plenty(h), /funds that were there/],
   ['an order that is not that of the clock', (h) => Object.assign(firstAnswered(h), { start: 1e12, end: 1e12 }), /after one behind it/],
 ];
 
 function firstAnswered({ ops }: History) {
   return ops.find(
-    ({ name, data, code }) => name !== undefined && code === undefined && data && ops.filter((other) => other.name === name).length === 1,
+    ({ name, sent, data, code }) => sent && code === undefined && data && ops.filter((other) => other.name === name).length === 1,
   )!;
+}
+
+function refuseLater({ ops }: History) {
+  const replay = ops.find(({ replayed }) => replayed)!;
+  ops.push({ ...replay, start: 1e12, end: 1e12, code: 'insufficient_funds', data: {} });
 }
 
 function refuse(h: History) {

@@ -1,5 +1,14 @@
 // What concurrent clients asked and were told, and the check of it against the log: one effect for each answer, and no read that goes back.
-import { minor } from './records.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { decimal, minor } from './records.ts';
+
+/** An entry, as it is sent and as it is told. */
+export interface Sent {
+  account_code: string;
+  amount: string;
+  side: string;
+  currency: string;
+}
 
 /** One request of one client. Times are those of one clock, milliseconds. */
 export interface Op {
@@ -13,6 +22,8 @@ export interface Op {
   /** Of a posting or reversal: the text that tells it from all others; the same of what is sent again. */
   name?: string;
   key?: string;
+  /** Of a posting: its entries, or the one of a single entry. */
+  sent?: Sent[];
   /** Of a read or a reversal: the transaction asked for; of a read: the account and the currency, or the place in the log. */
   about?: { transaction?: string; account?: string; currency?: string; after?: number };
   /** The refusal's code, or undefined. */
@@ -173,6 +184,16 @@ function answersMustFit(
     const { transaction_id, sequence } = op.data;
     if (effect && (transaction_id !== effect.event.data.transaction_id || sequence !== effect.event.sequence))
       fault(`another effect than ${effect.event.sequence}`, op);
+    if (effect && !isDeepStrictEqual(op.data.entries.map(told), effect.event.data.lines.map(told)))
+      fault(`told other entries than those of ${effect.event.sequence}`, op);
+  }
+  for (const op of effect ? requests : []) {
+    const { lines, idempotency_key } = effect!.event.data;
+    if (op.sent?.every((line) => lines.some((each: Sent) => entryOf(each) === entryOf(line))) === false)
+      fault(`posted as ${effect!.event.sequence} with other entries`, op);
+    if (op.key !== undefined && op.key !== idempotency_key) fault(`posted as ${effect!.event.sequence} under another key`, op);
+    const isRule = op.end !== null && op.code !== undefined && op.code !== 'overloaded' && op.code !== 'internal';
+    if (isRule && effect!.answered < op.start) fault('refused after it had been posted', op);
   }
   for (const op of requests) {
     const cause =
@@ -186,6 +207,14 @@ function answersMustFit(
   }
 }
 
+function entryOf({ account_code, amount, side, currency }: Sent): string {
+  return `${side} ${account_code} ${minor(amount)} ${currency}`;
+}
+
+function told(entry: Sent & { balance_after: string }): string {
+  return `${entryOf(entry)}, ${entry.balance_after} after it`;
+}
+
 /** Every balance after each of its postings; nothing below zero that may not be, and every currency sums to zero at every place. */
 function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]; effects: number[] }> {
   const accounts = new Map<string, any>();
@@ -197,7 +226,7 @@ function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]
     }
     const changed = new Map<string, State>();
     const sums = new Map<string, bigint>();
-    for (const { account_code, currency, side, amount } of data.lines) {
+    for (const { account_code, currency, side, amount, balance_after } of data.lines) {
       const place = `${account_code} ${currency}`;
       const before = changed.get(place) ?? places.get(place)?.states.at(-1) ?? { debits: 0n, credits: 0n, net: 0n };
       const units = minor(amount);
@@ -205,6 +234,7 @@ function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]
       const credits = before.credits + (side === 'credit' ? units : 0n);
       const net = accounts.get(account_code)?.normal_balance === 'debit' ? debits - credits : credits - debits;
       changed.set(place, { debits, credits, net });
+      if (balance_after !== decimal(net)) fault(`event ${sequence} leaves ${place} at ${balance_after}, not ${decimal(net)}`);
       sums.set(currency, (sums.get(currency) ?? 0n) + (side === 'debit' ? units : -units));
     }
     for (const [currency, sum] of sums) if (sum !== 0n) fault(`event ${sequence} does not balance in ${currency}`);

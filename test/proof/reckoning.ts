@@ -10,6 +10,7 @@ import { withUpdates } from '../../services/platform/updates.ts';
 import { verify } from '../../services/ledger/verify.ts';
 import { openCaller } from '../../services/platform/caller.ts';
 import { toId, toUuid } from '../../services/platform/ids.ts';
+import { toMinor } from '../../services/platform/money.ts';
 import type { House } from '../house.ts';
 import { sums, type Clients } from './clients.ts';
 
@@ -53,7 +54,7 @@ export async function reckon(house: House, clients: Clients, received: ReadonlyS
   for (const { type, id, tenantId, sequence } of missing.slice(0, 10)) {
     findings.push(`${type} ${id} of ${tenantId}, sequence ${sequence}, never arrived`);
   }
-  findings.push(...(await sumsDiffer(house, clients)), ...(await timesOff(house, since)));
+  findings.push(...amountsDiffer(events, clients).slice(0, 10), ...(await sumsDiffer(house, clients)), ...(await timesOff(house, since)));
   findings.push(...lost.slice(0, 10).map((key) => `posting ${key} was answered and is not there`));
   findings.push(...doubled.slice(0, 10).map((key) => `posting ${key} is there more than once, or unanswered`));
   const operator = await openOperator(house.databases.ledger.ownerUrl);
@@ -128,6 +129,19 @@ async function postings(house: House, clients: Clients): Promise<Pick<Reckoning,
   const told = (key: string) => clients.tried.get(key)?.transactionId !== undefined;
   const doubled = [...byKey].filter(([key, rows]) => rows.length > 1 || !told(key));
   return { lost: lost.map(({ key }) => key), doubled: doubled.map(([key]) => key), transactions: there.length };
+}
+
+/** Postings that are there with another amount, or for another tenant, than they were asked for with: two that were exchanged have the same sum. */
+function amountsDiffer(events: Event[], clients: Clients): string[] {
+  return events.flatMap(({ data, tenantId }) => {
+    const tried = data.case === 'transactionPosted' ? clients.tried.get(data.value.idempotencyKey) : undefined;
+    if (data.case !== 'transactionPosted' || !tried) return [];
+    const { code, currency } = sums[tried.kind];
+    const entry = data.value.entries.find((each) => each.accountCode === code && each.currency === currency);
+    const amount = toMinor(entry?.amount ?? '');
+    if (tenantId === tried.tenantId && amount === tried.amount) return [];
+    return [`posting ${tried.key} of ${tried.tenantId} asked for ${tried.amount}, and is there for ${tenantId} with ${amount}`];
+  });
 }
 
 /** Where what an account has taken is not the sum of what was answered. */
