@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
+import pino from 'pino';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
@@ -43,6 +44,23 @@ async function withPool(work: (pool: Pool) => Promise<void>): Promise<void> {
     }
   }
 }
+
+test('of an idle connection that is lost the log has the reason, and nothing by which its session could be told', async () => {
+  const lines: string[] = [];
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
+  const pool = openPool(database.ownerUrl, { name: 'lost', max: 1, logger });
+  try {
+    await pool.query('select 1');
+    await withClient(database.adminUrl, (client) =>
+      client.query(`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'lost'`),
+    );
+    await until(() => Promise.resolve(lines.length > 0));
+    expect(lines[0]).toContain('idle connection lost');
+    expect(lines[0]).not.toMatch(/secretKey|connectionParameters/);
+  } finally {
+    await pool.end();
+  }
+});
 
 test('a connection that is never answered again is given up with all others, and the next statement has a new one', () =>
   withPool(async (pool) => {

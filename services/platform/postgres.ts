@@ -27,6 +27,8 @@ export interface PoolOptions {
   settings?: Record<string, string>;
   /** Milliseconds after which an unanswered statement's connection is given up. */
   patienceMs?: number;
+  /** Seconds after which a connection is replaced by a new one; as long as it is used, unless given. */
+  lifetimeSeconds?: number;
 }
 
 /**
@@ -90,11 +92,16 @@ export function openPool(url: string, options: PoolOptions): Pool {
     query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
+    maxLifetimeSeconds: options.lifetimeSeconds ?? 0,
     verify: mustBeOurs,
     options: connectionOptions(options.settings),
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', (error) => options.logger.warn({ err: error }, 'idle connection lost'));
+  pool.on('error', (error: Error & { client?: unknown }) => {
+    // 8 kB of the driver's, among them what cancels a session's statements.
+    delete error.client;
+    options.logger.warn({ err: error }, 'idle connection lost');
+  });
   // The same for one that breaks while it is in use: its statements fail, and their callers are told.
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
   loseTogether(pool);

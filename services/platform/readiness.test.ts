@@ -1,18 +1,19 @@
 import { jest } from '@jest/globals';
+import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase } from '../../test/house.ts';
 import { until } from '../../test/notifier.ts';
 import { ownServer } from '../../test/server.ts';
 import { openPool } from './postgres.ts';
 import { Commits, databaseState } from './readiness.ts';
-import { openLog } from './telemetry.ts';
+import { openLog, type Logger } from './telemetry.ts';
 
 const logger = openLog('test', 'silent');
 
 test('a database that commits is ok, and one that takes no writes is told as that, for as long as it takes none', async () => {
   const database = await freshDatabase('ledger', { migrated: true });
   const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
-  const asked = databaseState(pool);
+  const asked = databaseState(pool, logger);
   const say = (what: string) =>
     withClient(database.adminUrl, async (client) => {
       await client.query('set default_transaction_read_only = off');
@@ -45,7 +46,7 @@ test('a database whose commits wait for a standby that is gone says so within se
       for (const text of texts) await client.query(text);
     });
   const pool = openPool(server.adminUrl, { name: 'asked', max: 2, logger });
-  const ask = databaseState(pool);
+  const ask = databaseState(pool, logger);
   const waiting = () =>
     withClient(server.adminUrl, async (client) => {
       const { rowCount } = await client.query(`select from pg_stat_activity where wait_event = 'SyncRep'`);
@@ -58,7 +59,7 @@ test('a database whose commits wait for a standby that is gone says so within se
     await alter(...change, 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'not committing');
     // Also when the connection that waited has been given up, which goes on waiting at the server, for all.
-    const another = databaseState(pool);
+    const another = databaseState(pool, logger);
     for (const end = performance.now() + 20_000; performance.now() < end;) {
       expect(await ask()).toBe('not committing');
       expect(await waiting()).toBe(1);
@@ -78,7 +79,7 @@ test('replicas that are asked at the same moments do not take each other for a d
   const database = await freshDatabase('ledger', { migrated: true });
   const holder = openPool(database.serviceUrl, { name: 'another', max: 1, logger });
   const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
-  const ask = databaseState(pool);
+  const ask = databaseState(pool, logger);
   // Each time it is asked another one has just begun, and is done in a moment.
   const askBesideAnother = async () => {
     const client = await holder.connect();
@@ -97,6 +98,35 @@ test('replicas that are asked at the same moments do not take each other for a d
     expect(await askBesideAnother()).toBe('ok');
   } finally {
     await Promise.all([holder.end(), pool.end()]);
+    await database.drop();
+  }
+});
+
+test('that new connections are refused is known though those that are open work; that there are no more is not taken for it', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  const told: string[] = [];
+  const log = { ...logger, warn: (_: object, what: string) => told.push(what) } as unknown as Logger;
+  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger, lifetimeSeconds: 1 });
+  const asked = databaseState(pool, log);
+  const { username, password } = new URL(database.serviceUrl);
+  const admin = new pg.Client({ connectionString: database.adminUrl });
+  await admin.connect();
+  const role = (what: string) => admin.query(`alter role "${username}" ${what}`);
+  const sessions = async () =>
+    (await admin.query(`select from pg_stat_activity where datname = $1 and application_name = 'asked'`, [database.name])).rowCount;
+  try {
+    expect(await asked()).toBe('ok');
+    await role(`password 'another'`);
+    await until(async () => (await asked()) === 'away');
+    expect(await asked()).toBe('away');
+    expect(told).toEqual(['the database is away']);
+    await role(`password '${password}'`);
+    await until(async () => (await asked()) === 'ok');
+    await role('connection limit 0');
+    await until(async () => (await sessions()) === 0);
+    expect(await asked()).toBe('ok');
+  } finally {
+    await Promise.all([pool.end(), admin.end()]);
     await database.drop();
   }
 });

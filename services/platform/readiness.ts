@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { soon } from './health.ts';
 import { onClient, type Client, type Pool } from './postgres.ts';
 import { isAway, isOfServer } from './postgres-errors.ts';
+import type { Logger } from './telemetry.ts';
 
 /** What a database says, for whoever asks for readiness. */
 export type DatabaseState = 'ok' | 'away' | 'read-only' | 'not committing';
@@ -85,17 +86,29 @@ async function mustTakeWrites(client: Client): Promise<void> {
 }
 
 /**
- * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried. Takes two of
- * the pool's connections at most.
+ * Seconds after which whoever asks wants a connection of his own anew: where new ones are refused, for a password or a certificate, those that work end
+ * by and by, and his, which is never idle, would say for ever that all is well.
  */
-export function databaseState(pool: Pool): () => Promise<DatabaseState> {
+export const askedSeconds = 60;
+
+/**
+ * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried. Takes two of
+ * the pool's connections at most. The reason is logged once.
+ */
+export function databaseState(pool: Pool, logger: Logger): () => Promise<DatabaseState> {
   const commits = new Commits(() => commitOnce(pool));
-  return async () => {
+  let last: DatabaseState | undefined;
+  const ask = async (): Promise<DatabaseState> => {
     try {
       await soon(onClient(pool, mustTakeWrites));
       return (await commits.areWaiting()) ? 'not committing' : 'ok';
     } catch (error) {
-      return error instanceof TakesNoWrites ? 'read-only' : 'away';
+      // Of the new connection alone: who has open ones goes on.
+      if ((error as { code?: unknown }).code === '53300' && last !== undefined) return last;
+      const state = error instanceof TakesNoWrites ? 'read-only' : 'away';
+      if (state !== last) logger.warn({ err: error }, `the database is ${state}`);
+      return state;
     }
   };
+  return async () => (last = await ask());
 }
