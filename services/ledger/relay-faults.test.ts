@@ -210,6 +210,21 @@ test('of whom it can not be read where his events end, nobody in his round is pu
   await books.owner.query('drop policy damaged on heads');
 });
 
+test('an other side that takes nothing, and answers whoever asks anew, as a Kafka that throttles, is told as away until it does', async () => {
+  const tenant = await books.newTenant();
+  const held = Promise.withResolvers<void>();
+  const publish = (published: Event[]) => held.promise.then(() => exit.publish(published));
+  const relay = new Relay({ pool: books.relayed, exit: { ...exit, publish }, pollMs: 20, waitingMs: 300, logger, metrics: new Registry() });
+  books.ends.push(() => relay.close());
+  await until(() => Promise.resolve(relay.state()['notifier'] === 'away'));
+  await until(() => Promise.resolve(toldOf('the relay waits for an answer of notifier').length > 0));
+  held.resolve();
+  await until(() => Promise.resolve(relay.state()['notifier'] === 'ok'));
+  await books.published();
+  expect(eventsOf(tenant)).not.toEqual([]);
+  expect(toldOf('the relay waits for an answer of notifier')).toHaveLength(1);
+});
+
 test('a tenant of whom the head can not be read does not keep what others have left behind', async () => {
   const tenants = await newTenants(7);
   const damaged = tenants[3]!;

@@ -24,6 +24,8 @@ export interface RelayOptions {
   exit: Exit | null;
   /** Between looks for what others have left, milliseconds. */
   pollMs?: number;
+  /** How long the other side may leave something unanswered before it counts as away, milliseconds. */
+  waitingMs?: number;
   logger: Logger;
   metrics: Registry;
 }
@@ -77,6 +79,8 @@ export class Relay {
   /** What could not be written down, at most one of each lane: those tenants are claimed until it is, or until the claim runs out. */
   private readonly unsettled: Settlement[] = [];
   private answeredAt = -Infinity;
+  /** What the other side was asked and has not answered yet, with when that was. */
+  private readonly asking = new Set<{ at: number }>();
   private readonly published: Counter;
   private readonly passed: Counter;
   private readonly refusals: Counter;
@@ -115,8 +119,21 @@ export class Relay {
   state(): Record<string, string> {
     const { exit } = this.options;
     if (!exit) return { relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' };
-    const isWell = this.answeredAt > -Infinity && (this.failures === 0 || this.isBlind);
+    const isWell = this.answeredAt > -Infinity && (this.failures === 0 || this.isBlind) && !this.isKeptWaiting;
     return { [exit.name]: isWell ? 'ok' : 'away', ...(this.isBlind && { relay: 'waits for postgresql' }) };
+  }
+
+  // A Kafka that throttles us answers whoever asks anew, and takes nothing for minutes.
+  private get isKeptWaiting(): boolean {
+    const since = performance.now() - (this.options.waitingMs ?? 15_000);
+    return [...this.asking].some(({ at }) => at < since);
+  }
+
+  /** What the other side answers; while it does not, that is known. */
+  private async answerOf<Answer>(ask: Promise<Answer>): Promise<Answer> {
+    const asked = { at: performance.now() };
+    this.asking.add(asked);
+    return ask.finally(() => this.asking.delete(asked));
   }
 
   /** Publishes what is known to wait, then stops, both for five seconds at most; what is left is found by others, or after the next start. */
@@ -197,9 +214,9 @@ export class Relay {
       const full = claims.filter((each) => each.read > 0);
       // Before anything is published: what is refused here is asked for again, and would be published again.
       const stretches = unheard.length > 0 ? await claimEnds(pool, unheard, claimId) : [];
-      const publication = await publishClaims(exit, full);
+      const publication = await this.answerOf(publishClaims(exit, full));
       const grown = stretches.filter(({ mark, through }) => through > mark);
-      const wanted = exit.pass && grown.length > 0 ? await exit.pass(grown) : new Set<string>();
+      const wanted = exit.pass && grown.length > 0 ? await this.answerOf(exit.pass(grown)) : new Set<string>();
       const asked = full.length > 0 || grown.length > 0;
       // A round that found nothing to hand over, for another replica holds it, has not asked the other side anything yet.
       if (!asked && this.failures > 0) await exit.probe();
@@ -312,8 +329,11 @@ export class Relay {
     // A replica that was killed may have left anything.
     let everything = true;
     let isTold = false;
+    let wasKeptWaiting = false;
     while (!this.closed.signal.aborted) {
       let more = false;
+      if (this.isKeptWaiting && !wasKeptWaiting) this.options.logger.warn(`the relay waits for an answer of ${exit.name}`);
+      wasKeptWaiting = this.isKeptWaiting;
       try {
         const found = await leftovers(this.options.pool, after, everything);
         for (const tenant of found.behind) if (!this.rounds.isMissed(tenant)) this.wake(tenant);
