@@ -19,6 +19,18 @@ test('half a request to the operations port keeps no process from ending', async
   }
 });
 
+test('who asks for anything but an answer, or its head, is told that there is nothing else', async () => {
+  const ops = await serveOps('127.0.0.1', 0, new Registry(), () => Promise.resolve({ ready: true, dependencies: {} }));
+  try {
+    for (const path of ['/healthz', '/readyz', '/metrics']) {
+      const ask = async (method: string) => (await fetch(`http://127.0.0.1:${ops.port}${path}`, { method })).status;
+      expect(await Promise.all(['GET', 'HEAD', 'POST', 'DELETE'].map(ask))).toEqual([200, 200, 405, 405]);
+    }
+  } finally {
+    await ops.close();
+  }
+});
+
 test('who asks for figures while they are taken gets the same ones', async () => {
   let taken = 0;
   const metrics = new Registry();

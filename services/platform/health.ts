@@ -35,7 +35,10 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
       response.end(request.method === 'HEAD' ? undefined : body);
     };
     const path = request.url?.split('?')[0];
-    if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      answer(405, 'application/json', '{"status":"method not allowed"}');
+    } else if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
     else if (path === '/readyz') {
       readiness().then(
         (state) => answer(state.ready ? 200 : 503, 'application/json', readinessBody(state)),
