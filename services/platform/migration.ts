@@ -27,8 +27,8 @@ export interface Schema {
 
 // Whoever changes a table waits until all who read it are done, a long dump for example, and everybody else waits behind him: so he waits
 // shortly, lets the others through, and tries again. But longer than `deadlock_timeout`, a second where nobody has said otherwise: it is then that
-// PostgreSQL ends an autovacuum that is in the way, which may take hours. Milliseconds.
-const lockTimeoutMs = (deadlockTimeoutMs: number) => deadlockTimeoutMs + 1_000;
+// PostgreSQL ends an autovacuum that is in the way, which may take hours. (Where it is many seconds, somebody has to end that by hand.) Milliseconds.
+const lockTimeoutMs = (deadlockTimeoutMs: number) => Math.min(deadlockTimeoutMs, 4_000) + 1_000;
 const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
