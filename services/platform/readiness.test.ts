@@ -106,12 +106,16 @@ test('that new connections are refused is known though those that are open work;
   const database = await freshDatabase('ledger', { migrated: true });
   const told: string[] = [];
   const log = { ...logger, warn: (_: object, what: string) => told.push(what) } as unknown as Logger;
-  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger, lifetimeSeconds: 1 });
+  // A role of its own: others share theirs.
+  const name = `${database.name}_asked`;
+  const url = new URL(database.serviceUrl);
+  [url.username, url.password] = [name, 'secret'];
+  const pool = openPool(url.href, { name: 'asked', max: 2, logger, lifetimeSeconds: 1 });
   const asked = databaseState(pool, log);
-  const { username, password } = new URL(database.serviceUrl);
   const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
-  const role = (what: string) => admin.query(`alter role "${username}" ${what}`);
+  await admin.query(`create role "${name}" login password 'secret'; grant connect on database "${database.name}" to "${name}"`);
+  const role = (what: string) => admin.query(`alter role "${name}" ${what}`);
   const sessions = async () =>
     (await admin.query(`select from pg_stat_activity where datname = $1 and application_name = 'asked'`, [database.name])).rowCount;
   try {
@@ -120,13 +124,15 @@ test('that new connections are refused is known though those that are open work;
     await until(async () => (await asked()) === 'away');
     expect(await asked()).toBe('away');
     expect(told).toEqual(['the database is away']);
-    await role(`password '${password}'`);
+    await role(`password 'secret'`);
     await until(async () => (await asked()) === 'ok');
     await role('connection limit 0');
     await until(async () => (await sessions()) === 0);
     expect(await asked()).toBe('ok');
   } finally {
-    await Promise.all([pool.end(), admin.end()]);
+    await pool.end();
+    await admin.query(`drop owned by "${name}"; drop role "${name}"`);
+    await admin.end();
     await database.drop();
   }
 });
