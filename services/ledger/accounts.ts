@@ -20,6 +20,7 @@ import {
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { openUntil } from './marks.ts';
 import { cut, placeOf, type Page } from './page.ts';
+import { balancesMustBeWhole } from './store.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 import * as writing from './write.ts';
 
@@ -138,6 +139,7 @@ export function updateAccount(pool: Connections, tenant: string, code: string, u
     }
     const changes = changesOf(account, change);
     if (changes.length === 0) return account;
+    if (changes.includes('status') || changes.includes('allow_negative')) await balancesMustBeWhole(client, tenant, code);
     if (changes.includes('status')) await statusMayChange(client, tenant, account);
     if (changes.includes('allow_negative') && account.allowNegative) await mustNotBeNegative(client, tenant, account);
 

@@ -141,9 +141,10 @@ export class Batch {
       }
     }
     if (wanted.size === 0) return;
-    for (const { tenant, code, open, differs } of await store.openAccounts(client, [...wanted.values()])) {
+    for (const found of await store.openAccounts(client, [...wanted.values()])) {
+      const { tenant, code, open, differs } = found;
       if (differs.length === 0) this.states.get(tenant)?.books.accounts.set(code, open);
-      else this.torn.set(`${tenant} ${code}`, `account ${code}: ${differs.join('; ')}; rebuild mends it`);
+      else this.torn.set(`${tenant} ${code}`, store.whyTorn(found));
     }
   }
 
@@ -242,12 +243,13 @@ export class Batch {
     }
   }
 
-  // No refusal: the caller can't help it, and who watches the house must see it. The batch is halved until its order is alone.
+  // Known before anything is decided, so that nothing of the batch is undone: halved until the order was alone, five of them a second had all other
+  // accounts of a tenant wait for seconds.
   private mustBeWhole(order: Order): void {
     if (this.torn.size === 0) return;
     for (const code of this.codesOf(order)) {
       const why = this.torn.get(`${order.tenant} ${code}`);
-      if (why !== undefined) throw new Error(why);
+      if (why !== undefined) throw new Refusal('internal', why);
     }
   }
 

@@ -1,6 +1,8 @@
 // Balances that somebody has changed by hand: nothing is posted on top of them, as a log takes nothing back.
-import { openWriters, posted, reasonOf, transfer, type Writers } from '../../test/writers.ts';
+import { Registry } from 'prom-client';
+import { by, failures, openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
+import { updateAccount, type AccountUpdate } from './accounts.ts';
 import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
@@ -25,12 +27,12 @@ async function found(tenantId: string, mended = false): Promise<string[]> {
 const ofAccount = (code: string) => `tenant_id = $1 and account_id = (select id from accounts where tenant_id = $1 and code = '${code}')`;
 
 test.each([
-  ['has another amount', `update balances set debits = debits + 5 where ${ofAccount('b')}`, '1.05, where the newest entry left 1.00'],
-  ['is gone', `delete from balances where ${ofAccount('b')}`, 'none, where the newest entry left 1.00'],
+  ['has another amount', `update balances set debits = debits + 5 where ${ofAccount('b')}`, '1.05 of '],
+  ['is gone', `delete from balances where ${ofAccount('b')}`, 'none, where the newest entry left 1.00 of '],
   [
     'has no entry',
     `insert into balances select tenant_id, account_id, 'USD', 5, 0, 0, 0, 1, now() from balances where ${ofAccount('b')}`,
-    '0.05, where the newest entry left none',
+    'where the newest entry left none',
   ],
 ])('of an account whose balance %s nothing is posted until it is rebuilt, and others are', async (_, change, what) => {
   const tenantId = await writers.tenantWith('a', 'b', 'c');
@@ -61,6 +63,58 @@ test.each([
   const { transaction } = posted(await writer.post(transfer(tenantId, 'b', 'a', '0.01')));
   expect(transaction.entries.map(({ balanceAfter }) => balanceAfter)).toEqual(['-2.99', '0.99']);
   expect(await found(tenantId)).toEqual([]);
+});
+
+test.each([
+  ['closed', 'update balances set debits = 0', { status: 'closed' }],
+  ['forbidden to be below zero', 'update balances set credits = 0', { allowNegative: false }],
+])('an account whose balance was changed is not %s by it', async (_, change, wanted) => {
+  const tenantId = await writers.tenantWith('a', 'b');
+  const tenant = toUuid('tenant', tenantId)!;
+  await writers.open().post(transfer(tenantId, 'a', 'b', '1.00'));
+  const code = 'status' in wanted ? 'b' : 'a';
+  await writers.owner.query(`${change} where ${ofAccount(code)}`, [tenant]);
+  const changed = () => updateAccount(writers.pool, tenant, code, wanted as AccountUpdate, by);
+  await expect(changed()).rejects.toThrow(/rebuild mends it$/);
+  expect(await found(tenantId, true)).toEqual([]);
+  await expect(changed()).rejects.toThrow(code === 'b' ? /has a balance in NGN/ : /below zero/);
+});
+
+test('a balance that was put back from a copy is not posted on, be it the same', async () => {
+  const tenantId = await writers.tenantWith('a', 'b');
+  const values = [toUuid('tenant', tenantId)];
+  const writer = writers.open({ rememberedAccounts: 0 });
+  const through = async () => {
+    for (const [from, to] of [
+      ['a', 'b'],
+      ['b', 'a'],
+    ] as const)
+      expect(reasonOf(await writer.post(transfer(tenantId, from, to, '1.00')))).toBe('posted');
+  };
+  await through();
+  await writers.owner.query('create schema kept; create table kept.balances as table balances');
+  await through();
+  await writers.owner.query(`delete from balances where tenant_id = $1`, values);
+  await writers.owner.query('insert into balances select * from kept.balances where tenant_id = $1', values);
+  expect(reasonOf(await writer.post(transfer(tenantId, 'a', 'b', '1.00')))).toBe('internal');
+  expect(await found(tenantId, true)).toEqual([]);
+  await through();
+  expect(await found(tenantId)).toEqual([]);
+});
+
+test('postings to such an account undo nothing of others', async () => {
+  const tenantId = await writers.tenantWith('a', 'b', 'c');
+  await writers.open().post(transfer(tenantId, 'a', 'b', '1.00'));
+  await writers.owner.query(`update balances set debits = debits + 5 where ${ofAccount('b')}`, [toUuid('tenant', tenantId)]);
+  const metrics = new Registry();
+  const writer = writers.open({ lanes: 1, metrics });
+  const outcomes = await Promise.all(
+    Array.from({ length: 100 }, (_, n) =>
+      writer.post(n % 2 === 0 ? transfer(tenantId, 'a', 'b', '1.00') : transfer(tenantId, 'a', 'c', '1.00')),
+    ),
+  );
+  expect(tally(outcomes)).toEqual({ internal: 50, posted: 50 });
+  expect(await failures(metrics)).toEqual({});
 });
 
 test('who remembers a balance goes on from what he remembers', async () => {

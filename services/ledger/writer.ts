@@ -212,7 +212,17 @@ export class Writer {
     this.batchItems.observe(batch.items.length);
     batch.committed();
     if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
-    for (const { item, outcome } of batch.settled) item.settle(outcome);
+    for (const { item, outcome } of batch.settled) {
+      if ('refusal' in outcome && outcome.refusal.reason === 'internal') this.fail(item, outcome.refusal);
+      else item.settle(outcome);
+    }
+  }
+
+  /** Its caller can't help it; who watches the house is told. */
+  private fail(item: Item, error: unknown): void {
+    const { tenantId, transactionId, requestId } = item.order;
+    this.options.logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
+    item.settle({ refusal: new Refusal('internal', 'internal error') });
   }
 
   // A lane's batch failed as a whole: mostly because another process has written to one of its tenants, or a key came again. What it was is
@@ -292,9 +302,7 @@ export class Writer {
         item.settle({ refusal: new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame) });
         return [];
       }
-      const { tenantId, transactionId, requestId } = item.order;
-      logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
-      item.settle({ refusal: new Refusal('internal', 'internal error') });
+      this.fail(item, error);
       return [];
     }
     // Heads of several tenants are not waited for: somebody changes a table. Who has need of it waits by himself, and the others go on.
