@@ -28,7 +28,7 @@ const ofAccount = (code: string) => `tenant_id = $1 and account_id = (select id 
 
 test.each([
   ['has another amount', `update balances set debits = debits + 5 where ${ofAccount('b')}`, '1.05 of '],
-  ['is gone', `delete from balances where ${ofAccount('b')}`, 'none, where the newest entry left 1.00 of '],
+  ['is gone', `delete from balances where ${ofAccount('b')}`, 'there is no balance, where there are entries'],
   [
     'has no entry',
     `insert into balances select tenant_id, account_id, 'USD', 5, 0, 0, 0, 1, now() from balances where ${ofAccount('b')}`,
@@ -56,7 +56,7 @@ test.each([
   expect(said).toHaveLength(2);
   expect(said).toEqual([0, 1].map(() => expect.objectContaining({ tenant: tenantId })));
   const { err } = said[0] as { err: Error };
-  expect(err.message).toMatch(/^account b: the balance in (NGN|USD) is .*; rebuild mends it$/);
+  expect(err.message).toMatch(/^account b: the.* balance.*; rebuild mends it$/);
   expect(err.message).toContain(what);
   expect(await found(tenantId)).not.toEqual([]);
   expect(await found(tenantId, true)).toEqual([]);

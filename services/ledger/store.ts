@@ -5,7 +5,7 @@
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
-import { currencies, toDecimal, type Currency } from '../platform/money.ts';
+import { toDecimal } from '../platform/money.ts';
 import { seeing, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
@@ -85,10 +85,9 @@ interface AccountBalanceRow {
   allow_negative: boolean;
   closed: boolean;
   system: boolean;
-  /** Null where there is neither a balance nor an entry. */
-  held: Currency | null;
   /** Null, as all of the balance, where there is none. */
-  debits: string | null;
+  held: string | null;
+  debits: string;
   credits: string;
   pending_debits: string;
   pending_credits: string;
@@ -98,6 +97,8 @@ interface AccountBalanceRow {
   /** What the newest entry has left, and when; null where there is no entry. */
   left: string | null;
   left_ms: string;
+  /** There are entries, and no balance at all. */
+  is_lost: boolean;
 }
 
 /** An account as it was found. */
@@ -112,25 +113,24 @@ export interface FoundAccount {
 /**
  * Those accounts that there are of the wanted ones (by the tenant's UUID and code), with all their balances. Each is held against what the newest entry
  * left, and when: a balance that somebody has changed by hand, or put back from a copy, would go into the log with the next posting, and nothing repairs
- * a log. (31 µs an account, without that 11; only what a process doesn't remember is read.) Who changes debits and credits alike is found by `verify`.
+ * a log. (Only what a process doesn't remember is read; two ledgers that take turns on a tenant are 0 to 15 % slower for it.) Who changes debits and
+ * credits alike, or removes one of several balances, is found by `verify`.
  */
 export async function openAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
     name: 'open_accounts',
     text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.status = 'closed' as closed,
-        a.system, b.*
+        a.system, b.*, b.held is null and exists (select from entries where tenant_id = a.tenant_id and account_id = a.id) as is_lost
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (
-          select currency as held, debits, credits, pending_debits, pending_credits, version, newest.left,
-            round(extract(epoch from updated_at) * 1000)::text as is_ms, round(extract(epoch from newest.at) * 1000)::text as left_ms
-          from (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) as balance full join (
-            select each.currency, entry.left, t.created_at as at from unnest($3::text[]) as each (currency), lateral (
-              select balance_after as left, sequence from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency
-              order by sequence desc, position desc limit 1) as entry left join lateral (
-              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true
-            offset 0) as newest using (currency)) b on true`,
-    values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code)), textArray(currencies)],
+          select currency as held, debits, credits, pending_debits, pending_credits, version, entry.left,
+            round(extract(epoch from updated_at) * 1000)::text as is_ms, round(extract(epoch from t.created_at) * 1000)::text as left_ms
+          from (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) as balance left join lateral (
+              select balance_after as left, sequence from entries where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency
+              order by sequence desc, position desc limit 1) as entry on true left join lateral (
+              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true) b on true`,
+    values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code))],
   });
   const found = new Map<string, FoundAccount>();
   for (const row of rows) {
@@ -142,13 +142,14 @@ export async function openAccounts(client: Client, wanted: [tenant: string, code
       differs: [],
     };
     found.set(place, one);
-    if (row.held === null) continue;
     const { open, differs } = one;
-    const balance = row.debits === null ? null : balanceOf({ ...row, debits: row.debits });
-    const is = balance && told(net(open.account, balance), row.is_ms);
-    const left = row.left === null ? null : told(BigInt(row.left), row.left_ms);
-    if (balance && is === left) open.balances.set(row.held, balance);
-    else differs.push(`the balance in ${row.held} is ${is ?? 'none'}, where the newest entry left ${left ?? 'none'}`);
+    if (row.is_lost) differs.push('there is no balance, where there are entries');
+    if (row.held === null) continue;
+    const balance = balanceOf(row);
+    const is = told(net(open.account, balance), row.is_ms);
+    const left = row.left === null ? 'none' : told(BigInt(row.left), row.left_ms);
+    if (is === left) open.balances.set(row.held, balance);
+    else differs.push(`the balance in ${row.held} is ${is}, where the newest entry left ${left}`);
   }
   return [...found.values()];
 }
@@ -181,7 +182,7 @@ function accountOf(row: AccountBalanceRow): BookedAccount {
   };
 }
 
-function balanceOf(row: AccountBalanceRow & { debits: string }): Balance {
+function balanceOf(row: AccountBalanceRow): Balance {
   return {
     debits: BigInt(row.debits),
     credits: BigInt(row.credits),
