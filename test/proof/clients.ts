@@ -14,9 +14,11 @@ export interface Tried {
   /** The tenant's id. */
   tenantId: string;
   key: string;
-  kind: 'single' | 'double';
+  kind: keyof typeof sums;
   /** Minor units. */
   amount: bigint;
+  /** Of a reversal: the id of the transaction. */
+  reverses?: string;
   /** What went on when it was first sent. */
   during: string;
   /** Once it was answered with 201 or 200. */
@@ -40,9 +42,10 @@ const readsAtOnce = 8;
 /** In the place of a status: a reset or a time-out. */
 const noAnswer = 599;
 
-/** The account and currency that postings of a kind add up on; nothing else moves them. */
+/** The account and currency that the credits of each kind add up on; nothing else credits them. */
 export const sums = {
   double: { code: 'CUSTOMER-WALLETS-NGN', currency: 'NGN' },
+  reversal: { code: 'SETTLEMENT-NGN', currency: 'NGN' },
   single: { code: 'OPERATING-CASH', currency: 'USD' },
 } as const;
 
@@ -97,19 +100,22 @@ export class Clients {
 
   private async run(customer: Customer, number: number, chance: Chance): Promise<void> {
     const { tenant } = customer;
+    const doubles: Tried[] = [];
     for (let turn = 0; !this.ending.signal.aborted; turn++) {
-      const kind = chance.happens(0.25) ? 'single' : 'double';
       const tried: Tried = {
         tenantId: tenant.id,
         key: `client-${number}-${turn}`,
-        kind,
+        kind: chance.happens(0.25) ? 'single' : 'double',
         amount: BigInt(chance.whole(1, 1_000_000)),
         during: this.during,
       };
+      const reversed = chance.happens(0.2) ? doubles.pop() : undefined;
+      if (reversed) Object.assign(tried, { kind: 'reversal', amount: reversed.amount, reverses: reversed.transactionId });
       this.tried.set(tried.key, tried);
       const transactionId = await this.post(customer, tried);
       if (transactionId !== null) {
         tried.transactionId = transactionId;
+        if (tried.kind === 'double') doubles.push(tried);
         this.answered(tenant.id);
         // Beside the postings: what is measured is how long they wait.
         if (chance.happens(0.2) && this.reads.size < readsAtOnce) {
@@ -124,7 +130,7 @@ export class Clients {
 
   /** Null where the posting was refused, which none is. */
   private async post(customer: Customer, tried: Tried): Promise<string | null> {
-    const path = tried.kind === 'double' ? '/double-entry' : '';
+    const path = { single: '', double: '/double-entry', reversal: `/${tried.reverses}/reverse` }[tried.kind];
     for (let attempt = 0; ; attempt++) {
       const answer = await this.ask(customer, 'POST', `/transactions${path}`, bodyOf(tried));
       // The first to be told of a posting is told that it is new.
@@ -176,6 +182,7 @@ export class Clients {
 }
 
 function bodyOf({ key, kind, amount }: Tried): unknown {
+  if (kind === 'reversal') return { idempotency_key: key };
   const digits = String(amount).padStart(3, '0');
   const { code, currency } = sums[kind];
   const line = { account_code: code, amount: `${digits.slice(0, -2)}.${digits.slice(-2)}`, side: 'credit', currency };

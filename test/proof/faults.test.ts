@@ -42,13 +42,14 @@ async function tried(faults: string[], more: Partial<typeof means>): Promise<str
   return slow.map(({ name }) => name);
 }
 
-test('postings go on through killed, stalled and restarted parts and cut connections: none is lost or doubled, and every event arrives', async () => {
+test('postings go on through killed, stalled and restarted parts, lost answers and cut connections: none is lost or doubled, and every event arrives', async () => {
   await holds([
     'kill ledger',
     'hold a head',
     'kill postgres',
     'stall notifier',
-    'cut gateway to ledger',
+    'lose answers of gateway to ledger',
+    'lose answers of ledger to postgres',
     'isolate identity to postgres',
     'fail over postgres',
   ]);

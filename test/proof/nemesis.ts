@@ -109,6 +109,21 @@ function wireFaults(name: string): Fault[] {
       },
     },
     {
+      name: `lose answers of ${name}`,
+      target: name,
+      run: async ({ wires }, chance) => {
+        // What was asked for is done, a commit as well, and nobody is told: the only thing that a key is for.
+        const watched = wires.of(name);
+        for (let times = chance.whole(5, 15); times > 0; times--) {
+          for (const proxy of watched) proxy.watch = () => 'cut after';
+          await pause(chance.whole(20, 300));
+          for (const proxy of watched) proxy.watch = () => 'pass';
+          await pause(chance.whole(20, 600));
+        }
+        return {};
+      },
+    },
+    {
       name: `delay ${name}`,
       target: name,
       run: async ({ wires }, chance) => {

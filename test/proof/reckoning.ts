@@ -131,16 +131,19 @@ async function postings(house: House, clients: Clients): Promise<Pick<Reckoning,
   return { lost: lost.map(({ key }) => key), doubled: doubled.map(([key]) => key), transactions: there.length };
 }
 
-/** Postings that are there with another amount, or for another tenant, than they were asked for with: two that were exchanged have the same sum. */
+/** Postings that are there with another amount, for another tenant or of another transaction than was asked for: two exchanged ones have the same sum. */
 function amountsDiffer(events: Event[], clients: Clients): string[] {
   return events.flatMap(({ data, tenantId }) => {
     const tried = data.case === 'transactionPosted' ? clients.tried.get(data.value.idempotencyKey) : undefined;
     if (data.case !== 'transactionPosted' || !tried) return [];
     const { code, currency } = sums[tried.kind];
-    const entry = data.value.entries.find((each) => each.accountCode === code && each.currency === currency);
-    const amount = toMinor(entry?.amount ?? '');
-    if (tenantId === tried.tenantId && amount === tried.amount) return [];
-    return [`posting ${tried.key} of ${tried.tenantId} asked for ${tried.amount}, and is there for ${tenantId} with ${amount}`];
+    const entry = data.value.entries.find((each) => each.accountCode === code && each.currency === currency && each.side === 'credit');
+    const amount = entry && toMinor(entry.amount);
+    const { reverses } = data.value;
+    if (tenantId === tried.tenantId && amount === tried.amount && reverses === tried.reverses) return [];
+    return [
+      `posting ${tried.key} of ${tried.tenantId} asked for ${tried.amount}, reversing ${tried.reverses}, and is there for ${tenantId} with ${amount}, reversing ${reverses}`,
+    ];
   });
 }
 
@@ -153,8 +156,7 @@ async function sumsDiffer(house: House, clients: Clients): Promise<string[]> {
   );
   const differing: string[] = [];
   for (const { tenant } of clients.customers) {
-    for (const kind of ['single', 'double'] as const) {
-      const { code, currency } = sums[kind];
+    for (const [kind, { code, currency }] of Object.entries(sums)) {
       const mine = [...clients.tried.values()].filter((each) => each.tenantId === tenant.id && each.kind === kind && each.transactionId);
       const answered = mine.reduce((sum, { amount }) => sum + amount, 0n);
       const row = rows.find((each) => each.tenant === toUuid('tenant', tenant.id) && each.code === code && each.currency === currency);
