@@ -4,7 +4,7 @@ import { soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { askedSeconds, databaseState } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -24,7 +24,8 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const config = identityConfig(settings);
   const logger = openLog('identity', config.logLevel);
   const metrics = openMetrics('identity');
-  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger, lifetimeSeconds: askedSeconds });
+  const openOwn = (max: number) => openPool(config.databaseUrl, { max, name: 'identity', logger });
+  const pool = openOwn(5);
   lifetime.add('pool', () => pool.end());
   await waitForDatabase(pool);
   await checkDatabase(pool, migrationNames);
@@ -36,7 +37,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   }, sweepMs);
   lifetime.add('sweep', () => clearInterval(sweep));
 
-  const ask = databaseState(pool, logger);
+  const ask = databaseState(pool, () => openOwn(1), logger);
   const readiness = async (): Promise<Readiness> => {
     // Logins need both, whose connections break apart from each other.
     const [state, isThere] = await Promise.all([

@@ -3,7 +3,7 @@ import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { askedSeconds, databaseState } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -65,9 +65,10 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   lifetime.add('writer', () => writer.close());
 
   // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
-  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 2, logger, lifetimeSeconds: askedSeconds });
+  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'ledger readiness', max, logger });
+  const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, logger);
+  const ask = databaseState(asked, () => openAsked(1), logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
     const answer = state === 'ok' && writer.foundNoRoom ? 'full' : state;

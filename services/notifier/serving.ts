@@ -6,7 +6,7 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { askedSeconds, databaseState } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -91,9 +91,10 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 2, logger, lifetimeSeconds: askedSeconds });
+  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'notifier readiness', max, logger });
+  const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, logger);
+  const ask = databaseState(asked, () => openAsked(1), logger);
   const readiness = async (): Promise<Readiness> => {
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };

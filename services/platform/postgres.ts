@@ -27,8 +27,6 @@ export interface PoolOptions {
   settings?: Record<string, string>;
   /** Milliseconds after which an unanswered statement's connection is given up. */
   patienceMs?: number;
-  /** Seconds after which a connection is replaced by a new one; as long as it is used, unless given. */
-  lifetimeSeconds?: number;
 }
 
 /**
@@ -92,7 +90,6 @@ export function openPool(url: string, options: PoolOptions): Pool {
     query_timeout: options.patienceMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
-    maxLifetimeSeconds: options.lifetimeSeconds ?? 0,
     verify: mustBeOurs,
     options: connectionOptions(options.settings),
   });

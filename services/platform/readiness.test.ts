@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -12,8 +13,9 @@ const logger = openLog('test', 'silent');
 
 test('a database that commits is ok, and one that takes no writes is told as that, for as long as it takes none', async () => {
   const database = await freshDatabase('ledger', { migrated: true });
-  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
-  const asked = databaseState(pool, logger);
+  const open = (max: number) => openPool(database.serviceUrl, { name: 'asked', max, logger });
+  const pool = open(2);
+  const asked = databaseState(pool, () => open(1), logger);
   const say = (what: string) =>
     withClient(database.adminUrl, async (client) => {
       await client.query('set default_transaction_read_only = off');
@@ -45,8 +47,9 @@ test('a database whose commits wait for a standby that is gone says so within se
     withClient(server.adminUrl, async (client) => {
       for (const text of texts) await client.query(text);
     });
-  const pool = openPool(server.adminUrl, { name: 'asked', max: 2, logger });
-  const ask = databaseState(pool, logger);
+  const open = (max: number) => openPool(server.adminUrl, { name: 'asked', max, logger });
+  const pool = open(2);
+  const ask = databaseState(pool, () => open(1), logger);
   const waiting = () =>
     withClient(server.adminUrl, async (client) => {
       const { rowCount } = await client.query(`select from pg_stat_activity where wait_event = 'SyncRep'`);
@@ -59,7 +62,7 @@ test('a database whose commits wait for a standby that is gone says so within se
     await alter(...change, 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'not committing');
     // Also when the connection that waited has been given up, which goes on waiting at the server, for all.
-    const another = databaseState(pool, logger);
+    const another = databaseState(pool, () => open(1), logger);
     for (const end = performance.now() + 20_000; performance.now() < end;) {
       expect(await ask()).toBe('not committing');
       expect(await waiting()).toBe(1);
@@ -78,8 +81,9 @@ test('a database whose commits wait for a standby that is gone says so within se
 test('replicas that are asked at the same moments do not take each other for a database that does not commit', async () => {
   const database = await freshDatabase('ledger', { migrated: true });
   const holder = openPool(database.serviceUrl, { name: 'another', max: 1, logger });
-  const pool = openPool(database.serviceUrl, { name: 'asked', max: 2, logger });
-  const ask = databaseState(pool, logger);
+  const open = (max: number) => openPool(database.serviceUrl, { name: 'asked', max, logger });
+  const pool = open(2);
+  const ask = databaseState(pool, () => open(1), logger);
   // Each time it is asked another one has just begun, and is done in a moment.
   const askBesideAnother = async () => {
     const client = await holder.connect();
@@ -110,14 +114,13 @@ test('that new connections are refused is known though those that are open work;
   const name = `${database.name}_asked`;
   const url = new URL(database.serviceUrl);
   [url.username, url.password] = [name, 'secret'];
-  const pool = openPool(url.href, { name: 'asked', max: 2, logger, lifetimeSeconds: 1 });
-  const asked = databaseState(pool, log);
+  const open = (max: number) => openPool(url.href, { name: 'asked', max, logger });
+  const pool = open(2);
+  const asked = databaseState(pool, () => open(1), log, { newEveryMs: 500 });
   const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
   await admin.query(`create role "${name}" login password 'secret'; grant connect on database "${database.name}" to "${name}"`);
   const role = (what: string) => admin.query(`alter role "${name}" ${what}`);
-  const sessions = async () =>
-    (await admin.query(`select from pg_stat_activity where datname = $1 and application_name = 'asked'`, [database.name])).rowCount;
   try {
     expect(await asked()).toBe('ok');
     await role(`password 'another'`);
@@ -126,9 +129,20 @@ test('that new connections are refused is known though those that are open work;
     expect(told).toEqual(['the database is away']);
     await role(`password 'secret'`);
     await until(async () => (await asked()) === 'ok');
+    // The one that is open says more than the new one that is not to be had, for as long as it is.
     await role('connection limit 0');
-    await until(async () => (await sessions()) === 0);
-    expect(await asked()).toBe('ok');
+    for (const end = performance.now() + 1_500; performance.now() < end; await pause(50)) expect(await asked()).toBe('ok');
+    await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'asked'`, [
+      database.name,
+    ]);
+    await until(async () => (await asked()) === 'away');
+    await role('connection limit -1');
+    await until(async () => (await asked()) === 'ok');
+    // What a new one may do counts, too: those that are open have been told before.
+    await admin.query(`alter role "${name}" set default_transaction_read_only = on`);
+    await until(async () => (await asked()) === 'read-only');
+    await admin.query(`alter role "${name}" reset default_transaction_read_only`);
+    await until(async () => (await asked()) === 'ok');
   } finally {
     await pool.end();
     await admin.query(`drop owned by "${name}"; drop role "${name}"`);

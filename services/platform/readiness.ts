@@ -85,26 +85,71 @@ async function mustTakeWrites(client: Client): Promise<void> {
   if (rows[0]?.read_only === 'on') throw new TakesNoWrites();
 }
 
-/**
- * Seconds after which whoever asks wants a connection of his own anew: where new ones are refused, for a password or a certificate, those that work end
- * by and by, and his, which is never idle, would say for ever that all is well.
- */
-export const askedSeconds = 60;
+// So often a new connection is tried while somebody asks, milliseconds.
+const newEveryMs = 60_000;
 
 /**
- * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried. Takes two of
- * the pool's connections at most. The reason is logged once.
+ * Tries whether new connections are to be had: where they are refused, for a password or a certificate, those that are open work, and whoever asks on one
+ * of them, which is never idle, would say for ever that all is well. (Ending them after a while in their stead took the open ones from a service whose
+ * server had no room for more: nothing was answered until there was.)
  */
-export function databaseState(pool: Pool, logger: Logger): () => Promise<DatabaseState> {
+class NewConnections {
+  private readonly open: () => Pool;
+  private readonly everyMs: number;
+  private triedAt = performance.now();
+  private trying = false;
+  /** What the last one that told anything was refused with. */
+  private refusal: unknown;
+
+  constructor(open: () => Pool, everyMs: number) {
+    this.open = open;
+    this.everyMs = everyMs;
+  }
+
+  /** Why they are refused, as far as is known; undefined: they are not. Has one tried where the last one that was had is old. */
+  refusedFor(): unknown {
+    if (!this.trying && (this.refusal !== undefined || performance.now() - this.triedAt >= this.everyMs)) void this.try();
+    return this.refusal;
+  }
+
+  private async try(): Promise<void> {
+    this.triedAt = performance.now();
+    this.trying = true;
+    const pool = this.open();
+    try {
+      await onClient(pool, mustTakeWrites);
+      this.refusal = undefined;
+    } catch (error) {
+      // No room for one more says nothing of those that are open.
+      if ((error as { code?: unknown }).code !== '53300') this.refusal = error;
+    } finally {
+      this.trying = false;
+      await pool.end().catch(() => undefined);
+    }
+  }
+}
+
+/**
+ * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried, and where it
+ * takes no new connections, which is tried once in `newEveryMs`, on a pool of one that `open` opens. Takes two of the pool's connections at most.
+ * The reason is logged once.
+ */
+export function databaseState(
+  pool: Pool,
+  open: () => Pool,
+  logger: Logger,
+  options: { newEveryMs: number } = { newEveryMs },
+): () => Promise<DatabaseState> {
   const commits = new Commits(() => commitOnce(pool));
+  const newOnes = new NewConnections(open, options.newEveryMs);
   let last: DatabaseState | undefined;
   const ask = async (): Promise<DatabaseState> => {
     try {
       await soon(onClient(pool, mustTakeWrites));
+      const refusal = newOnes.refusedFor();
+      if (refusal !== undefined) throw refusal as Error;
       return (await commits.areWaiting()) ? 'not committing' : 'ok';
     } catch (error) {
-      // Of the new connection alone: who has open ones goes on.
-      if ((error as { code?: unknown }).code === '53300' && last !== undefined) return last;
       const state = error instanceof TakesNoWrites ? 'read-only' : 'away';
       if (state !== last) logger.warn({ err: error }, `the database is ${state}`);
       return state;
