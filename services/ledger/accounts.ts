@@ -139,9 +139,11 @@ export function updateAccount(pool: Connections, tenant: string, code: string, u
     }
     const changes = changesOf(account, change);
     if (changes.length === 0) return account;
-    if (changes.includes('status') || changes.includes('allow_negative')) await balancesMustBeWhole(client, tenant, code);
+    const closes = changes.includes('status') && account.status === 'active';
+    const forbids = changes.includes('allow_negative') && account.allowNegative;
+    if (closes || forbids) await balancesMustBeWhole(client, tenant, code);
     if (changes.includes('status')) await statusMayChange(client, tenant, account);
-    if (changes.includes('allow_negative') && account.allowNegative) await mustNotBeNegative(client, tenant, account);
+    if (forbids) await mustNotBeNegative(client, tenant, account);
 
     const after = changed(account, change, nextPlace(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, by), nowMs);

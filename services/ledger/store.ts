@@ -5,7 +5,7 @@
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
-import { toDecimal } from '../platform/money.ts';
+import { currencies, toDecimal } from '../platform/money.ts';
 import { seeing, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
@@ -94,11 +94,11 @@ interface AccountBalanceRow {
   version: bigint;
   /** Milliseconds since the Unix epoch, as `left_ms`. */
   is_ms: string;
-  /** What the newest entry has left, and when; null where there is no entry. */
+  /** What the newest entry has left, and when; null where there is no entry, or, of the time, no transaction of it. */
   left: string | null;
-  left_ms: string;
-  /** There are entries, and no balance at all. */
-  is_lost: boolean;
+  left_ms: string | null;
+  /** Currencies in which there are entries and no balance; null: none. */
+  lost: string | null;
 }
 
 /** An account as it was found. */
@@ -112,15 +112,20 @@ export interface FoundAccount {
 
 /**
  * Those accounts that there are of the wanted ones (by the tenant's UUID and code), with all their balances. Each is held against what the newest entry
- * left, and when: a balance that somebody has changed by hand, or put back from a copy, would go into the log with the next posting, and nothing repairs
- * a log. (Only what a process doesn't remember is read; two ledgers that take turns on a tenant are 0 to 15 % slower for it.) Who changes debits and
- * credits alike, or removes one of several balances, is found by `verify`.
+ * left, and when, and one that is missing is missed: a balance that somebody has changed by hand, or put back from a copy, would go into the log with
+ * the next posting, and nothing repairs a log. (Only what a process doesn't remember is read; two ledgers that take turns on a tenant are 0 to 15 %
+ * slower for it.) Who changes debits and credits alike, or the version, is found by `verify`.
  */
 export async function openAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
     name: 'open_accounts',
     text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.status = 'closed' as closed,
-        a.system, b.*, b.held is null and exists (select from entries where tenant_id = a.tenant_id and account_id = a.id) as is_lost
+        a.system, b.*, case when b.held = a.currency then null else (
+          select string_agg(each.currency, ', ') from unnest(case when a.currency is null then $3::text[] else array[a.currency] end) as each (currency)
+          where each.currency is distinct from b.held
+            and (select true from balances where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency) is null
+            and (select true from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency limit 1)
+        ) end as lost
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (
@@ -130,7 +135,7 @@ export async function openAccounts(client: Client, wanted: [tenant: string, code
               select balance_after as left, sequence from entries where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency
               order by sequence desc, position desc limit 1) as entry on true left join lateral (
               select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true) b on true`,
-    values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code))],
+    values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code)), textArray(currencies)],
   });
   const found = new Map<string, FoundAccount>();
   for (const row of rows) {
@@ -141,21 +146,25 @@ export async function openAccounts(client: Client, wanted: [tenant: string, code
       open: { account: accountOf(row), balances: new Map() },
       differs: [],
     };
-    found.set(place, one);
     const { open, differs } = one;
-    if (row.is_lost) differs.push('there is no balance, where there are entries');
+    // Each of its balances says so.
+    if (row.lost !== null && !found.has(place)) differs.push(`there is no balance in ${row.lost}, where there are entries`);
+    found.set(place, one);
     if (row.held === null) continue;
     const balance = balanceOf(row);
     const is = told(net(open.account, balance), row.is_ms);
     const left = row.left === null ? 'none' : told(BigInt(row.left), row.left_ms);
-    if (is === left) open.balances.set(row.held, balance);
-    else differs.push(`the balance in ${row.held} is ${is}, where the newest entry left ${left}`);
+    if (is !== left) differs.push(`the balance in ${row.held} is ${is}, where the newest entry left ${left}`);
+    else if (balance.pendingDebits !== 0n || balance.pendingCredits !== 0n)
+      differs.push(`something is pending in ${row.held}, which nothing can be`);
+    else open.balances.set(row.held, balance);
   }
   return [...found.values()];
 }
 
-function told(minor: bigint, ms: string): string {
-  return `${toDecimal(minor)} of ${new Date(Number(ms)).toISOString()}`;
+function told(minor: bigint, ms: string | null): string {
+  const at = new Date(ms === null ? NaN : Number(ms));
+  return `${toDecimal(minor)} of ${Number.isNaN(at.getTime()) ? 'no time' : at.toISOString()}`;
 }
 
 /** Fails where an account's balances are not what its entries left: what is decided by them would go into the log. */
