@@ -4,6 +4,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { eventBody } from '../services/notifier/envelope.ts';
 import { withUpdates } from '../services/platform/updates.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
@@ -95,7 +96,7 @@ async function figure(name: string, metric: string): Promise<number> {
 }
 
 function faults(): void {
-  test('every event of a posting arrives, each once', async () => {
+  test('every event of a posting arrives, each once, as the log tells it', async () => {
     const tenantId = await newTenant();
     await post(tenantId);
     await everythingArrived(tenantId);
@@ -108,6 +109,8 @@ function faults(): void {
       'balance.updated',
     ]);
     expect(idsReceived(tenantId).sort()).toEqual(events.map(({ id }) => id).sort());
+    const bodies = new Map(receiver.received.map(({ headers, body }) => [headers['x-webhook-id'], body]));
+    expect(events.map(({ id }) => bodies.get(id))).toEqual(events.map(eventBody));
   });
 
   test('the trace context of a request goes with all its events to the receiver, and a request without one begins a trace', async () => {

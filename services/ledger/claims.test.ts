@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { claim, claimEnds, leftovers, settle } from './claims.ts';
+import { claim, claimEnds, claimsOf, leftovers, settle } from './claims.ts';
 
 let books: RelayedBooks;
 
@@ -41,6 +41,25 @@ test('a claim reads one event at least, however large it is and the one before i
     [2n, 3n],
     [3n, 4n],
     [4n, 5n],
+  ]);
+});
+
+test('what was claimed is what the log tells, with each changed balance as the posting has it where nobody else derives that', async () => {
+  const tenant = await books.newTenant();
+  const { writer } = books.openReplica(null);
+  for (let turn = 0; turn < 2; turn++) await post(writer, tenant);
+  const rows = await claim(books.relayed, [tenant], randomUUID(), 10, 1e6);
+  const eventsOf = (derives: boolean) => claimsOf(rows, derives).flatMap(({ events }) => events);
+  const told = await books.eventsOf(tenant);
+  expect(eventsOf(false)).toEqual(told);
+  expect(eventsOf(true)).toEqual(told.filter(({ part }) => part === 0));
+  const balances = eventsOf(false).flatMap(({ data }) => (data.case === 'balanceUpdated' ? [data.value.balance] : []));
+  const amounts = balances.map((each) => [each?.accountCode, each?.previousBalance, each?.balance, each?.debits, each?.credits]);
+  expect(amounts).toEqual([
+    ['a', '0.00', '1.00', '1.00', '0.00'],
+    ['b', '0.00', '-1.00', '0.00', '1.00'],
+    ['a', '1.00', '2.00', '2.00', '0.00'],
+    ['b', '-1.00', '-2.00', '0.00', '2.00'],
   ]);
 });
 

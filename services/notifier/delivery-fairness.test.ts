@@ -228,6 +228,40 @@ test('so it is where others find it full in the very moment in which an attempt 
   await Promise.all([look(), look(), look()]);
 });
 
+test('who finds it full while an attempt is recorded moves on when that is committed, not to the end of the lease', async () => {
+  const notifier = await start({ claims: false, settings: patientOfLocks });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const one = { ...bounds, ofTenant: () => 1 };
+  const [claimed] = (await claimDue(notifier.work, one)).claimed;
+  const holder = new pg.Client({ connectionString: notifier.database.adminUrl });
+  await holder.connect();
+  try {
+    // Whoever records ends his transaction when the test lets him.
+    await holder.query(`create function wait_for_test() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock_shared(1, 1); return null; end $$`);
+    await holder.query(`create constraint trigger late after delete on claims deferrable initially deferred
+      for each row execute function wait_for_test()`);
+    await holder.query('select pg_advisory_lock(1, 1)');
+    const waiting = async () =>
+      (
+        await holder.query(`select from pg_locks where not granted and locktype = 'advisory'
+        and database = (select oid from pg_database where datname = current_database())`)
+      ).rowCount ?? 0;
+    const recorded = recordOutcomes(notifier.work, [outcome(claimed!, 'pending', 0)]);
+    await until(async () => (await waiting()) === 1);
+    let isOver = false;
+    const found = claimDue(notifier.work, one).finally(() => (isOver = true));
+    await until(async () => isOver || (await waiting()) === 2);
+    await holder.query('select pg_advisory_unlock(1, 1)');
+    expect(await recorded).toEqual(new Set([claimed!.id]));
+    expect(await found).toMatchObject({ claimed: [] });
+    expect((await claimDue(notifier.work, one)).claimed).toMatchObject([{ id: claimed!.id, attempt: 2 }]);
+  } finally {
+    await holder.end();
+  }
+});
+
 test('what some tenants leave of their shares goes to others where more is read than may be claimed', async () => {
   const notifier = await start({ claims: false });
   const [much, little] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];

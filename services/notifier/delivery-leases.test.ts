@@ -6,9 +6,10 @@ import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiv
 import { freshDatabase } from '../../test/house.ts';
 import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
-import { inTransaction } from '../platform/postgres.ts';
+import { inTransaction, openPool } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
 import { putOff, recordOutcomes } from './outcomes.ts';
+import { Recorder } from './recorder.ts';
 
 afterEach(endStarted);
 
@@ -309,6 +310,30 @@ test('several replicas send each delivery once', async () => {
   for (const { tenantId } of tenants) await settled(first.client, tenantId, 40);
   expect(received).toHaveLength(240);
   expect(new Set(received.map(({ headers }) => headers['x-webhook-id'])).size).toBe(240);
+});
+
+test('what can’t be recorded while the database is away is recorded when it is back', async () => {
+  const failed = Promise.withResolvers<void>();
+  const logger = pino({ level: 'warn' }, { write: () => failed.resolve() });
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  const address = new URL(notifier.database.serviceUrl);
+  const proxy = await openProxy(Number(address.port));
+  address.port = String(proxy.port);
+  const pool = openPool(address.href, { name: 'recorder', max: 1, logger });
+  try {
+    proxy.watch = () => 'cut';
+    const recorded = new Recorder(pool, logger, () => undefined).record(outcome(claimed!, 'delivered'));
+    await failed.promise;
+    proxy.watch = () => 'pass';
+    expect(await recorded).toBe(true);
+    expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+  } finally {
+    await pool.end();
+    await proxy.close();
+  }
 });
 
 test('a worker that stops while its database is away leaves to their leases what it can’t record', async () => {
