@@ -24,8 +24,8 @@ export interface Proxy {
   forget(): void;
   /** While true nothing passes, on no connection, and new ones are accepted and not answered; then they are all reset. */
   isolate(isolated: boolean): void;
-  /** Cuts every connection there is; new ones lead to another port of this machine. */
-  lead(target: number): void;
+  /** New connections lead to another port of this machine; those that there are are cut, unless they are to stay. */
+  lead(target: number, those?: 'cut' | 'stay'): void;
   close(): Promise<void>;
 }
 
@@ -109,9 +109,9 @@ export async function openProxy(target: number): Promise<Proxy> {
       if (isolated) proxy.forget();
       else for (const socket of forgotten) socket.resetAndDestroy();
     },
-    lead: (other) => {
+    lead: (other, those = 'cut') => {
       target = other;
-      proxy.cut();
+      if (those === 'cut') proxy.cut();
     },
     close: async () => {
       proxy.cut();

@@ -4,7 +4,7 @@ import { soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { databaseState } from '../platform/readiness.ts';
+import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -37,7 +37,9 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   }, sweepMs);
   lifetime.add('sweep', () => clearInterval(sweep));
 
-  const ask = databaseState(pool, () => openOwn(1), logger);
+  const newOnes = new NewConnections(() => openOwn(1));
+  lifetime.add('new connections', () => newOnes.stop());
+  const ask = databaseState(pool, newOnes, logger);
   const readiness = async (): Promise<Readiness> => {
     // Logins need both, whose connections break apart from each other.
     const [state, isThere] = await Promise.all([

@@ -3,7 +3,7 @@ import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { databaseState } from '../platform/readiness.ts';
+import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -68,7 +68,9 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'ledger readiness', max, logger });
   const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, () => openAsked(1), logger);
+  const newOnes = new NewConnections(() => openAsked(1));
+  lifetime.add('new connections', () => newOnes.stop());
+  const ask = databaseState(asked, newOnes, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
     const answer = state === 'ok' && writer.foundNoRoom ? 'full' : state;

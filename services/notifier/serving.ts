@@ -6,7 +6,7 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
-import { databaseState } from '../platform/readiness.ts';
+import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -94,7 +94,9 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'notifier readiness', max, logger });
   const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, () => openAsked(1), logger);
+  const newOnes = new NewConnections(() => openAsked(1));
+  lifetime.add('new connections', () => newOnes.stop());
+  const ask = databaseState(asked, newOnes, logger);
   const readiness = async (): Promise<Readiness> => {
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };

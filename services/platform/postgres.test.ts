@@ -45,6 +45,43 @@ async function withPool(work: (pool: Pool) => Promise<void>): Promise<void> {
   }
 }
 
+test('where an address leads to another server, connections to the one before are given up, those in use too, and no others', async () => {
+  const other = await ownServer();
+  const way = await openProxy(Number(new URL(database.adminUrl).port));
+  const address = new URL(other.adminUrl);
+  const [port, logger] = [Number(address.port), openLog('test', 'silent')];
+  address.port = String(way.port);
+  const open = () => openPool(address.href, { name: 'test', max: 3, logger });
+  const pools = [open(), open(), open(), openPool(other.adminUrl, { name: 'test', max: 1, logger })] as const;
+  const [used, idle, anew, elsewhere] = pools;
+  try {
+    const client = await used.connect();
+    const served = expect(client.query('select pg_sleep(100)')).rejects.toThrow('Connection terminated unexpectedly');
+    const [first] = await Promise.all([
+      idle.query('select pg_postmaster_start_time() as at'),
+      anew.query('select 1'),
+      elsewhere.query('select 1'),
+    ]);
+    expect(idle.totalCount).toBe(1);
+    way.lead(port, 'stay');
+    const more = await anew.connect().then(async (held) => {
+      const second = await anew.query('select pg_postmaster_start_time() as at');
+      held.release();
+      return second;
+    });
+    expect(more.rows).not.toEqual(first.rows);
+    await served;
+    client.release(true);
+    await until(() => Promise.resolve(idle.totalCount === 0));
+    expect((await idle.query('select pg_postmaster_start_time() as at')).rows).toEqual(more.rows);
+    expect([idle.totalCount, elsewhere.totalCount]).toEqual([1, 1]);
+  } finally {
+    await Promise.all(pools.map((pool) => pool.end()));
+    await way.close();
+    await other.end();
+  }
+});
+
 test('of an idle connection that is lost the log has the reason, and nothing by which its session could be told', async () => {
   const lines: string[] = [];
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });

@@ -102,7 +102,45 @@ export function openPool(url: string, options: PoolOptions): Pool {
   // The same for one that breaks while it is in use: its statements fail, and their callers are told.
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
   loseTogether(pool);
+  stayWithServer(pool, options.logger);
   return pool;
+}
+
+// By `host:port`: the server that a connection led to last, and this process's connections to it.
+const servers = new Map<string, { startedAt: string; clients: Set<Client> }>();
+
+/**
+ * Gives up all connections of this process to a server once a new one shows that its address leads to another: after a failover the server that was
+ * first before may go on answering those that are open, for hours, with balances and keys that are long changed, and take postings that the other one
+ * will never have. Whoever has something under way there is told as of any connection that breaks.
+ */
+export function stayWithServer(pool: Pool, logger: Logger): void {
+  pool.on('connect', (client) => {
+    // Each server has its own, also one that was copied from the other. A standby takes nobody's place.
+    const text = 'select extract(epoch from pg_postmaster_start_time())::text as at where not pg_is_in_recovery()';
+    client.query<{ at: string }>(text).then(
+      ({ rows }) => rows[0] && leadsTo(client, rows[0].at, logger),
+      // Whoever wanted the connection is told.
+      () => undefined,
+    );
+  });
+}
+
+function leadsTo(client: Client, startedAt: string, logger: Logger): void {
+  const { host, port } = client as Client & { host: string; port: number };
+  const address = `${host}:${port}`;
+  let server = servers.get(address);
+  if (server?.startedAt !== startedAt) {
+    if (server && server.clients.size > 0) {
+      logger.warn({ connections: server.clients.size }, 'the address leads to another server: connections to the one before are given up');
+      for (const each of server.clients) streamOf(each).destroy();
+    }
+    server = { startedAt, clients: new Set() };
+    servers.set(address, server);
+  }
+  const { clients } = server;
+  clients.add(client);
+  client.once('end', () => clients.delete(client));
 }
 
 /** What a connection must say of itself: `settings` and `triggers` of {@link faultOf}. */

@@ -6,7 +6,7 @@ import { freshDatabase } from '../../test/house.ts';
 import { until } from '../../test/notifier.ts';
 import { ownServer } from '../../test/server.ts';
 import { openPool } from './postgres.ts';
-import { Commits, databaseState } from './readiness.ts';
+import { Commits, databaseState, NewConnections } from './readiness.ts';
 import { openLog, type Logger } from './telemetry.ts';
 
 const logger = openLog('test', 'silent');
@@ -15,7 +15,8 @@ test('a database that commits is ok, and one that takes no writes is told as tha
   const database = await freshDatabase('ledger', { migrated: true });
   const open = (max: number) => openPool(database.serviceUrl, { name: 'asked', max, logger });
   const pool = open(2);
-  const asked = databaseState(pool, () => open(1), logger);
+  const newOnes = new NewConnections(() => open(1), 300);
+  const asked = databaseState(pool, newOnes, logger);
   const say = (what: string) =>
     withClient(database.adminUrl, async (client) => {
       await client.query('set default_transaction_read_only = off');
@@ -36,7 +37,7 @@ test('a database that commits is ok, and one that takes no writes is told as tha
     await say('reset default_transaction_read_only');
     await until(async () => (await asked()) === 'ok');
   } finally {
-    await pool.end();
+    await Promise.all([newOnes.stop(), pool.end()]);
     await database.drop();
   }
 });
@@ -49,7 +50,8 @@ test('a database whose commits wait for a standby that is gone says so within se
     });
   const open = (max: number) => openPool(server.adminUrl, { name: 'asked', max, logger });
   const pool = open(2);
-  const ask = databaseState(pool, () => open(1), logger);
+  const newOnes = new NewConnections(() => open(1), 300);
+  const ask = databaseState(pool, newOnes, logger);
   const waiting = () =>
     withClient(server.adminUrl, async (client) => {
       const { rowCount } = await client.query(`select from pg_stat_activity where wait_event = 'SyncRep'`);
@@ -62,7 +64,7 @@ test('a database whose commits wait for a standby that is gone says so within se
     await alter(...change, 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'not committing');
     // Also when the connection that waited has been given up, which goes on waiting at the server, for all.
-    const another = databaseState(pool, () => open(1), logger);
+    const another = databaseState(pool, newOnes, logger);
     for (const end = performance.now() + 20_000; performance.now() < end;) {
       expect(await ask()).toBe('not committing');
       expect(await waiting()).toBe(1);
@@ -73,7 +75,7 @@ test('a database whose commits wait for a standby that is gone says so within se
     await alter('alter system reset synchronous_standby_names', 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'ok');
   } finally {
-    await pool.end();
+    await Promise.all([newOnes.stop(), pool.end()]);
     await server.end();
   }
 });
@@ -83,7 +85,8 @@ test('replicas that are asked at the same moments do not take each other for a d
   const holder = openPool(database.serviceUrl, { name: 'another', max: 1, logger });
   const open = (max: number) => openPool(database.serviceUrl, { name: 'asked', max, logger });
   const pool = open(2);
-  const ask = databaseState(pool, () => open(1), logger);
+  const newOnes = new NewConnections(() => open(1), 300);
+  const ask = databaseState(pool, newOnes, logger);
   // Each time it is asked another one has just begun, and is done in a moment.
   const askBesideAnother = async () => {
     const client = await holder.connect();
@@ -101,7 +104,7 @@ test('replicas that are asked at the same moments do not take each other for a d
     }
     expect(await askBesideAnother()).toBe('ok');
   } finally {
-    await Promise.all([holder.end(), pool.end()]);
+    await Promise.all([holder.end(), newOnes.stop(), pool.end()]);
     await database.drop();
   }
 });
@@ -116,7 +119,8 @@ test('that new connections are refused is known though those that are open work;
   [url.username, url.password] = [name, 'secret'];
   const open = (max: number) => openPool(url.href, { name: 'asked', max, logger });
   const pool = open(2);
-  const asked = databaseState(pool, () => open(1), log, { newEveryMs: 500 });
+  const newOnes = new NewConnections(() => open(1), 300);
+  const asked = databaseState(pool, newOnes, log);
   const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
   await admin.query(`create role "${name}" login password 'secret'; grant connect on database "${database.name}" to "${name}"`);
@@ -144,7 +148,7 @@ test('that new connections are refused is known though those that are open work;
     await admin.query(`alter role "${name}" reset default_transaction_read_only`);
     await until(async () => (await asked()) === 'ok');
   } finally {
-    await pool.end();
+    await Promise.all([newOnes.stop(), pool.end()]);
     await admin.query(`drop owned by "${name}"; drop role "${name}"`);
     await admin.end();
     await database.drop();

@@ -85,36 +85,37 @@ async function mustTakeWrites(client: Client): Promise<void> {
   if (rows[0]?.read_only === 'on') throw new TakesNoWrites();
 }
 
-// So often a new connection is tried while somebody asks, milliseconds.
-const newEveryMs = 60_000;
+// So often a new connection is tried, milliseconds.
+const newEveryMs = 10_000;
 
 /**
- * Tries whether new connections are to be had: where they are refused, for a password or a certificate, those that are open work, and whoever asks on one
- * of them, which is never idle, would say for ever that all is well. (Ending them after a while in their stead took the open ones from a service whose
- * server had no room for more: nothing was answered until there was.)
+ * Tries whether new connections are to be had, and where they lead: where they are refused, for a password or a certificate, those that are open work, and
+ * whoever asks on one of them, which is never idle, would say for ever that all is well. (Ending them after a while in their stead took the open ones
+ * from a service whose server had no room for more: nothing was answered until there was.) `openPool` knows by them that an address leads to another
+ * server than it did.
  */
-class NewConnections {
+export class NewConnections {
   private readonly open: () => Pool;
-  private readonly everyMs: number;
-  private triedAt = performance.now();
-  private trying = false;
-  /** What the last one that told anything was refused with. */
-  private refusal: unknown;
+  private readonly timer: NodeJS.Timeout;
+  private trying: Promise<void> | undefined;
+  /** What the last one that told anything was refused with; undefined: it was not. */
+  refusal: unknown;
 
-  constructor(open: () => Pool, everyMs: number) {
+  /** Tries one on a pool that `open` opens, every so many milliseconds. */
+  constructor(open: () => Pool, everyMs = newEveryMs) {
     this.open = open;
-    this.everyMs = everyMs;
+    this.timer = setInterval(() => {
+      this.trying ??= this.try().finally(() => (this.trying = undefined));
+    }, everyMs).unref();
   }
 
-  /** Why they are refused, as far as is known; undefined: they are not. Has one tried where the last one that was had is old. */
-  refusedFor(): unknown {
-    if (!this.trying && (this.refusal !== undefined || performance.now() - this.triedAt >= this.everyMs)) void this.try();
-    return this.refusal;
+  /** Tries no more; resolves when the last one is over. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer);
+    await this.trying;
   }
 
   private async try(): Promise<void> {
-    this.triedAt = performance.now();
-    this.trying = true;
     const pool = this.open();
     try {
       await onClient(pool, mustTakeWrites);
@@ -123,7 +124,6 @@ class NewConnections {
       // No room for one more says nothing of those that are open.
       if ((error as { code?: unknown }).code !== '53300') this.refusal = error;
     } finally {
-      this.trying = false;
       await pool.end().catch(() => undefined);
     }
   }
@@ -131,23 +131,15 @@ class NewConnections {
 
 /**
  * Asks a database whether it does its work; `away` where it has not said so within 2 s, and half a second more while a commit is tried, and where it
- * takes no new connections, which is tried once in `newEveryMs`, on a pool of one that `open` opens. Takes two of the pool's connections at most.
- * The reason is logged once.
+ * takes no new connections. Takes two of the pool's connections at most. The reason is logged once.
  */
-export function databaseState(
-  pool: Pool,
-  open: () => Pool,
-  logger: Logger,
-  options: { newEveryMs: number } = { newEveryMs },
-): () => Promise<DatabaseState> {
+export function databaseState(pool: Pool, newOnes: NewConnections, logger: Logger): () => Promise<DatabaseState> {
   const commits = new Commits(() => commitOnce(pool));
-  const newOnes = new NewConnections(open, options.newEveryMs);
   let last: DatabaseState | undefined;
   const ask = async (): Promise<DatabaseState> => {
     try {
       await soon(onClient(pool, mustTakeWrites));
-      const refusal = newOnes.refusedFor();
-      if (refusal !== undefined) throw refusal as Error;
+      if (newOnes.refusal !== undefined) throw newOnes.refusal as Error;
       return (await commits.areWaiting()) ? 'not committing' : 'ok';
     } catch (error) {
       const state = error instanceof TakesNoWrites ? 'read-only' : 'away';
