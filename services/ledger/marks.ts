@@ -12,7 +12,7 @@ const marginMs = 60_000;
 /** Tenants remembered; one that was forgotten is opened again, which does no harm. */
 const most = 200_000;
 
-/** Which marks this process knows to be open. True for as long as it says, whatever other processes do: nobody closes a mark early. */
+/** Which marks this process knows to be open. True for as long as it says, whatever other processes of the same server do: nobody closes a mark early. */
 export class OpenMarks {
   private readonly until = new Map<string, number>();
 
@@ -25,6 +25,14 @@ export class OpenMarks {
   opened(tenants: string[], nowMs: number): void {
     if (this.until.size > most) this.until.clear();
     for (const tenant of tenants) this.until.set(tenant, openUntil(nowMs));
+  }
+
+  /**
+   * To be called with each new connection: it may lead to a server that has not what was opened, as a standby that was behind, and what is then posted
+   * would not be looked for. To open them again does no harm.
+   */
+  forget(): void {
+    this.until.clear();
   }
 }
 

@@ -199,3 +199,22 @@ test('nor is that of a lane', async () => {
   for (let times = 0; times < 3; times++) expect(await post()).toBe('posted');
   expect(await failures(metrics)).toEqual(failed);
 });
+
+test('over a new connection, which may lead to a server that lacks what was committed last, marks are opened again', async () => {
+  const tenantId = await writers.tenantWith('a', 'b');
+  const values = [toUuid('tenant', tenantId)];
+  const isOpen = async () =>
+    (await writers.owner.query<{ is: boolean }>('select open_until is not null as is from relay_marks where tenant_id = $1', values))
+      .rows[0]?.is;
+  const writer = writers.open({ proxied: true });
+  const post = () => writer.post(transfer(tenantId, 'a', 'b', '1.00'));
+  // The first one locks, on a connection of its own, and the next one makes the lane's.
+  for (let turn = 0; turn < 2; turn++) expect(reasonOf(await post())).toBe('posted');
+  expect(await isOpen()).toBe(true);
+  await writers.owner.query('update relay_marks set open_until = null where tenant_id = $1', values);
+  expect(reasonOf(await post())).toBe('posted');
+  expect(await isOpen()).toBe(false);
+  writers.proxy.cut();
+  expect(reasonOf(await post())).toBe('posted');
+  expect(await isOpen()).toBe(true);
+});

@@ -59,6 +59,7 @@ export class Writer {
     this.queues = new Queues(options.bounds);
     this.shelf = new Shelf(options.rememberedAccounts);
     const { pool } = options;
+    pool.on('connect', () => this.marks.forget());
     const lane: ConstructorParameters<typeof Lane>[0] = {
       pool,
       shelf: this.shelf,
