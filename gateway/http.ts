@@ -12,9 +12,12 @@ const codes: Record<string, ProblemCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
+// Connections that end behind the answers to what came whole. What comes on them meanwhile, Node's parser finds broken as well.
+const ending = new WeakSet<Duplex>();
+
 /** Answers a broken request and closes the connection. `count` is told the status where it belongs to no request that is counted anyway. */
 export function answerBrokenHttp(error: Error & { code?: string }, socket: Socket, count: (status: number) => void): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (error.code === 'ECONNRESET' || socket.destroyed || ending.has(socket)) return;
   // Bytes behind a request that was said to be the last: nobody's, and that one's answer ends the connection.
   if (error.code === 'HPE_CLOSED_CONNECTION') return;
   const { parser } = socket as Socket & { parser?: { incoming: IncomingMessage | null } | null };
@@ -22,32 +25,43 @@ export function answerBrokenHttp(error: Error & { code?: string }, socket: Socke
     socket.destroySoon();
     return;
   }
-  // Half an answer can't be mended. (Node's own handler looks there, too.) And where a posting has come whole, what is broken came after it: this
-  // is not its answer, and it may be posted.
-  const answer = underWay(socket);
-  const isWhole = answer?.req.complete === true && answer.req.method !== 'GET';
-  const begun = answer?.headersSent === true || isWhole;
   // Who was answered before his body had come, and then hangs up, has his answer.
   const hangsUp = error.code === 'HPE_INVALID_EOF_STATE' && socket.bytesWritten > 0;
-  if (socket.writable && !begun && !hangsUp) {
-    const problem = new Problem(codes[error.code ?? ''] ?? 'malformed_request');
-    if (!answer) count(problem.status);
-    socket.write(textOf(problem));
-  }
-  socket.destroySoon();
+  const problem = new Problem(codes[error.code ?? ''] ?? 'malformed_request');
+  const isBehind = isUnderWay(socket);
+  behindAnswers(socket, () => {
+    // Bytes behind the last whole request, as of a body whose length was counted in characters, wait for no answer.
+    const isAwaited = !isBehind || underWay(socket);
+    if (socket.writable && isAwaited && !hangsUp) {
+      if (!underWay(socket)) count(problem.status);
+      socket.write(textOf(problem));
+    }
+    socket.destroySoon();
+  });
 }
 
 /** Answers a request for a tunnel, which Node would drop without a word: it is to another server, so there is no such route. */
 export function answerConnect(socket: Duplex, count: (status: number) => void): void {
   socket.on('error', () => undefined);
-  // What came before on this connection would get this answer.
-  if (underWay(socket)) {
-    socket.destroy();
-    return;
-  }
-  const problem = new Problem('route_not_found');
-  count(problem.status);
-  socket.end(textOf(problem), () => socket.destroy());
+  behindAnswers(socket, () => {
+    if (!socket.writable) return;
+    const problem = new Problem('route_not_found');
+    count(problem.status);
+    socket.end(textOf(problem), () => socket.destroy());
+  });
+}
+
+/** Calls `then` once every request is answered that has come whole, which may have been posted; half an answer can't be mended, either. */
+function behindAnswers(socket: Duplex, then: () => void): void {
+  ending.add(socket);
+  // Node has the answer that is written next there, and looks there itself.
+  if (isUnderWay(socket)) underWay(socket)?.once('close', () => behindAnswers(socket, then));
+  else then();
+}
+
+function isUnderWay(socket: Duplex): boolean {
+  const answer = underWay(socket);
+  return socket.writable && answer?.writableFinished === false && (answer.req.complete || answer.headersSent);
 }
 
 /**
