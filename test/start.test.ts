@@ -112,6 +112,7 @@ beforeAll(async () => {
     LEDGER_TEST_MARK: mark,
     // What a shell may hold for other servers.
     PGSSLMODE: 'require',
+    NODE_USE_ENV_PROXY: '1',
     http_proxy: 'http://127.0.0.1:9',
     DATA_DIR: dataDirectory,
     PORT: String(await testPort()),

@@ -1,7 +1,10 @@
 // `npm start`: the whole house on one machine. Starts PostgreSQL, brings the schemas up to date, starts the services and the gateway, and ends
 // them in the opposite order.
+import { once } from 'node:events';
 import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { Agent, get, type IncomingMessage } from 'node:http';
 import { dirname, join, resolve } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Readiness } from '../../services/platform/health.ts';
 import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
@@ -264,12 +267,11 @@ function watch(child: Child): void {
 async function ready(address: string, gateway: Child): Promise<void> {
   const begun = Date.now();
   let told = begun;
-  while (gateway.running()) {
-    const answer = await fetch(`${address}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
-    const state = (await answer?.json().catch(() => undefined)) as Partial<Readiness> | undefined;
+  while (gateway.running() && !stopping) {
+    const state = await readinessOf(address).catch(() => undefined);
     // Ready it is without a notifier, too, but whoever begins with a webhook would be told to come again. Kafka may be away.
     const missing = state?.dependencies ? services.filter((service) => state.dependencies?.[service] !== 'ok') : ['gateway'];
-    if (answer?.ok && missing.length === 0) return;
+    if (state?.ready === true && missing.length === 0) return;
     if (Date.now() - told > 5000) {
       told = Date.now();
       // Not yet the word that scripts wait for.
@@ -279,6 +281,13 @@ async function ready(address: string, gateway: Child): Promise<void> {
   }
   // Its watcher says why, and stops the house.
   await new Promise<never>(() => undefined);
+}
+
+// By an agent of its own: with NODE_USE_ENV_PROXY the common one, and `fetch`, would ask a proxy, which mostly does not lead back here.
+async function readinessOf(address: string): Promise<Partial<Readiness>> {
+  const asked = get(`${address}/readyz`, { agent: new Agent(), signal: AbortSignal.timeout(2000) });
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return { ...((await json(response)) as Partial<Readiness>), ready: response.statusCode === 200 };
 }
 
 /** Where a client on this machine reaches the gateway. */
