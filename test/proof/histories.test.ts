@@ -56,6 +56,8 @@ const faults: [what: string, made: (history: History) => unknown, told: RegExp][
   ['a refusal of what was posted', (h) => refuse(h), /was refused and posted/],
   ['a refusal after it was posted', (h) => refuseLater(h), /refused after it had been posted/],
   ['another amount than was sent', (h) => (firstAnswered(h).sent![0]!.amount = '0.01'), /with other entries/],
+  ['an entry more than was sent', (h) => more(h), /with other entries/],
+  ['a reversal that is no mirror', (h) => turn(h), /with other entries/],
   ['another amount than is in the log', (h) => (firstAnswered(h).data.entries[0].amount = '0.01'), /told other entries/],
   ['another balance than is in the log', (h) => (firstAnswered(h).data.entries[0].balance_after = '0.01'), /told other entries/],
   ['a balance that the log’s entries do not add up to', (h) => (posted(h)[3]!.data.lines[0].balance_after = '0.01'), /leaves .* at 0.01/],
@@ -73,6 +75,17 @@ function firstAnswered({ ops }: History) {
 function refuseLater({ ops }: History) {
   const replay = ops.find(({ replayed }) => replayed)!;
   ops.push({ ...replay, start: 1e12, end: 1e12, code: 'insufficient_funds', data: {} });
+}
+
+function more({ log }: History) {
+  const { lines } = log.find(({ data }) => data.lines?.length === 2 && !data.lines.some(({ counter }: any) => counter))!.data;
+  const line = { ...lines[0], amount: '0.01' };
+  lines.push({ ...line, side: 'debit' }, { ...line, side: 'credit' });
+}
+
+function turn({ log }: History) {
+  const { lines } = log.find(({ data }) => data.reverses !== null && data.reverses !== undefined)!.data;
+  for (const line of lines) line.side = line.side === 'debit' ? 'credit' : 'debit';
 }
 
 function refuse(h: History) {

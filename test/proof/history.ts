@@ -94,7 +94,8 @@ export function faultsOf({ ops, log, balances }: History): string[] {
     }
   }
   orderMustBeReal([...effects.values()], fault);
-  for (const [name, requests] of asked) answersMustFit(name, requests, effects.get(name), { keys, reversals }, fault);
+  const ids = new Map([...effects.values()].map((effect) => [effect.event.data.transaction_id as string, effect]));
+  for (const [name, requests] of asked) answersMustFit(name, requests, effects.get(name), { keys, reversals, ids }, fault);
 
   const places = statesOf(log, fault);
   for (const [place, { debits, credits, version }] of balances) {
@@ -173,7 +174,7 @@ function answersMustFit(
   name: string,
   requests: Op[],
   effect: Effect | undefined,
-  { keys, reversals }: Record<'keys' | 'reversals', Map<string, Effect>>,
+  { keys, reversals, ids }: Record<'keys' | 'reversals' | 'ids', Map<string, Effect>>,
   fault: Report,
 ): void {
   const answered = requests.filter(({ end, code }) => end !== null && code === undefined);
@@ -189,7 +190,10 @@ function answersMustFit(
   }
   for (const op of effect ? requests : []) {
     const { lines, idempotency_key } = effect!.event.data;
-    if (op.sent?.every((line) => lines.some((each: Sent) => entryOf(each) === entryOf(line))) === false)
+    const original = op.kind === 'reverse' ? ids.get(op.about!.transaction!)?.event.data.lines : undefined;
+    const mustBe: Sent[] = op.sent ?? original?.map((line: Sent) => ({ ...line, side: line.side === 'debit' ? 'credit' : 'debit' })) ?? [];
+    const mayBe = op.sent?.length === 1 ? lines.filter(({ counter }: { counter: boolean }) => !counter) : lines;
+    if (!isDeepStrictEqual(mayBe.map(entryOf).sort(), mustBe.map(entryOf).sort()))
       fault(`posted as ${effect!.event.sequence} with other entries`, op);
     if (op.key !== undefined && op.key !== idempotency_key) fault(`posted as ${effect!.event.sequence} under another key`, op);
     const isRule = op.end !== null && op.code !== undefined && op.code !== 'overloaded' && op.code !== 'internal';
