@@ -57,6 +57,8 @@ test.each([
       writer.post(transfer(other, 'a', 'b', '1.00')),
     ]);
     expect(outcomes.map(reasonOf)).toEqual(['posted', 'internal', 'replayed', 'posted']);
+    // The log has the amounts, the caller has not.
+    expect(outcomes[1]).toMatchObject({ refusal: { message: 'internal error' } });
   }
   expect(said).toHaveLength(2);
   expect(said).toEqual([0, 1].map(() => expect.objectContaining({ tenant: tenantId })));
