@@ -41,8 +41,8 @@ export class Member {
     while (!this.ending.signal.aborted) {
       const began = performance.now();
       if (await this.round()) this.answered = began;
-      // Each login is a twentieth of a second's work of a core.
-      await pause(chance.whole(200, 800));
+      // Each login is a twentieth of a second's work of a core: with four owners who wait for half a second identity is busier than any other process.
+      await pause(chance.whole(600, 1_800));
     }
   }
 

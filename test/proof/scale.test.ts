@@ -59,7 +59,7 @@ test('a filling that was cut off is gone on with by a later run, nothing is doub
     for (const check of ['conservation', 'count', 'failed requests']) expect(report).toContain(`- ${side} house: ${check}: right`);
   }
   expect(report).toContain('- filling: right');
-}, 120_000);
+}, 300_000);
 
 test('Zipf: the second of many is drawn half as often as the first, the tenth a tenth as often, and the last is drawn, too', () => {
   const [zipf, chance] = [new Zipf(1000), openChance(1)];
