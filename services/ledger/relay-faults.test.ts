@@ -1,4 +1,5 @@
 // What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else; what it refuses of all is told as that.
+import { setTimeout as pause } from 'node:timers/promises';
 import pino from 'pino';
 import { Registry } from 'prom-client';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -213,11 +214,16 @@ test('of whom it can not be read where his events end, nobody in his round is pu
 test('an other side that takes nothing, and answers whoever asks anew, as a Kafka that throttles, is told as away until it does', async () => {
   const tenant = await books.newTenant();
   const held = Promise.withResolvers<void>();
-  const publish = (published: Event[]) => held.promise.then(() => exit.publish(published));
+  // The first answer is that it failed, which is one.
+  let asked = 0;
+  const publish = (published: Event[]) =>
+    asked++ === 0 ? Promise.reject(new Error('not now')) : held.promise.then(() => exit.publish(published));
   const relay = new Relay({ pool: books.relayed, exit: { ...exit, publish }, pollMs: 20, waitingMs: 300, logger, metrics: new Registry() });
   books.ends.push(() => relay.close());
   await until(() => Promise.resolve(relay.state()['notifier'] === 'away'));
   await until(() => Promise.resolve(toldOf('the relay waits for an answer of notifier').length > 0));
+  // Some looks later it is still told once.
+  await pause(200);
   held.resolve();
   await until(() => Promise.resolve(relay.state()['notifier'] === 'ok'));
   await books.published();
