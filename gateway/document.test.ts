@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { deliveryHeaders } from '../services/notifier/webhook.ts';
 import { contractOf, type Contract } from '../test/contract.ts';
 import { startAlone, type Alone } from '../test/alone.ts';
 
@@ -21,6 +22,19 @@ describe('the OpenAPI document', () => {
     const faults = await lintFromString({ source: JSON.stringify(contract.document), absoluteRef: '/openapi.json', config });
     expect(faults.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([]);
     expect(contract.document.openapi).toMatch(/^3\.1\./);
+  });
+
+  test('has a webhook of each event, with what a receiver is sent', () => {
+    const { webhooks } = contract.document;
+    expect(Object.keys(webhooks).sort()).toEqual([...contract.document.components.schemas.WebhookEventType.enum].sort());
+    const { operationId, parameters, requestBody } = webhooks['balance.updated'].post;
+    expect(operationId).toBe('onBalanceUpdated');
+    expect(requestBody.content['application/json'].schema).toEqual({ $ref: '#/components/schemas/WebhookEvent' });
+    const signed = { id: 'evt_1', timestamp: 1, body: Buffer.from('{}') };
+    const sent = deliveryHeaders(['secret'], signed, { id: 'wh_delivery_1', eventType: 'balance.updated', attempt: 1, traceparent: '00' });
+    const { 'content-type': type, 'user-agent': agent, ...ours } = sent;
+    expect([type, agent]).toEqual(['application/json', 'Ledger-Webhooks/1']);
+    expect(parameters.map(({ name }: { name: string }) => name.toLowerCase())).toEqual(Object.keys(ours));
   });
 
   test('has every route that the specification and its decisions name', () => {

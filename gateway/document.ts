@@ -14,6 +14,7 @@ import {
   type Doc,
   type DocumentedRoute,
 } from './openapi.ts';
+import { documentWebhooks } from './openapi-webhooks.ts';
 import { Problem } from './problem.ts';
 import type { App } from './request.ts';
 
@@ -56,7 +57,9 @@ export async function documentRoutes(app: App): Promise<void> {
       const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as {
         paths?: Record<string, Record<string, Operation>>;
         components: { schemas?: Record<string, object> };
+        webhooks?: Record<string, object>;
       };
+      document.webhooks = documentWebhooks;
       // Here, as in whatever else the plugin has seen it leaves nothing beside a reference.
       const schemas: Record<string, object> = { ...documentSchemas };
       document.components.schemas = schemas;
