@@ -1,4 +1,5 @@
 // What comes on a connection beside whole requests one after the other, and how connections end.
+import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
@@ -168,6 +169,29 @@ test('what is broken behind whole requests leaves them their answers, as they ma
   const broken = 'POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nGARBAGE\r\n';
   expect(await codes(whole + broken)).toEqual(['validation_failed', 'malformed_request']);
   expect(await codes(`${whole}CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n`)).toEqual(['validation_failed', 'route_not_found']);
+});
+
+test('a request that was refused before its body came, which then is broken, leaves those before it their answers', async () => {
+  const { waiting, hangUp, end } = await startWaiting();
+  try {
+    let received = '';
+    const socket = connect(waiting.port, '127.0.0.1', () => {
+      socket.write(`${first}POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{`);
+    });
+    socket.on('error', () => undefined).on('data', (chunk) => (received += chunk.toString('latin1')));
+    const closed = once(socket, 'close');
+    // Both are begun, besides the one that asks.
+    while ((await figureOf(waiting, 'http_requests_in_flight')) < 3) await pause(20);
+    for (let part = 0; part < 20; part++) {
+      socket.write('}GARBAGE\r\n');
+      await pause(5);
+    }
+    hangUp();
+    await closed;
+    expect(received.match(/(?<="code":")\w+/g)).toEqual(['unavailable', 'route_not_found']);
+  } finally {
+    await end();
+  }
 });
 
 test('of more than 64 requests that come in one read none is answered', async () => {

@@ -22,7 +22,8 @@ export function answerBrokenHttp(error: Error & { code?: string }, socket: Socke
   if (error.code === 'HPE_CLOSED_CONNECTION') return;
   const { parser } = socket as Socket & { parser?: { incoming: IncomingMessage | null } | null };
   if (parser?.incoming && isAnswered(parser.incoming)) {
-    socket.destroySoon();
+    // Its answer may wait for those of what came before.
+    behindAnswers(socket, () => socket.destroySoon());
     return;
   }
   // Who was answered before his body had come, and then hangs up, has his answer.

@@ -106,8 +106,9 @@ export function openPool(url: string, options: PoolOptions): Pool {
   return pool;
 }
 
-// By `host:port`: the server that a connection led to last, and this process's connections to it.
-const servers = new Map<string, { startedAt: string; clients: Set<Client> }>();
+// By `host:port`: the server that a connection led to last, which was this process's how-manieth, and its connections to it.
+const servers = new Map<string, { startedAt: string; since: number; clients: Set<Client> }>();
+let connections = 0;
 
 /**
  * Gives up all connections of this process to a server once a new one shows that its address leads to another: after a failover the server that was
@@ -116,26 +117,32 @@ const servers = new Map<string, { startedAt: string; clients: Set<Client> }>();
  */
 export function stayWithServer(pool: Pool, logger: Logger): void {
   pool.on('connect', (client) => {
+    const number = ++connections;
     // Each server has its own, also one that was copied from the other. A standby takes nobody's place.
     const text = 'select extract(epoch from pg_postmaster_start_time())::text as at where not pg_is_in_recovery()';
     client.query<{ at: string }>(text).then(
-      ({ rows }) => rows[0] && leadsTo(client, rows[0].at, logger),
+      ({ rows }) => rows[0] && leadsTo(client, number, rows[0].at, logger),
       // Whoever wanted the connection is told.
       () => undefined,
     );
   });
 }
 
-function leadsTo(client: Client, startedAt: string, logger: Logger): void {
+function leadsTo(client: Client, number: number, startedAt: string, logger: Logger): void {
   const { host, port } = client as Client & { host: string; port: number };
   const address = `${host}:${port}`;
   let server = servers.get(address);
   if (server?.startedAt !== startedAt) {
+    // Its answer has come late: it is one of those to the server before.
+    if (server && number < server.since) {
+      streamOf(client).destroy();
+      return;
+    }
     if (server && server.clients.size > 0) {
       logger.warn({ connections: server.clients.size }, 'the address leads to another server: connections to the one before are given up');
       for (const each of server.clients) streamOf(each).destroy();
     }
-    server = { startedAt, clients: new Set() };
+    server = { startedAt, since: number, clients: new Set() };
     servers.set(address, server);
   }
   const { clients } = server;
@@ -157,9 +164,11 @@ export function faultOf({ settings, triggers }: { settings: string | null; trigg
   return undefined;
 }
 
-// While the servers change places an address may lead to the one that was first before: what is read there is old, and a connection lasts. It may as
-// well come to lead to a pooler.
-function mustBeOurs(client: Client, done: (error?: Error) => void): void {
+/**
+ * Refuses a new connection that leads to a standby or to a pooler. While the servers change places an address may lead to the one that was first before:
+ * what is read there is old, and a connection lasts.
+ */
+export function mustBeOurs(client: Client, done: (error?: Error) => void): void {
   client
     .query<{ standby: boolean; settings: string | null; triggers: string }>(`select pg_is_in_recovery() as standby, ${aboutConnection}`)
     .then(({ rows }) => {

@@ -131,8 +131,10 @@ test('that new connections are refused is known though those that are open work;
     await until(async () => (await asked()) === 'away');
     expect(await asked()).toBe('away');
     expect(told).toEqual(['the database is away']);
-    await role(`password 'secret'`);
+    // That there are no more is another answer: what was refused before is over.
+    await role(`password 'secret' connection limit 0`);
     await until(async () => (await asked()) === 'ok');
+    await role('connection limit -1');
     // The one that is open says more than the new one that is not to be had, for as long as it is.
     await role('connection limit 0');
     for (const end = performance.now() + 1_500; performance.now() < end; await pause(50)) expect(await asked()).toBe('ok');
@@ -151,6 +153,32 @@ test('that new connections are refused is known though those that are open work;
     await Promise.all([newOnes.stop(), pool.end()]);
     await admin.query(`drop owned by "${name}"; drop role "${name}"`);
     await admin.end();
+    await database.drop();
+  }
+});
+
+test('while new connections are refused one is tried for whoever asks, however long it is to the next', async () => {
+  const database = await freshDatabase('ledger', { migrated: true });
+  let opened = 0;
+  const open = (max: number) => {
+    const url = new URL(database.serviceUrl);
+    // The first one finds nobody, as in a restart.
+    if (max === 1 && ++opened === 1) url.port = '1';
+    return openPool(url.href, { name: 'asked', max, logger });
+  };
+  const pool = open(2);
+  const setInterval = jest.spyOn(global, 'setInterval');
+  const newOnes = new NewConnections(() => open(1), 600_000);
+  const asked = databaseState(pool, newOnes, logger);
+  try {
+    expect(await asked()).toBe('ok');
+    setInterval.mock.calls[0]![0]();
+    await until(async () => (await asked()) === 'away');
+    await until(async () => (await asked()) === 'ok');
+    expect(opened).toBe(2);
+  } finally {
+    setInterval.mockRestore();
+    await Promise.all([newOnes.stop(), pool.end()]);
     await database.drop();
   }
 });

@@ -98,15 +98,18 @@ export class NewConnections {
   private readonly open: () => Pool;
   private readonly timer: NodeJS.Timeout;
   private trying: Promise<void> | undefined;
-  /** What the last one that told anything was refused with; undefined: it was not. */
-  refusal: unknown;
+  private refusal: unknown;
 
   /** Tries one on a pool that `open` opens, every so many milliseconds. */
   constructor(open: () => Pool, everyMs = newEveryMs) {
     this.open = open;
-    this.timer = setInterval(() => {
-      this.trying ??= this.try().finally(() => (this.trying = undefined));
-    }, everyMs).unref();
+    this.timer = setInterval(() => this.tryOne(), everyMs).unref();
+  }
+
+  /** What the last one was refused with; undefined: it was not, as far as is known. While it is, one is tried for whoever asks. */
+  refusedWith(): unknown {
+    if (this.refusal !== undefined) this.tryOne();
+    return this.refusal;
   }
 
   /** Tries no more; resolves when the last one is over. */
@@ -115,14 +118,18 @@ export class NewConnections {
     await this.trying;
   }
 
+  private tryOne(): void {
+    this.trying ??= this.try().finally(() => (this.trying = undefined));
+  }
+
   private async try(): Promise<void> {
     const pool = this.open();
     try {
       await onClient(pool, mustTakeWrites);
       this.refusal = undefined;
     } catch (error) {
-      // No room for one more says nothing of those that are open.
-      if ((error as { code?: unknown }).code !== '53300') this.refusal = error;
+      // No room for one more says nothing of those that are open, and that the server takes them.
+      this.refusal = (error as { code?: unknown }).code === '53300' ? undefined : error;
     } finally {
       await pool.end().catch(() => undefined);
     }
@@ -139,7 +146,8 @@ export function databaseState(pool: Pool, newOnes: NewConnections, logger: Logge
   const ask = async (): Promise<DatabaseState> => {
     try {
       await soon(onClient(pool, mustTakeWrites));
-      if (newOnes.refusal !== undefined) throw newOnes.refusal as Error;
+      const refusal = newOnes.refusedWith();
+      if (refusal !== undefined) throw refusal as Error;
       return (await commits.areWaiting()) ? 'not committing' : 'ok';
     } catch (error) {
       const state = error instanceof TakesNoWrites ? 'read-only' : 'away';
