@@ -1,7 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { FastifyRequest } from 'fastify';
 import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
+import { readBytes } from './body.ts';
+import { Load } from './load.ts';
 
 // Services are away: a body that passes every check is answered 503 `unavailable`.
 let alone: Alone;
@@ -260,4 +264,25 @@ test('a connection lives on after a body that was no JSON', async () => {
   const next = `GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
   const received = await alone.raw(bad + next);
   expect(received.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 400', 'HTTP/1.1 200']);
+});
+
+test('large bodies that have come at once are read in turns of their own, so that others come between', async () => {
+  const turns: number[] = [];
+  let turn = 0;
+  const count = () => {
+    turn++;
+    if (turns.length < 4) setImmediate(count);
+  };
+  const read = (bytes: number) => {
+    const raw = new PassThrough();
+    const request = { raw, headers: {}, held: null } as unknown as FastifyRequest;
+    readBytes(request, new Load(9), (error, body) => turns.push(error ? NaN : body.length > 1000 ? turn : -1));
+    raw.end(Buffer.alloc(bytes));
+  };
+  for (const bytes of [100_000, 100_000, 100, 100_000]) read(bytes);
+  count();
+  while (turns.length < 4) await pause(1);
+  // The small one waits for none of them.
+  expect(turns[0]).toBe(-1);
+  expect(new Set(turns).size).toBe(4);
 });

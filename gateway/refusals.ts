@@ -58,7 +58,10 @@ export class Refusals {
 function fieldsOf({ body, query, routeOptions }: FastifyRequest): unknown {
   const { properties } = (routeOptions.schema?.body ?? {}) as { properties?: object };
   if (!properties) return query;
-  return Object.fromEntries(Object.entries(body ?? {}).filter(([name]) => Object.hasOwn(properties, name)));
+  const sent = Object(body ?? {}) as Record<string, unknown>;
+  // Not by what was sent, which may be 75,000 others.
+  const names = Object.keys(properties).filter((name) => Object.hasOwn(sent, name));
+  return Object.fromEntries(names.map((name) => [name, sent[name]]));
 }
 
 const frameworkCodes: Record<string, ProblemCode> = {

@@ -203,11 +203,13 @@ function at(data: unknown, path: string[]): unknown {
   return path.reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], data);
 }
 
+// Of the schema's fields alone: to copy 75,000 others took 80 ms, for which everybody waited.
 function shortened(schema: Schema, data: object): object {
-  const copy: Record<string, unknown> = { ...data };
+  const copy: Record<string, unknown> = {};
   for (const [name, { maxItems }] of Object.entries(schema['properties'] as Record<string, Schema>)) {
-    const value = copy[name];
-    if (Array.isArray(value) && typeof maxItems === 'number') copy[name] = value.slice(0, maxItems + 1);
+    if (!Object.hasOwn(data, name)) continue;
+    const value = (data as Record<string, unknown>)[name];
+    copy[name] = Array.isArray(value) && typeof maxItems === 'number' ? value.slice(0, maxItems + 1) : value;
   }
   return copy;
 }
