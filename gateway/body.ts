@@ -1,6 +1,7 @@
 // Takes a request's body from the connection, within what the gateway can bear.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import { turnOf } from '../services/platform/large.ts';
 import type { Load } from './load.ts';
 import { Problem } from './problem.ts';
 
@@ -64,23 +65,8 @@ export function closeGently(request: IncomingMessage): void {
   };
 }
 
-// What is larger is read in a turn of its own.
+// What is in it may be 5,000 fields, some five milliseconds' work.
 const largeBody = 64 << 10;
-const large: (() => void)[] = [];
-
-/**
- * Large bodies one in a turn of the event loop, whoever sends them: a megabyte of odd JSON is a tenth of a second's work, and eight that had come in
- * one turn kept everybody waiting for all of them, five times until a posting was answered.
- */
-function inTurn(read: () => void): void {
-  if (large.push(read) === 1) setImmediate(readNext);
-}
-
-function readNext(): void {
-  const read = large.shift();
-  if (large.length > 0) setImmediate(readNext);
-  read?.();
-}
 
 const nothing = Buffer.alloc(0);
 
@@ -107,12 +93,10 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
     else chunks.push(chunk);
   };
   const finish = (): void => {
-    if (length <= largeBody) {
-      end(null);
-      return;
-    }
     load.arrived(request);
-    inTurn(() => end(null));
+    const turn = turnOf(length, largeBody);
+    if (turn) void turn.then(() => end(null));
+    else end(null);
   };
   if (Number(request.headers['content-length']) > bodyLimit) {
     end(new Problem('payload_too_large'));

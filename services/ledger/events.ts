@@ -2,10 +2,11 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
+import { turnOf } from '../platform/large.ts';
 import { ms, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesis, type EventType } from './log.ts';
-import { fitting } from './page.ts';
+import { bytesOf, fitting } from './page.ts';
 import { postedEvent } from './wire.ts';
 
 /** A row of the log as {@link eventColumns} reads it. */
@@ -42,6 +43,7 @@ export async function listEvents(
   });
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
   const last = first + fitting(rows.slice(first), limit);
+  await turnOf(bytesOf(rows.slice(first, last)));
   const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesis));
   return { events, hasMore: rows.length > last };
 }

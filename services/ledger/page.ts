@@ -66,6 +66,11 @@ export function fitting(rows: { payload: Uint8Array }[], limit: number): number 
   return Math.min(limit, beyond < 0 ? limit : Math.max(beyond, 1));
 }
 
+/** What the payloads of rows weigh. */
+export function bytesOf(rows: { payload: Uint8Array }[]): number {
+  return rows.reduce((bytes, { payload }) => bytes + payload.length, 0);
+}
+
 const checkLength = 6;
 
 // Not a secret: it tells a cut or mistyped cursor from a whole one.

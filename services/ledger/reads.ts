@@ -3,9 +3,10 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
+import { turnOf } from '../platform/large.ts';
 import { ms, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { cursorAt, cut, fitting, placeOf, type Page } from './page.ts';
+import { bytesOf, cursorAt, cut, fitting, placeOf, type Page } from './page.ts';
 import { Query, rangeOf, type LogRange, type Span } from './span.ts';
 import { postedEvent, transactionOf } from './wire.ts';
 
@@ -79,6 +80,7 @@ export async function listTransactions(
       ? { rows: await readRows(pool, tenant, filter, before, limit + 1), goesOn: null }
       : await readInCurrency(pool, tenant, { ...filter, currency: filter.currency }, limit, before);
   const { page, nextCursor } = cut(rows, fitting(rows, limit), 'transactions', (row) => [row.sequence]);
+  await turnOf(bytesOf(page));
   return {
     transactions: page.map((row) => recordOf(tenant, row)),
     nextCursor: nextCursor === '' && goesOn !== null ? cursorAt('transactions', [goesOn]) : nextCursor,

@@ -4,6 +4,7 @@ import { create, fromBinary, isMessage, toBinary, type DescMessage, type DescMet
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Channel, wasBegun } from './channel.ts';
+import { turnOf } from './large.ts';
 import type { RefusalInfo } from './refusal.ts';
 import { Replicas, type Replica, type Resolve } from './replicas.ts';
 import type { Encoder } from './unary.ts';
@@ -65,6 +66,8 @@ export function openCaller(options: CallerOptions): Caller {
       for (let [attempt, replica] = [1, first]; ; attempt++) {
         try {
           const bytes = await replicas.ask(replica, { ...asked, patienceMs: until - performance.now() });
+          const turn = turnOf(bytes.length);
+          if (turn) await turn;
           const answer = decoded(method.output, bytes);
           return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
         } catch (error) {
