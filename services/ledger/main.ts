@@ -1,9 +1,9 @@
 // The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
 import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
-import { appendOnly, migrationNames } from './schema.ts';
+import { appendOnly, kept, migrationNames } from './schema.ts';
 
 const migrations = async () => (await import('./migrations.ts')).migrations;
-const schema = { names: migrationNames, migrations, appendOnly };
+const schema = { names: migrationNames, migrations, appendOnly, kept };
 
 await runService(new Settings(process.env), schema, async () => (await import('./serving.ts')).serveLedger);

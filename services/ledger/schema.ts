@@ -17,3 +17,6 @@ export const migrationNames = [
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = ['log', 'transactions', 'entries'];
+
+/** Tables whose rows it may change as well, but not delete. */
+export const kept = ['heads', 'accounts', 'balances', 'relay_marks'];

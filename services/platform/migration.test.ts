@@ -162,15 +162,15 @@ test('whatever the database says of its sessions, a migration is of the schema p
       const { rows } = await client.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
       return rows[0]!.version;
     });
-    await say('search_path = app', `statement_timeout = '1ms'`, ...(version >= 170_000 ? [`transaction_timeout = '20ms'`] : []));
+    const limits = version >= 170_000 ? ['statement_timeout', 'transaction_timeout'] : ['statement_timeout'];
+    await say('search_path = app', ...limits.map((limit, number) => `${limit} = '${[1, 20][number]}ms'`));
     await to(first);
     await to(first, second, many);
-    const { rows } = await withClient(database.adminUrl, async (client) => {
-      await client.query('set statement_timeout = 0');
-      return client.query(
-        `select relnamespace::regnamespace::text as schema from pg_class where relname in ('things', 'mikro_orm_migrations')`,
-      );
-    });
+    const patient = new URL(database.adminUrl);
+    patient.searchParams.set('options', limits.map((limit) => `-c ${limit}=0`).join(' '));
+    const { rows } = await withClient(patient.href, (client) =>
+      client.query(`select relnamespace::regnamespace::text as schema from pg_class where relname in ('things', 'mikro_orm_migrations')`),
+    );
     expect(rows).toEqual([{ schema: 'public' }, { schema: 'public' }]);
     await withClient(new URL('/postgres', database.adminUrl).href, (client) =>
       client.query(`alter database "${database.name}" set default_transaction_read_only = on`),

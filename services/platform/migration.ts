@@ -23,6 +23,8 @@ export interface Schema {
   migrations: () => Promise<NamedMigration[]>;
   /** Tables whose rows the service's role may add and read, but neither change nor delete. */
   appendOnly: string[];
+  /** Tables whose rows it may change as well, but not delete; without, none. */
+  kept?: string[];
 }
 
 // Whoever changes a table waits until all who read it are done, a long dump for example, and everybody else waits behind him: so he waits
@@ -119,6 +121,7 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
       // What the database has is for its owner to say.
       ...(schema.names.length > 0 ? [`revoke insert, update, delete on mikro_orm_migrations from ${name}`] : []),
       ...schema.appendOnly.map((table) => `revoke update, delete, truncate on ${client.escapeIdentifier(table)} from ${name}`),
+      ...(schema.kept ?? []).map((table) => `revoke delete, truncate on ${client.escapeIdentifier(table)} from ${name}`),
       `grant usage, select on all sequences in schema public to ${name}`,
       `grant execute on all functions in schema public to ${name}`,
     ];
