@@ -1,4 +1,5 @@
 // Connections to the database that break at any moment of a transaction.
+import { setTimeout as pause } from 'node:timers/promises';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
@@ -102,5 +103,47 @@ test('its connections go with the address to another server', async () => {
     await Promise.all([orm.close(true), pool.end()]);
     await way.close();
     await other.end();
+  }
+});
+
+test('one that is late for whoever waited for it, and breaks while it is asked whose it is, takes nothing with it', async () => {
+  const way = await openProxy(Number(new URL(database.serviceUrl).port));
+  const address = new URL(database.serviceUrl);
+  [address.hostname, address.port] = ['127.0.0.1', String(way.port)];
+  const orm = await openOrm(address.href, 1, openLog('test', 'silent'));
+  const run = (statement: string) => rows(orm).execute(statement);
+  try {
+    await run('select 1');
+    let asked = false;
+    way.watch = (chunk) => {
+      asked ||= chunk.includes('pg_sleep');
+      return 'pass';
+    };
+    const first = run('select pg_sleep(60)').catch(() => 'broken');
+    await until(() => Promise.resolve(asked));
+    const second = run('select 2').then(
+      () => 'answered',
+      () => 'waited too long',
+    );
+    // Later than half of the five seconds that a caller waits: the new connection has as many from now on.
+    await pause(3_000);
+    way.watch = () => 'hold';
+    way.cut();
+    expect([await first, await second]).toEqual(['broken', 'waited too long']);
+    let cut = false;
+    way.watch = (chunk) => {
+      if (!chunk.includes('as standby')) return 'pass';
+      cut = true;
+      return 'cut';
+    };
+    way.hold(false);
+    await until(() => Promise.resolve(cut));
+    way.watch = () => 'pass';
+    expect(await run('select 3 as answer')).toEqual([{ answer: 3 }]);
+  } finally {
+    way.watch = () => 'pass';
+    way.cut();
+    await orm.close(true);
+    await way.close();
   }
 });

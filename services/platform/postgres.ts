@@ -211,14 +211,15 @@ export function releaseBroken(pool: Pool): void {
   const lent = new Set<Client>();
   pool.on('acquire', (client) => lent.add(client));
   pool.on('release', (_, client) => lent.delete(client));
-  pool.on('connect', (client) =>
-    client.once('end', () => {
-      if (!lent.has(client)) return;
-      client.release(true);
-      // Outside of transactions Kysely does it all the same, and a second time would throw.
-      client.release = () => undefined;
-    }),
-  );
+  const release = (client: Client) => {
+    if (!lent.has(client)) return;
+    client.release(true);
+    // Outside of transactions Kysely does it all the same, and a second time would throw.
+    client.release = () => undefined;
+  };
+  // First whoever asked something over it is told, and may give it back himself: who verifies a connection that nobody waits for any more has the
+  // pool's own function, and a second call of that ended the process.
+  pool.on('connect', (client) => client.once('end', () => setImmediate(release, client)));
 }
 
 /**
