@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { newId } from '../services/platform/ids.ts';
-import { id, time } from '../test/customer.ts';
+import { readContract } from '../test/contract.ts';
+import { deposit, id, newWallet, time } from '../test/customer.ts';
 import type { House } from '../test/house.ts';
 import { until, type Answering } from '../test/notifier.ts';
 import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookHouse } from '../test/subscriber.ts';
@@ -62,6 +63,35 @@ test('what is posted arrives signed, is listed and read', async () => {
   });
   expect(JSON.stringify(read.body)).toContain(received!.body.slice(1, -1));
   expect(JSON.stringify([(await call('GET')).body, read.body])).not.toContain(secret);
+});
+
+test('every event, and a test of it, comes with the headers and the body that the document shows, and no field beyond', async () => {
+  const contract = await readContract(house.url);
+  const { document } = contract;
+  const receiver = await newReceiver();
+  const { key, at, post } = await newWallet(house);
+  await post('webhooks', { url: receiver.url, events: allEvents });
+  await post('accounts', { account_code: 'PETTY-CASH', name: 'Petty cash', type: 'asset' });
+  await house.rest('PATCH', at('accounts/code/PETTY-CASH'), { key, body: { name: 'Coins' } });
+  await post('transactions/double-entry', deposit());
+  for (const event_type of Object.keys(document.webhooks)) expect((await post('webhooks/test', { event_type })).status).toBe(200);
+  const seen: string[] = [];
+  for (const { headers, body } of await receiver.count(10)) {
+    const event = JSON.parse(body);
+    const { parameters, requestBody } = document.webhooks[event.type].post;
+    for (const { name, example } of parameters) {
+      expect([name, headers[name.toLowerCase()]]).toEqual([name, name === 'X-Webhook-Event' ? example : expect.any(String)]);
+    }
+    expect(contract.fits(`/webhooks/${event.type}/post/requestBody/content/application~1json/schema`, event)).toEqual([]);
+    const { schema } = requestBody.content['application/json'];
+    const { $ref } = event.livemode === true ? schema.anyOf[0] : (schema.anyOf?.[1] ?? schema);
+    const schemaOf = (ref: string) => document.components.schemas[ref.split('/').at(-1)!];
+    const { properties } = schemaOf(schemaOf($ref).properties.data.$ref);
+    expect([event.type, Object.keys(event.data).sort()]).toEqual([event.type, Object.keys(properties).sort()]);
+    seen.push($ref.split('/').at(-1));
+  }
+  const events = ['AccountCreatedEvent', 'AccountUpdatedEvent', 'BalanceUpdatedEvent', 'BalanceUpdatedEvent', 'TransactionPostedEvent'];
+  expect(seen.sort()).toEqual([...events, ...Array.from({ length: 5 }, () => 'TestEvent')].sort());
 });
 
 test('a delivery that fails three times is failed, is retried by hand five times an hour', async () => {

@@ -29,7 +29,8 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(webhooks).sort()).toEqual([...contract.document.components.schemas.WebhookEventType.enum].sort());
     const { operationId, parameters, requestBody } = webhooks['balance.updated'].post;
     expect(operationId).toBe('onBalanceUpdated');
-    expect(requestBody.content['application/json'].schema).toEqual({ $ref: '#/components/schemas/WebhookEvent' });
+    const [event, test] = ['BalanceUpdatedEvent', 'TestEvent'].map((name) => ({ $ref: `#/components/schemas/${name}` }));
+    expect(requestBody.content['application/json'].schema).toEqual({ anyOf: [event, test] });
     const signed = { id: 'evt_1', timestamp: 1, body: Buffer.from('{}') };
     const sent = deliveryHeaders(['secret'], signed, { id: 'wh_delivery_1', eventType: 'balance.updated', attempt: 1, traceparent: '00' });
     const { 'content-type': type, 'user-agent': agent, ...ours } = sent;
@@ -165,19 +166,24 @@ describe('the OpenAPI document', () => {
       if (isOfNothing) faults.push(`${place}: an object of which nothing is said`);
       if (typeof schema.const === 'boolean') faults.push(`${place}: a flag that is one value`);
       if (schema.enum?.includes(null)) faults.push(`${place}: null is one of the words`);
+      if (schema.type === 'null' && !place.includes('.anyOf.')) faults.push(`${place}: nothing but null`);
       if (schema.enum?.length > 1) words.set(schema.enum.join(), [...(words.get(schema.enum.join()) ?? []), place]);
       for (const [key, each] of Object.entries(schema)) if (key !== 'example' && key !== 'examples') walk(`${place}.${key}`, each);
     };
     walk('', contract.document.components.schemas);
-    walk('', contract.document.paths);
+    const { paths, webhooks } = contract.document;
+    walk('', paths);
     expect(faults).toEqual([]);
+    // Each is a file.
+    const tagsOf = (of: object) => Object.values(of).flatMap((each) => Object.values<any>(each).flatMap(({ tags }) => tags as string[]));
+    expect(tagsOf(paths).filter((tag) => tagsOf(webhooks).includes(tag))).toEqual([]);
     expect([...words.values()].filter(({ length }) => length > 1)).toEqual([]);
   });
 
   test('says what an error’s class is of, beside the words that it may be', () => {
-    const { Error: error, AttemptRecord: attempt } = contract.document.components.schemas;
+    const { Error: error, WebhookDelivery: delivery, WebhookDeliveryDetail: detail } = contract.document.components.schemas;
     const found: unknown[] = [];
-    JSON.stringify({ error, attempt }, (key, value: any) => {
+    JSON.stringify({ error, delivery, detail }, (key, value: any) => {
       if (key === 'error_class') found.push(value.description);
       return value as unknown;
     });

@@ -68,10 +68,8 @@ export function optional<Value>(field: TUnsafe<Value>): ReturnType<typeof Type.O
   return Type.Optional(Type.Unsafe<Value | null>({ type: [type, 'null'], ...(words && { enum: [...words, null] }), ...rest }));
 }
 
-/** A field that can't be changed: sent, it is refused. */
-export function immutable(description: string): ReturnType<typeof Type.Optional<TUnsafe<null>>> {
-  return Type.Optional(Type.Unsafe<null>({ 'x-immutable': true, description, example: null }));
-}
+/** A field that can't be changed: sent, it is refused. It is not in the document. */
+export const immutable = Type.Optional(Type.Unsafe<null>({ 'x-immutable': true }));
 
 export const name = text(255, { example: 'Acme Payments' });
 export const description = Type.Unsafe<string>({ type: 'string', maxLength: 1000, example: 'Deposit by card' });

@@ -1,8 +1,9 @@
-// What tenants' receivers are sent, for the document: one webhook an event.
-import type { webhookEvents } from './fields.ts';
-import { ref } from './records.ts';
+// What tenants' receivers are sent, for the document: one webhook an event, and the schemas of their bodies.
+import { webhookEvents } from './fields.ts';
+import { record, ref, schemas } from './records.ts';
 
 type EventType = (typeof webhookEvents)[number];
+type Fields = Record<string, unknown>;
 
 const told: Record<EventType, string> = {
   'transaction.posted': 'A transaction was posted',
@@ -12,14 +13,64 @@ const told: Record<EventType, string> = {
   'test.webhook': 'A test was asked for',
 };
 
-const headers: [name: string, description: string, example: string][] = [
+// `transaction.posted` as `TransactionPosted` or `onTransactionPosted`.
+const inOneWord = (type: EventType): string => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+const fieldsOf = (name: string): Fields => (schemas[name] as { properties: Fields }).properties;
+const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, fields[name]]));
+
+const transaction = fieldsOf('Transaction');
+const balance = fieldsOf('Balance');
+const account = fieldsOf('Account');
+const event = fieldsOf('WebhookEvent');
+const { transaction_id, sequence } = transaction;
+
+const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
+  'transaction.posted': {
+    ...pick(transaction, 'transaction_id', 'kind', 'idempotency_key', 'description', 'reference', 'currency', 'amount'),
+    lines: { type: 'array', items: ref('TransactionPostedLine') },
+    ...pick(transaction, 'reverses', 'metadata'),
+    sequence,
+  },
+  'balance.updated': {
+    ...pick(balance, 'account_id', 'account_code', 'currency', 'balance'),
+    previous_balance: { ...(balance['balance'] as Fields), description: 'What it was before.' },
+    ...pick(balance, 'debits', 'credits', 'available', 'version'),
+    transaction_id,
+    sequence,
+  },
+  'account.created': { ...account, sequence },
+  'account.updated': {
+    ...account,
+    changes: { type: 'array', items: { type: 'string' }, description: 'The names of the fields that have changed.' },
+    sequence,
+  },
+};
+
+const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][] => {
+  const name = inOneWord(type as EventType);
+  return [
+    [`${name}Data`, record(fields)],
+    [`${name}Event`, record({ ...event, type: { type: 'string', enum: [type] }, data: ref(`${name}Data`) })],
+  ];
+});
+
+/** The schemas of what receivers are sent, by name. */
+export const webhookSchemas: Record<string, Fields> = {
+  ...Object.fromEntries(bodies),
+  TransactionPostedLine: record(pick(fieldsOf('Entry'), 'account_id', 'account_code', 'amount', 'side', 'currency')),
+  TestData: record({ message: { type: 'string' } }),
+  TestEvent: record({ ...event, data: ref('TestData') }),
+};
+
+const headersOf = (type: EventType): [name: string, description: string, example: string][] => [
   [
     'X-Webhook-Signature',
-    '`sha256=` and the hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret.',
+    '`sha256=` and the hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret; of the new one alone while two overlap.',
     `sha256=${'0'.repeat(64)}`,
   ],
   ['X-Webhook-Id', 'The event’s id, the same on each attempt.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
-  ['X-Webhook-Event', 'The event’s type.', 'transaction.posted'],
+  ['X-Webhook-Event', 'The event’s type.', type],
   ['X-Webhook-Delivery', 'The delivery’s id.', 'wh_delivery_01jz8x5r9ze8htd2k1q0a7w4vn'],
   ['X-Webhook-Attempt', '1 and up.', '1'],
   ['webhook-id', 'As X-Webhook-Id.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
@@ -36,26 +87,37 @@ const headers: [name: string, description: string, example: string][] = [
   ],
 ];
 
-const post = (type: EventType): Record<string, unknown> => ({
-  operationId: `on${type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase())}`,
-  tags: ['Webhooks'],
-  summary: told[type],
-  description: 'A delivery to the tenant’s own address, repeated until it has arrived, three times at most.',
-  security: [],
-  parameters: headers.map(([name, description, example]) => ({
-    name,
-    in: 'header',
-    required: name !== 'traceparent',
-    description,
-    schema: { type: 'string' },
-    example,
-  })),
-  requestBody: { required: true, content: { 'application/json': { schema: ref('WebhookEvent') } } },
-  responses: {
-    '2XX': { description: 'It has arrived. The body is kept, up to 64 KiB.' },
-    default: { description: 'It has not, and is tried again.' },
-  },
-});
+const post = (type: EventType): Fields => {
+  const isTest = type === 'test.webhook';
+  return {
+    operationId: `on${inOneWord(type)}`,
+    // Of their own: one of the usual generators of clients has a file for each tag, and forgot the routes for these.
+    tags: ['Deliveries'],
+    summary: told[type],
+    description: isTest
+      ? 'A test, which is sent once.'
+      : 'A delivery to the tenant’s own address, repeated until it has arrived, three times at most; or a test of it, which is sent once.',
+    security: [],
+    parameters: headersOf(type).map(([name, description, example]) => ({
+      name,
+      in: 'header',
+      required: name !== 'traceparent',
+      description,
+      schema: { type: 'string' },
+      example,
+    })),
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': { schema: isTest ? ref('TestEvent') : { anyOf: [ref(`${inOneWord(type)}Event`), ref('TestEvent')] } },
+      },
+    },
+    responses: {
+      '2XX': { description: 'It has arrived. The body is kept, up to 64 KiB.' },
+      default: { description: isTest ? 'It has failed.' : 'It has not, and is tried again, if it is no test.' },
+    },
+  };
+};
 
 /** The document's `webhooks`, by the event's type. */
-export const documentWebhooks = Object.fromEntries((Object.keys(told) as EventType[]).map((type) => [type, { post: post(type) }]));
+export const documentWebhooks = Object.fromEntries(webhookEvents.map((type) => [type, { post: post(type) }]));

@@ -3,6 +3,7 @@ import type { Access } from './auth.ts';
 import { Problem, messageOf, statusOf, type ProblemCode } from './problem.ts';
 import { record, ref, schemas, words } from './records.ts';
 import { accountCode, idempotencyKey, slug } from './fields.ts';
+import { webhookSchemas } from './openapi-webhooks.ts';
 
 /** One successful answer of a route. */
 export interface Answer {
@@ -225,6 +226,9 @@ function named(schema: { type?: unknown; enum?: unknown }): object {
   return { ...(Array.isArray(type) ? { anyOf: [ref(name), { type: 'null' }] } : ref(name)), ...rest };
 }
 
+// A field that is there to be refused. Of one that can only be null the usual generators of clients make what does not compile.
+const isImmutable = (value: unknown): boolean => typeof value === 'object' && value !== null && 'x-immutable' in value;
+
 /** A schema without the annotations that only the validator reads, and with what only generators of clients do. */
 export function published(schema: object): object;
 export function published(schema: unknown): unknown;
@@ -232,8 +236,7 @@ export function published(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((each) => published(each));
   if (typeof schema !== 'object' || schema === null) return schema;
   const { 'x-published': instead, maximum } = schema as { 'x-published'?: object; maximum?: unknown };
-  const own = Object.entries({ ...named(schema), ...instead }).filter(([key]) => !ownWords.includes(key));
-  if ('x-immutable' in schema) own.unshift(['type', 'null']);
+  const own = Object.entries({ ...named(schema), ...instead }).filter(([key, value]) => !ownWords.includes(key) && !isImmutable(value));
   if (typeof maximum === 'number' && maximum >= 2 ** 31) own.push(['format', 'int64']);
   // The default, but a generator of clients takes an object that does not say so for one without fields.
   if (isOpen(schema)) own.push(['additionalProperties', true]);
@@ -329,6 +332,7 @@ export const documentInfo = {
         'A delivery may come twice and out of order: `id` tells repetitions, `data.sequence` the order.',
       ].join(' '),
     },
+    { name: 'Deliveries', description: 'What receivers are sent.' },
     { name: 'Operations', description: 'Health, figures, keys and this document.' },
   ],
   components: {
@@ -350,6 +354,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, but for those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published(schemas),
+  ...published({ ...schemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

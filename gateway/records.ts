@@ -66,6 +66,7 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
+const transactionKinds = ['single', 'double', 'reversal'];
 
 /**
  * Words that stand in more than one place, by the name of their type in the document. (Without one, generators of clients made a type of each place,
@@ -80,6 +81,7 @@ export const words: Record<string, readonly string[]> = {
   DeliveryStatus: deliveryStatuses,
   Scope: scopes,
   Side: sides,
+  TransactionKind: transactionKinds,
   WebhookEventType: webhookEvents,
 };
 const answered = {
@@ -172,7 +174,7 @@ export const schemas: Record<string, Schema> = {
   }),
   Transaction: record({
     transaction_id: id('txn'),
-    kind: word(['single', 'double', 'reversal']),
+    kind: word(transactionKinds),
     status: word(['posted']),
     idempotency_key: string,
     description: string,
@@ -252,14 +254,8 @@ export const schemas: Record<string, Schema> = {
     created: { ...long, description: 'Unix time in seconds.' },
     data: {
       type: 'object',
-      description: [
-        'Of `transaction.posted`: `transaction_id`, `kind`, `idempotency_key`, `description`, `reference`, `currency` and `amount` (null where there are several currencies),',
-        '`lines` (`account_id`, `account_code`, `amount`, `side`, `currency`), `reverses`, `metadata`, `sequence`.',
-        'Of `balance.updated`, one for each account and currency of a posting: `account_id`, `account_code`, `currency`, `balance`, `previous_balance`,',
-        '`debits`, `credits`, `available`, `version`, `transaction_id`, `sequence`.',
-        'Of `account.created` and `account.updated`: the fields of `Account` and `sequence`; of the latter `changes`, too, the names of the fields that have changed.',
-        'Of a test, of whatever type: `message`.',
-      ].join(' '),
+      description:
+        'By `type`: `TransactionPostedData`, `BalanceUpdatedData` (one for each account and currency of a posting), `AccountCreatedData` or `AccountUpdatedData`; of a test, of whatever type, `TestData`.',
     },
     tenant_id: id('tenant'),
     livemode: { ...flag, description: 'false: a test.' },

@@ -65,13 +65,13 @@ const newAccount = Type.Object({
 });
 
 const changes = Type.Object({
-  account_code: immutable('Never changes.'),
+  account_code: immutable,
   name: optional(name),
-  type: immutable('Never changes.'),
-  normal_balance: immutable('Never changes.'),
-  currency: immutable('Never changes.'),
-  parent_code: immutable('Never changes.'),
-  is_group: immutable('Never changes.'),
+  type: immutable,
+  normal_balance: immutable,
+  currency: immutable,
+  parent_code: immutable,
+  is_group: immutable,
   description: optional(description),
   allow_negative: optional(flag),
   status: optional(oneOf(accountStatuses, { description: 'An account with a balance cannot be closed.', example: 'closed' })),
@@ -221,6 +221,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           summary: 'Change an account',
           description: [
             'Fields that are left out, or null, stay as they are; an empty description removes it.',
+            '`account_code`, `type`, `normal_balance`, `currency`, `parent_code` and `is_group` never change: sent, they are refused (tag `immutable`).',
             'Where nothing changes, as by a second call without `version`, there is no new version and no event.',
             'Not closed are an account with a balance and a group with active accounts below it (`account_not_empty`); none is opened again below a closed group (`parent_invalid`).',
             '`allow_negative` is not taken from an account that is below zero (`insufficient_funds`).',
