@@ -46,6 +46,8 @@ export interface RelayedBooks {
   eventsOf: (tenant: string) => Promise<Event[]>;
   /** Resolves when nothing is left to publish. */
   published: () => Promise<void>;
+  /** From now on no claim runs out, until what it answers is called. */
+  keepClaims: () => () => void;
   end: () => Promise<void>;
 }
 
@@ -88,6 +90,17 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
         );
         return rows[0]?.behind === 0;
       });
+    },
+    keepClaims() {
+      const keep = () =>
+        void relayed
+          .query(`update relay_marks set claimed_until = clock_timestamp() + interval '9 s' where claim_id is not null`)
+          .catch(() => undefined);
+      const timer = setInterval(keep, 1_000);
+      const stop = () => clearInterval(timer);
+      ends.push(() => Promise.resolve(stop()));
+      keep();
+      return stop;
     },
     async end() {
       for (const end of ends.splice(0).reverse()) await end();

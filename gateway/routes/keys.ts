@@ -170,7 +170,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           tag: 'API keys',
           summary: 'Replace an API key',
           description: [
-            'For owners of the tenant. Makes a key with the same name, scopes, description and expiry; the old one expires after the overlap, if not before.',
+            'For owners of the tenant. Makes a key with the same name, scopes, description and expiry; the old one expires after the overlap, if not before, and is revoked where there is none.',
             'A key that has ended is not found. A second call makes one more, and does not lengthen the old one’s life.',
           ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },

@@ -223,11 +223,14 @@ describe('rotate', () => {
     expect((await client.listApiKeys({ userId, tenantId, limit: 100 })).apiKeys).toContainEqual(previous);
   });
 
-  test('with no overlap the old key stops at once', async () => {
+  test('with no overlap the old key stops at once, and for ever: it is revoked', async () => {
     const { key, apiKey } = await create();
-    const { key: newKey } = await rotate(apiKey!.id, { overlapSeconds: 0 });
+    const { key: newKey, apiKey: successor, previous } = await rotate(apiKey!.id, { overlapSeconds: 0 });
     expect(await verify(key)).toBeUndefined();
     expect(await verify(newKey)).toBeDefined();
+    expect(previous!.revokedMs).toBe(previous!.expiresMs);
+    expect((await client.listApiKeys({ userId, tenantId, limit: 100 })).apiKeys).toContainEqual(previous);
+    expect((await rotate(successor!.id, { overlapSeconds: 1 })).previous!.revokedMs).toBeUndefined();
   });
 
   test('a key that would expire earlier is not kept alive, and its successor expires when it would have', async () => {

@@ -79,7 +79,7 @@ export async function revokeKey(orm: MikroORM, place: KeyPlace): Promise<void> {
 
 /**
  * Makes a successor with the name, scopes, description and expiry of a key, which itself ends after the overlap (or earlier, where it
- * would have expired). Throws `validation_failed`, `tenant_not_found`, `forbidden`, and `key_not_found` also for a key that has ended.
+ * would have expired); without one it is revoked. Throws `validation_failed`, `tenant_not_found`, `forbidden`, and `key_not_found` also for a key that has ended.
  */
 export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds = 86_400): Promise<IssuedKey & { previous: ApiKeyRow }> {
   const tenantId = tenantUuid(place.tenantId);
@@ -89,11 +89,13 @@ export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds =
     const nowMs = await clockOf(em);
     if (key.revokedAt || isPast(expiryOf(key), nowMs)) throw unknownKey();
     const retiresAt = new Date(Math.min(nowMs + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
-    await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, { retiresAt });
+    // At once is for ever, also where the clock is set back.
+    const end = { retiresAt, ...(overlap === 0 && { revokedAt: new Date(nowMs) }) };
+    await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, end);
     const { name, scopes, description, expiresAt } = key;
     const fields = { tenantId, createdBy: user, name, scopes, description: description ?? null, expiresAt: expiresAt ?? null };
     const issued = await issue(em, fields, nowMs);
-    return { ...issued, previous: { ...key, retiresAt } };
+    return { ...issued, previous: { ...key, ...end } };
   });
 }
 

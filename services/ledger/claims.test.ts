@@ -23,6 +23,16 @@ test('a claim that has run out raises nothing any more', async () => {
   expect((await books.owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
 });
 
+test('a claim that lasts longer than any does, as of before the clock was set back, holds nobody off', async () => {
+  const tenant = await books.newTenant();
+  await claim(books.relayed, [tenant], randomUUID(), 10, 1e6);
+  const until = (time: string) => books.owner.query(`update relay_marks set claimed_until = clock_timestamp() + interval '${time}'`);
+  await until('9.9 s');
+  expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toEqual([]);
+  await until('1 hour');
+  expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toHaveLength(2);
+});
+
 test('a claim reads one event at least, however large it is and the one before it', async () => {
   const tenant = await books.newTenant();
   const { writer } = books.openReplica(null);

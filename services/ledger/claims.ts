@@ -24,9 +24,16 @@ export interface Claimed extends Stretch {
 /** How long a claim holds unless it is given back or renewed, seconds: so long the events of a replica that was killed wait for another. */
 export const leaseSeconds = 10;
 
+/**
+ * Of a row that may be claimed: nobody has claimed it, or his time is over. So it is where it lasts longer than a claim does: the database's clock was set
+ * back, and who was killed since would have kept it for as long as that.
+ */
+export const isFree = `(claimed_until is null
+      or claimed_until not between clock_timestamp() and clock_timestamp() + make_interval(secs => ${leaseSeconds}))`;
+
 const claimed = `free as (
     select tenant_id from relay_marks
-    where tenant_id = any($1::uuid[]) and (claimed_until is null or claimed_until <= clock_timestamp())
+    where tenant_id = any($1::uuid[]) and ${isFree}
     order by tenant_id for update skip locked),
   claimed as (
     update relay_marks m set claim_id = $2, claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})

@@ -6,7 +6,7 @@ import { inTransaction, type Pool } from '../platform/postgres.ts';
 import { isRefused, takeApart } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
-import { leaseSeconds } from './claims.ts';
+import { isFree, leaseSeconds } from './claims.ts';
 import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
 import { genesis } from './log.ts';
 import { withUpdates } from '../platform/updates.ts';
@@ -31,7 +31,7 @@ async function claimDueLetters(pool: Pool, most: number): Promise<Place[]> {
     name: 'claim_letters',
     text: `with due as (
         select tenant_id, sequence, part from relay_dead_letters
-        where published_at is null and due and (claimed_until is null or claimed_until <= clock_timestamp())
+        where published_at is null and due and ${isFree}
         order by claimed_until nulls first, tenant_id, sequence, part limit $1 for update skip locked)
       update relay_dead_letters d set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}) from due
       where d.tenant_id = due.tenant_id and d.sequence = due.sequence and d.part = due.part

@@ -1109,7 +1109,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * RotateApiKey makes a successor with the same name, scopes, description and expiry, and lets the old key expire after the overlap, if not
-   * before. A second call makes one more. Refused: `tenant_not_found`, `forbidden`, `key_not_found` (also for a key that has ended).
+   * before, or revokes it where there is none. A second call makes one more. Refused: `tenant_not_found`, `forbidden`, `key_not_found` (also for a key that has ended).
    *
    * @generated from rpc identity.v1.IdentityService.RotateApiKey
    */
