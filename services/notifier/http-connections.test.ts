@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
+import { jest } from '@jest/globals';
 import { authority, good } from '../../test/certificates.ts';
 import { endStarted, receiver, sender } from '../../test/deliveries.ts';
 import type { Answering } from '../../test/notifier.ts';
@@ -67,6 +68,26 @@ describe('a connection that is kept, and ends just when the next request is sent
     expect(told).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
     expect(received).toHaveLength(sent - 1 + asked);
   });
+});
+
+test('a connection that is busy is left after a minute: its receiver may have moved', async () => {
+  const used: Socket[] = [];
+  const { url } = await receiver((_, response) => {
+    used.push(response.socket!);
+    response.end();
+  });
+  const by = sender();
+  const isNew = () => !used.slice(0, -1).includes(used.at(-1)!);
+  for (let sent = 0; sent < 1_000 && isNew(); sent++) await post(by, url);
+  expect(isNew()).toBe(false);
+  const later = Date.now() + 61_000;
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => later);
+  try {
+    expect(await post(by, url)).toMatchObject({ statusCode: 200 });
+  } finally {
+    clock.mockRestore();
+  }
+  expect(isNew()).toBe(true);
 });
 
 test('what may not be sent once more takes a connection of its own, and none that may be ending just then', async () => {

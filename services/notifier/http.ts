@@ -94,7 +94,8 @@ export class Sender {
       maxHeaderSize: 16_384,
     };
     // Shorter than what servers usually wait: what is sent on a connection that the server is closing is sent twice.
-    this.agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
+    // A busy one would last for ever, also where the receiver's name leads elsewhere by now, or he has a new certificate.
+    this.agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000, clientTtl: 60_000 });
     this.single = new Agent({ ...made, pipelining: 0 });
   }
 
