@@ -27,8 +27,10 @@ describe('the OpenAPI document', () => {
   test('has a webhook of each event, with what a receiver is sent', () => {
     const { webhooks } = contract.document;
     expect(Object.keys(webhooks).sort()).toEqual([...contract.document.components.schemas.WebhookEventType.enum].sort());
-    const { operationId, parameters, requestBody } = webhooks['balance.updated'].post;
+    const { operationId, parameters, requestBody, responses } = webhooks['balance.updated'].post;
     expect(operationId).toBe('onBalanceUpdated');
+    expect(parameters.filter((each: any) => each.required !== true).map((each: any) => each.name)).toEqual(['traceparent']);
+    expect(Object.keys(responses)).toEqual(['2XX', 'default']);
     const [event, test] = ['BalanceUpdatedEvent', 'TestEvent'].map((name) => ({ $ref: `#/components/schemas/${name}` }));
     expect(requestBody.content['application/json'].schema).toEqual({ anyOf: [event, test] });
     const signed = { id: 'evt_1', timestamp: 1, body: Buffer.from('{}') };

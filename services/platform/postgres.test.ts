@@ -52,8 +52,8 @@ test('where an address leads to another server, connections to the one before ar
   const [port, logger] = [Number(address.port), openLog('test', 'silent')];
   address.port = String(way.port);
   const open = () => openPool(address.href, { name: 'test', max: 3, logger });
-  const pools = [open(), open(), open(), openPool(other.adminUrl, { name: 'test', max: 1, logger })] as const;
-  const [used, idle, anew, elsewhere] = pools;
+  const pools = [open(), open(), open(), open(), openPool(other.adminUrl, { name: 'test', max: 1, logger })] as const;
+  const [used, idle, anew, late, elsewhere] = pools;
   try {
     const client = await used.connect();
     const served = expect(client.query('select pg_sleep(100)')).rejects.toThrow('Connection terminated unexpectedly');
@@ -63,6 +63,14 @@ test('where an address leads to another server, connections to the one before ar
       elsewhere.query('select 1'),
     ]);
     expect(idle.totalCount).toBe(1);
+    let asked = false;
+    way.watch = (chunk) => {
+      if (asked || !chunk.includes('extract(epoch')) return 'pass';
+      asked = true;
+      return 'hold';
+    };
+    const lateOne = expect(late.query('select 1')).rejects.toThrow('Connection terminated unexpectedly');
+    await until(() => Promise.resolve(asked));
     way.lead(port, 'stay');
     const more = await anew.connect().then(async (held) => {
       const second = await anew.query('select pg_postmaster_start_time() as at');
@@ -71,6 +79,9 @@ test('where an address leads to another server, connections to the one before ar
     });
     expect(more.rows).not.toEqual(first.rows);
     await served;
+    // What comes late of the server before takes nobody's place.
+    way.hold(false);
+    await lateOne;
     client.release(true);
     await until(() => Promise.resolve(idle.totalCount === 0));
     expect((await idle.query('select pg_postmaster_start_time() as at')).rows).toEqual(more.rows);

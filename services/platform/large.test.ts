@@ -1,0 +1,41 @@
+import { turnOf } from './large.ts';
+
+/** Waits for turns as so many messages that came at once; answers each in the order in which it had its turn, and in which turn that was. */
+async function taken(...sizes: number[]): Promise<[number, number][]> {
+  let turn = 0;
+  let left = sizes.length;
+  const count = () => {
+    turn++;
+    if (left > 0) setImmediate(count);
+  };
+  const had: [number, number][] = [];
+  const all = sizes.map(async (bytes, place) => {
+    await turnOf(bytes, 10);
+    left--;
+    had.push([place, turn]);
+  });
+  setImmediate(count);
+  await Promise.all(all);
+  return had;
+}
+
+test('large messages that have come at once have turns of their own, first come first served, and small ones wait for none of them', async () => {
+  const had = await taken(11, 12, 10, 1000, 0);
+  expect(had.map(([place]) => place)).toEqual([2, 4, 0, 1, 3]);
+  const [small, other, ...large] = had.map(([, turn]) => turn);
+  expect([small, other]).toEqual([0, 0]);
+  expect(new Set(large).size).toBe(3);
+});
+
+test('so it is whenever some come, also one alone', async () => {
+  for (let round = 0; round < 3; round++) {
+    expect((await taken(11)).map(([place]) => place)).toEqual([0]);
+    const turns = (await taken(11, 11)).map(([, turn]) => turn);
+    expect(new Set(turns).size).toBe(2);
+  }
+});
+
+test('where nothing else is said, what has more than 256 KiB is large', () => {
+  expect(turnOf(256 * 1024)).toBeUndefined();
+  return expect(turnOf(256 * 1024 + 1)).resolves.toBeUndefined();
+});
