@@ -63,7 +63,10 @@ export const webhookSchemas: Record<string, Fields> = {
   TestEvent: record({ ...event, data: ref('TestData') }),
 };
 
-const headersOf = (type: EventType): [name: string, description: string, example: string][] => [
+/** The schema of a header field, by an example of it. */
+export const schemaOfHeader = (example: unknown): object => ({ type: typeof example === 'number' ? 'integer' : 'string' });
+
+const headersOf = (type: EventType): [name: string, description: string, example: string | number][] => [
   [
     'X-Webhook-Signature',
     '`sha256=` and the hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret; of the new one alone while two overlap.',
@@ -72,9 +75,9 @@ const headersOf = (type: EventType): [name: string, description: string, example
   ['X-Webhook-Id', 'The event’s id, the same on each attempt.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
   ['X-Webhook-Event', 'The event’s type.', type],
   ['X-Webhook-Delivery', 'The delivery’s id.', 'wh_delivery_01jz8x5r9ze8htd2k1q0a7w4vn'],
-  ['X-Webhook-Attempt', '1 and up.', '1'],
+  ['X-Webhook-Attempt', '1 and up.', 1],
   ['webhook-id', 'As X-Webhook-Id.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
-  ['webhook-timestamp', 'When this attempt began, Unix seconds.', '1767225600'],
+  ['webhook-timestamp', 'When this attempt began, Unix seconds.', 1_767_225_600],
   [
     'webhook-signature',
     'As https://www.standardwebhooks.com has it; of both secrets while they overlap.',
@@ -103,7 +106,7 @@ const post = (type: EventType): Fields => {
       in: 'header',
       required: name !== 'traceparent',
       description,
-      schema: { type: 'string' },
+      schema: schemaOfHeader(example),
       example,
     })),
     requestBody: {

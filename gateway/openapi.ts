@@ -3,7 +3,7 @@ import type { Access } from './auth.ts';
 import { Problem, messageOf, statusOf, type ProblemCode } from './problem.ts';
 import { record, ref, schemas, words } from './records.ts';
 import { accountCode, idempotencyKey, slug } from './fields.ts';
-import { webhookSchemas } from './openapi-webhooks.ts';
+import { schemaOfHeader, webhookSchemas } from './openapi-webhooks.ts';
 
 /** One successful answer of a route. */
 export interface Answer {
@@ -52,7 +52,7 @@ declare module 'fastify' {
 const headers = {
   'X-Request-Id': { description: 'The id of the request: the client’s own, if it has 1 to 128 of `A-Za-z0-9._-`.', example: 'req-7f3a' },
   'Idempotent-Replayed': { description: '`true`: an earlier request with this key has posted.', example: 'true' },
-  'Retry-After': { description: 'When to try again, seconds.', example: '1' },
+  'Retry-After': { description: 'When to try again, seconds.', example: 1 },
   'WWW-Authenticate': {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
     example: 'Bearer realm="ledger"',
@@ -347,7 +347,7 @@ export const documentInfo = {
       },
     },
     headers: Object.fromEntries(
-      Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: { type: 'string' }, example }]),
+      Object.entries(headers).map(([name, { description, example }]) => [name, { description, schema: schemaOfHeader(example), example }]),
     ),
   },
 };
