@@ -63,10 +63,21 @@ const addressMs = 1_500;
 /** A timer that is later by more tells that the process stood still, milliseconds; then so long is left for what waits in its sockets. */
 const lateMs = 1_000;
 
+/**
+ * So long connections are kept, milliseconds: a busy one would last for ever, also where the receiver's name leads elsewhere by now, or he has a new
+ * certificate. (undici's own `clientTtl` goes over all connections of a host for each request, and again for each that it has given up and that is
+ * still busy: with a thousand that hang a request to the same host cost 7 ms.)
+ */
+const keptMs = 60_000;
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
-  private readonly agent: Agent;
+  private readonly open: () => Agent;
+  private agent: Agent;
+  private agentSince = performance.now();
+  /** Those before, with requests that are still under way. */
+  private readonly leaving = new Set<Agent>();
   /** Opens a connection for each request. */
   private readonly single: Agent;
   /** How connections ended that the receiver closed while a request was on its way to him. */
@@ -94,8 +105,8 @@ export class Sender {
       maxHeaderSize: 16_384,
     };
     // Shorter than what servers usually wait: what is sent on a connection that the server is closing is sent twice.
-    // A busy one would last for ever, also where the receiver's name leads elsewhere by now, or he has a new certificate.
-    this.agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000, clientTtl: 60_000 });
+    this.open = () => new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
+    this.agent = this.open();
     this.single = new Agent({ ...made, pipelining: 0 });
   }
 
@@ -134,7 +145,7 @@ export class Sender {
         return exchange.answered;
       };
       // What may not go once more takes no connection that its receiver may be closing just now: of a retry by hand he would have seen nothing.
-      const first = ask(onceMore ? this.agent : this.single);
+      const first = ask(onceMore ? this.keeping() : this.single);
       const { statusCode, text } = await first.catch((error: unknown) => {
         if (ended || !onceMore || !this.closed.has(error as Error)) throw error;
         return ask(this.single);
@@ -154,7 +165,18 @@ export class Sender {
 
   /** Closes all connections. */
   async close(): Promise<void> {
-    await Promise.all([this.agent.destroy(), this.single.destroy()]);
+    await Promise.all([this.agent, this.single, ...this.leaving].map((agent) => agent.destroy()));
+  }
+
+  private keeping(): Agent {
+    if (performance.now() - this.agentSince > keptMs) {
+      const before = this.agent;
+      this.leaving.add(before);
+      void before.close().finally(() => this.leaving.delete(before));
+      this.agent = this.open();
+      this.agentSince = performance.now();
+    }
+    return this.agent;
   }
 }
 
