@@ -1,13 +1,13 @@
 // What tenants' receivers are sent, for the document: one webhook an event, and the schemas of their bodies.
 import { webhookEvents } from './fields.ts';
-import { record, ref, schemas } from './records.ts';
+import { id, long, record, ref, schemas } from './records.ts';
 
 type EventType = (typeof webhookEvents)[number];
 type Fields = Record<string, unknown>;
 
 const told: Record<EventType, string> = {
   'transaction.posted': 'A transaction was posted',
-  'balance.updated': 'A posting changed a balance',
+  'balance.updated': 'A posting changed a balance: one for each account and currency',
   'account.created': 'An account was made',
   'account.updated': 'An account was changed',
   'test.webhook': 'A test was asked for',
@@ -22,8 +22,17 @@ const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(
 const transaction = fieldsOf('Transaction');
 const balance = fieldsOf('Balance');
 const account = fieldsOf('Account');
-const event = fieldsOf('WebhookEvent');
 const { transaction_id, sequence } = transaction;
+
+const envelope = (type: readonly string[], data: string): Fields =>
+  record({
+    id: { ...id('evt'), description: 'The same on every attempt: receivers know a repetition by it.' },
+    type: { type: 'string', enum: [...type] },
+    created: { ...long, description: 'Unix time in seconds.' },
+    data: ref(data),
+    tenant_id: id('tenant'),
+    livemode: { type: 'boolean', description: 'false: a test.' },
+  });
 
 const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'transaction.posted': {
@@ -51,7 +60,7 @@ const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][]
   const name = inOneWord(type as EventType);
   return [
     [`${name}Data`, record(fields)],
-    [`${name}Event`, record({ ...event, type: { type: 'string', enum: [type] }, data: ref(`${name}Data`) })],
+    [`${name}Event`, envelope([type], `${name}Data`)],
   ];
 });
 
@@ -60,7 +69,11 @@ export const webhookSchemas: Record<string, Fields> = {
   ...Object.fromEntries(bodies),
   TransactionPostedLine: record(pick(fieldsOf('Entry'), 'account_id', 'account_code', 'amount', 'side', 'currency')),
   TestData: record({ message: { type: 'string' } }),
-  TestEvent: record({ ...event, data: ref('TestData') }),
+  TestEvent: envelope(webhookEvents, 'TestData'),
+  WebhookEvent: {
+    description: 'By its `type`; a test, of whatever type, is a `TestEvent`.',
+    anyOf: [...Object.keys(data).map((type) => `${inOneWord(type as EventType)}Event`), 'TestEvent'].map(ref),
+  },
 };
 
 /** The schema of a header field, by an example of it. */

@@ -9,7 +9,7 @@ type Schema = Record<string, unknown>;
 const string: Schema = { type: 'string' };
 const integer: Schema = { type: 'integer' };
 /** What grows beyond 32 bits; generators of clients would take it for less. */
-const long: Schema = { type: 'integer', format: 'int64' };
+export const long: Schema = { type: 'integer', format: 'int64' };
 const flag: Schema = { type: 'boolean' };
 const time: Schema = { type: 'string', format: 'date-time' };
 const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal text with two fraction digits.' };
@@ -17,7 +17,8 @@ const metadata: Schema = { type: 'object' };
 const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
 const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
 const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
-const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
+/** A TypeID of a prefix. */
+export const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
 const list = (items: Schema): Schema => ({ type: 'array', items });
 
 /** A reference to one of the schemas. */
@@ -248,16 +249,4 @@ export const schemas: Record<string, Schema> = {
       attempt_history: list(record({ number: integer, started_at: time, duration_ms: integer, ...answered })),
     },
   },
-  WebhookEvent: record({
-    id: { ...id('evt'), description: 'The same on every attempt: receivers know a repetition by it.' },
-    type: word(webhookEvents),
-    created: { ...long, description: 'Unix time in seconds.' },
-    data: {
-      type: 'object',
-      description:
-        'By `type`: `TransactionPostedData`, `BalanceUpdatedData` (one for each account and currency of a posting), `AccountCreatedData` or `AccountUpdatedData`; of a test, of whatever type, `TestData`.',
-    },
-    tenant_id: id('tenant'),
-    livemode: { ...flag, description: 'false: a test.' },
-  }),
 };

@@ -144,7 +144,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 status: { type: 'string', const: 'delivered' },
                 status_code: { type: 'integer' },
                 response_time_ms: { type: 'integer' },
-                test_payload: ref('WebhookEvent'),
+                test_payload: ref('TestEvent'),
               }),
               example: {
                 delivery_id: exampleDelivery.id,

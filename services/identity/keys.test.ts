@@ -230,7 +230,9 @@ describe('rotate', () => {
     expect(await verify(newKey)).toBeDefined();
     expect(previous!.revokedMs).toBe(previous!.expiresMs);
     expect((await client.listApiKeys({ userId, tenantId, limit: 100 })).apiKeys).toContainEqual(previous);
-    expect((await rotate(successor!.id, { overlapSeconds: 1 })).previous!.revokedMs).toBeUndefined();
+    // Also one that was to last for a while.
+    expect((await rotate(successor!.id, { overlapSeconds: 3600 })).previous!.revokedMs).toBeUndefined();
+    expect((await rotate(successor!.id, { overlapSeconds: 0 })).previous!.revokedMs).toBeDefined();
   });
 
   test('a key that would expire earlier is not kept alive, and its successor expires when it would have', async () => {

@@ -27,9 +27,9 @@ test('a claim that lasts longer than any does, as of before the clock was set ba
   const tenant = await books.newTenant();
   await claim(books.relayed, [tenant], randomUUID(), 10, 1e6);
   const until = (time: string) => books.owner.query(`update relay_marks set claimed_until = clock_timestamp() + interval '${time}'`);
-  await until('9.9 s');
+  await until('19 s');
   expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toEqual([]);
-  await until('1 hour');
+  await until('30 s');
   expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toHaveLength(2);
 });
 

@@ -25,11 +25,11 @@ export interface Claimed extends Stretch {
 export const leaseSeconds = 10;
 
 /**
- * Of a row that may be claimed: nobody has claimed it, or his time is over. So it is where it lasts longer than a claim does: the database's clock was set
- * back, and who was killed since would have kept it for as long as that.
+ * Of a row that may be claimed: nobody has claimed it, or his time is over. So it is where it lasts for much longer than a claim does: the database's clock
+ * was set back, and who was killed since would have kept it for as long as that. (Set back by less, it frees nobody's who lives.)
  */
 export const isFree = `(claimed_until is null
-      or claimed_until not between clock_timestamp() and clock_timestamp() + make_interval(secs => ${leaseSeconds}))`;
+      or claimed_until not between clock_timestamp() and clock_timestamp() + make_interval(secs => ${2 * leaseSeconds}))`;
 
 const claimed = `free as (
     select tenant_id from relay_marks
