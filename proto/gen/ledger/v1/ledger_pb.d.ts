@@ -261,7 +261,7 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
 export declare const TransactionSchema: GenMessage<Transaction>;
 
 /**
- * Refusal says why an item was not posted.
+ * Refusal says why an item was not posted; after `unavailable` and `internal` that is open.
  *
  * @generated from message ledger.v1.Refusal
  */
@@ -1413,8 +1413,10 @@ export declare const LedgerService: GenService<{
   },
   /**
    * PostTransactions posts up to 1,000 independent items of any tenants: each one is posted or refused for itself, and the order is kept
-   * within a tenant. A caller that repeats a call whose outcome it does not know sends the same transaction ids or keys again. The call itself
-   * is refused, and nothing posted, for more items, and where the answer might have more than 32 MiB (`validation_failed`).
+   * within a tenant. A caller that repeats a call whose outcome it does not know sends the same transaction ids or keys again, as must one whose
+   * library repeats by itself (a retry or hedging policy). An item that is `overloaded` (more is waiting than the ledger takes: not posted) or
+   * `unavailable` is to be sent again by the caller, a second later: no policy sees it, as the call is OK. The call itself is refused, and nothing
+   * posted, for more items, and where the answer might have more than 32 MiB (`validation_failed`).
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransactions
    */
