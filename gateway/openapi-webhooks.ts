@@ -77,7 +77,7 @@ export const webhookSchemas: Record<string, Fields> = {
 };
 
 /** The schema of a header field, by an example of it. */
-export const schemaOfHeader = (example: unknown): object => ({ type: typeof example === 'number' ? 'integer' : 'string' });
+export const schemaOfHeader = (example: unknown): object => (typeof example === 'number' ? long : { type: 'string' });
 
 const headersOf = (type: EventType): [name: string, description: string, example: string | number][] => [
   [

@@ -78,7 +78,7 @@ test('a connection that is busy is left after a minute, as its receiver may have
     const used: Socket[] = [];
     let hanging: ServerResponse | undefined;
     const { url } = await receiver((_, response, place) => {
-      if (place === 0) hanging = response;
+      if (place === 0 || response.req.url!.endsWith('?last')) hanging = response;
       else response.end();
       used.push(response.socket!);
     });
@@ -103,6 +103,14 @@ test('a connection that is busy is left after a minute, as its receiver may have
     expect(await isKept()).toBe(true);
     hanging!.end('late');
     expect(await slow).toMatchObject({ statusCode: 200, body: 'late' });
+    hanging = undefined;
+    const last = post(by, `${url}?last`);
+    await until(() => Promise.resolve(hanging !== undefined));
+    ahead = 122_000;
+    await post(by, url);
+    await by.close();
+    // At once, and not by its deadline.
+    expect(await last).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
   } finally {
     clock.mockRestore();
   }

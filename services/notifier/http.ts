@@ -70,14 +70,21 @@ const lateMs = 1_000;
  */
 const keptMs = 60_000;
 
+/** Connections that are kept. */
+interface Kept {
+  agent: Agent;
+  since: number;
+  /** Requests. (undici's `close()` waits for them, and for ever where a certificate was of another name.) */
+  underWay: number;
+}
+
 /** Sends requests over connections that it keeps for a while. */
 export class Sender {
   private readonly options: SenderOptions;
-  private readonly open: () => Agent;
-  private agent: Agent;
-  private agentSince = performance.now();
+  private readonly open: () => Kept;
+  private kept: Kept;
   /** Those before, with requests that are still under way. */
-  private readonly leaving = new Set<Agent>();
+  private readonly leaving = new Set<Kept>();
   /** Opens a connection for each request. */
   private readonly single: Agent;
   /** How connections ended that the receiver closed while a request was on its way to him. */
@@ -105,8 +112,11 @@ export class Sender {
       maxHeaderSize: 16_384,
     };
     // Shorter than what servers usually wait: what is sent on a connection that the server is closing is sent twice.
-    this.open = () => new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
-    this.agent = this.open();
+    this.open = () => {
+      const agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
+      return { agent, since: performance.now(), underWay: 0 };
+    };
+    this.kept = this.open();
     this.single = new Agent({ ...made, pipelining: 0 });
   }
 
@@ -145,7 +155,7 @@ export class Sender {
         return exchange.answered;
       };
       // What may not go once more takes no connection that its receiver may be closing just now: of a retry by hand he would have seen nothing.
-      const first = ask(onceMore ? this.keeping() : this.single);
+      const first = onceMore ? this.overKept(ask) : ask(this.single);
       const { statusCode, text } = await first.catch((error: unknown) => {
         if (ended || !onceMore || !this.closed.has(error as Error)) throw error;
         return ask(this.single);
@@ -165,18 +175,25 @@ export class Sender {
 
   /** Closes all connections. */
   async close(): Promise<void> {
-    await Promise.all([this.agent, this.single, ...this.leaving].map((agent) => agent.destroy()));
+    const agents = [this.kept, ...this.leaving].map(({ agent }) => agent);
+    await Promise.all([this.single, ...agents].map((agent) => agent.destroy()));
   }
 
-  private keeping(): Agent {
-    if (performance.now() - this.agentSince > keptMs) {
-      const before = this.agent;
-      this.leaving.add(before);
-      void before.close().finally(() => this.leaving.delete(before));
-      this.agent = this.open();
-      this.agentSince = performance.now();
+  private async overKept<Answered>(ask: (agent: Agent) => Promise<Answered>): Promise<Answered> {
+    if (performance.now() - this.kept.since > keptMs) {
+      const before = this.kept;
+      this.kept = this.open();
+      if (before.underWay > 0) this.leaving.add(before);
+      else void before.agent.destroy();
     }
-    return this.agent;
+    const { kept } = this;
+    kept.underWay++;
+    try {
+      return await ask(kept.agent);
+    } finally {
+      kept.underWay--;
+      if (kept.underWay === 0 && this.leaving.delete(kept)) void kept.agent.destroy();
+    }
   }
 }
 
