@@ -209,7 +209,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
   };
 }
 
-const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-immutable', 'x-empty', 'x-published'];
+const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-empty', 'x-published'];
 
 // Whether it is an object of which nothing is said.
 function isOpen(schema: { type?: unknown }): boolean {
