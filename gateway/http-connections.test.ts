@@ -250,6 +250,24 @@ test('what is answered before it is a request counts, and what is broken within 
   expect(await answered()).toEqual([bad + 1, unknown + 1]);
 });
 
+test('figures are taken once for several who ask at a time', async () => {
+  const sockets = await Promise.all(
+    Array.from({ length: 40 }, async () => {
+      const socket = connect(alone.port, '127.0.0.1');
+      // The gateway takes up one connection a turn: what is sent over those that it has is read at a time.
+      socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+      await once(socket, 'readable');
+      return socket;
+    }),
+  );
+  for (const socket of sockets) socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+  const texts = await Promise.all(sockets.map(async (socket) => (await socket.toArray()).join('')));
+  // A look at the clock of the process costs time on it.
+  const used = texts.map((text) => /^process_cpu_seconds_total\S* (\S+)$/m.exec(text)?.[1]);
+  expect(used).not.toContain(undefined);
+  expect(new Set(used).size).toBeLessThan(used.length);
+});
+
 test.each([
   ['the bound', { MAX_CONNECTIONS: '20' }, undefined],
   ['what the machine has descriptors for', {}, 220],

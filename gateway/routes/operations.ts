@@ -1,6 +1,6 @@
 // What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
 import type { Registry } from 'prom-client';
-import { readinessBody, type Readiness } from '../../services/platform/health.ts';
+import { figuresOf, readinessBody, type Readiness } from '../../services/platform/health.ts';
 import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';
 import type { App } from '../request.ts';
@@ -31,6 +31,7 @@ export interface Operations {
 
 /** `/healthz`, `/readyz`, `/metrics`, `/.well-known/jwks.json`. */
 export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: Operations): void {
+  const figures = figuresOf(metrics);
   app.get(
     '/healthz',
     {
@@ -98,7 +99,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
     },
     async (_request, reply) => {
       reply.header('content-type', metrics.contentType);
-      return metrics.metrics();
+      return figures();
     },
   );
 

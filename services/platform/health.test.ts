@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Gauge, Registry } from 'prom-client';
-import { serveOps } from './health.ts';
+import { figuresOf, serveOps } from './health.ts';
 
 test('half a request to the operations port keeps no process from ending', async () => {
   const ops = await serveOps('127.0.0.1', 0, new Registry(), () => Promise.resolve({ ready: true, dependencies: {} }));
@@ -59,6 +59,18 @@ test('who asks for figures while they are taken gets the same ones', async () =>
     socket.destroy();
     await ops.close();
   }
+});
+
+test('so does who asks later in the same turn of the event loop, where taking them needs no turn', async () => {
+  let taken = 0;
+  const metrics = new Registry();
+  const gauge: Gauge = new Gauge({ name: 'taken', help: 'How often', registers: [metrics], collect: () => gauge.set(++taken) });
+  const figures = figuresOf(metrics);
+  const first = figures();
+  // All that waits for no turn has come to its end by then.
+  await new Promise<void>((done) => process.nextTick(done));
+  expect(await Promise.all([first, figures()])).toEqual([expect.stringContaining('taken 1'), expect.stringContaining('taken 1')]);
+  expect(await figures()).toContain('taken 2');
 });
 
 test('an answer that takes longer than it is kept for puts no warning of Node into the log', () => {
