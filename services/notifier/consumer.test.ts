@@ -372,6 +372,19 @@ const command = (...args: string[]) =>
     encoding: 'utf8',
   });
 
+test.each([
+  ['sequence', { sequence: 0n }],
+  ['part', { part: -1 }],
+])('a letter whose event has no place in a log, by its %s, is not redriven, and is told of', async (_, wrong) => {
+  const tenant = await subscribed();
+  const place = toBinary(EventSchema, create(EventSchema, { ...tenant.posting(), ...wrong }));
+  const source = `topic/0/${newId('evt')}`;
+  await notifier.consumer.keep([{ source, key: null, value: place, reason: 'malformed' }]);
+  const { left } = await notifier.consumer.redrive();
+  expect(left).toContainEqual({ id: expect.any(String), reason: expect.stringContaining('place in the log is malformed') });
+  expect(await made(tenant)).toEqual([]);
+});
+
 test('a letter that can be read by now is redriven by the operator’s command, past the mark, and the others stay', async () => {
   const tenant = await subscribed();
   const [first, lost, third] = [tenant.posting(), tenant.posting(), tenant.posting()];

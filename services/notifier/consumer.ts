@@ -118,10 +118,9 @@ export class Consumer {
     const letters = [...unreadable];
     const known: Known[] = [];
     for (const event of events) {
-      const tenant = toUuid('tenant', event.tenantId);
-      const eventId = toUuid('evt', event.id);
-      if (tenant !== null && eventId !== null && event.sequence > 0n && event.part >= 0) known.push({ event, tenant, eventId });
-      else letters.push(letterOf(event, 'its tenant, id or place in the log is malformed'));
+      const found = knownOf(event);
+      if (found) known.push(found);
+      else letters.push(letterOf(event, malformed));
     }
     if (known.length === 0) {
       if (letters.length > 0 || reading) await this.keep(letters, reading);
@@ -265,13 +264,20 @@ export class Consumer {
   }
 }
 
-// The mark may have passed its place long ago: here the letter's own row says that it has not been taken.
-async function redriveOne(client: Client, event: Event): Promise<void> {
+const malformed = 'its tenant, id or place in the log is malformed';
+
+function knownOf(event: Event): Known | null {
   const tenant = toUuid('tenant', event.tenantId);
   const eventId = toUuid('evt', event.id);
-  if (tenant === null || eventId === null) throw new Error('its tenant or id is malformed');
+  return tenant !== null && eventId !== null && event.sequence > 0n && event.part >= 0 ? { event, tenant, eventId } : null;
+}
+
+// The mark may have passed its place long ago: here the letter's own row says that it has not been taken.
+async function redriveOne(client: Client, event: Event): Promise<void> {
+  const known = knownOf(event);
+  if (!known) throw new Error(malformed);
+  const { tenant } = known;
   await client.query(seeing([tenant]));
-  const known = { event, tenant, eventId };
   const marks = await readInbox(client, [tenant], [placeOf(known)]);
   (marks.get(tenant) as Mark).take(event);
   const found = deliveriesOf([known], await enabledWebhooks(client, [tenant]), (_, error) => {

@@ -273,6 +273,22 @@ test('what opens with no key though its own is there stays pending, and is not c
   expect(received).toHaveLength(1);
 });
 
+test('what was put off is due when that is over, also where a round has found nothing more to claim meanwhile', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  const due = async () => {
+    const text = `select next_at > now() + interval '10 s' as late, next_at <= until as soon from due join claims using (tenant_id)`;
+    return (await inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text))).rows[0];
+  };
+  // When the lease ends.
+  await claimDue(notifier.work, bounds);
+  expect(await due()).toEqual({ late: true, soon: true });
+  await putOff(notifier.work, claimed!, 5_000);
+  expect(await due()).toEqual({ late: false, soon: true });
+});
+
 test('what was put off was not attempted, and fails as such', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');

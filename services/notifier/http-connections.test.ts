@@ -70,11 +70,20 @@ describe('a connection that is kept, and ends just when the next request is sent
   });
 });
 
-test('a connection that is busy is left after a minute, as its receiver may have moved; what is under way goes on', async () => {
+/** While `work` runs, this process has a clock that can be set ahead, milliseconds. */
+async function withClock(work: (clock: { ahead: number }) => Promise<void>): Promise<void> {
   const now = performance.now.bind(performance);
-  let ahead = 0;
-  const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
+  const clock = { ahead: 0 };
+  const spy = jest.spyOn(performance, 'now').mockImplementation(() => now() + clock.ahead);
   try {
+    await work(clock);
+  } finally {
+    spy.mockRestore();
+  }
+}
+
+test('a connection that is busy is left after a minute, as its receiver may have moved; what is under way goes on', async () => {
+  await withClock(async (clock) => {
     const used: Socket[] = [];
     let hanging: ServerResponse | undefined;
     const { url } = await receiver((_, response, place) => {
@@ -95,9 +104,9 @@ test('a connection that is busy is left after a minute, as its receiver may have
     const slow = post(by, url);
     await until(() => Promise.resolve(hanging !== undefined));
     expect(await isKept()).toBe(true);
-    ahead = 55_000;
+    clock.ahead = 55_000;
     expect(await isKept()).toBe(true);
-    ahead = 61_000;
+    clock.ahead = 61_000;
     await post(by, url);
     expect(isNew()).toBe(true);
     expect(await isKept()).toBe(true);
@@ -106,13 +115,68 @@ test('a connection that is busy is left after a minute, as its receiver may have
     hanging = undefined;
     const last = post(by, `${url}?last`);
     await until(() => Promise.resolve(hanging !== undefined));
-    ahead = 122_000;
+    clock.ahead = 122_000;
     await post(by, url);
     await by.close();
     // At once, and not by its deadline.
     expect(await last).toMatchObject({ statusCode: null, errorClass: 'connection_failed' });
-  } finally {
-    clock.mockRestore();
+  });
+});
+
+test('connections that are left end with the last of their requests, and at once where there is none', async () => {
+  await withClock(async (clock) => {
+    const hanging: ServerResponse[] = [];
+    const { url, sockets } = await receiver((_, response, place) => {
+      if (place < 2) hanging.push(response);
+      else response.end('ok');
+    });
+    const other = await receiver();
+    const ended: string[] = [];
+    const note = (of: Set<Socket>, name: string) => {
+      for (const socket of of) socket.once('close', () => ended.push(name));
+    };
+    const by = sender();
+    const slow = [post(by, url), post(by, url)];
+    await until(() => Promise.resolve(hanging.length === 2));
+    note(sockets, 'left');
+    clock.ahead += 61_000;
+    await post(by, url);
+    for (const [place, body] of ['first', 'second'].entries()) {
+      hanging[place]!.end(body);
+      expect(await slow[place]).toMatchObject({ statusCode: 200, body });
+    }
+    await until(() => Promise.resolve(ended.length === 2));
+    note(sockets, 'idle');
+    clock.ahead += 61_000;
+    // These end by themselves, after seconds.
+    await post(by, other.url);
+    note(other.sockets, 'kept');
+    await until(() => Promise.resolve(ended.length === 4));
+    expect(ended).toEqual(['left', 'left', 'idle', 'kept']);
+  });
+});
+
+test('a sender that is closed leaves no connection, of whatever kind', async () => {
+  let hanging = 0;
+  const { url, sockets } = await receiver((_, response, place) => {
+    if (place === 0) response.end('ok');
+    else hanging++;
+  });
+  const by = sender();
+  await post(by, url);
+  const going = [post(by, url), post(by, url, false)];
+  await until(() => Promise.resolve(hanging === 2));
+  await by.close();
+  expect(await Promise.all(going)).toMatchObject(Array(2).fill({ errorClass: 'connection_failed', statusCode: null }));
+  await until(() => Promise.resolve(sockets.size === 0));
+});
+
+test('what a new connection ends on is not sent once more', async () => {
+  const { url, received } = await receiver((_, response) => response.socket!.destroy());
+  const by = sender();
+  for (const sent of [1, 2]) {
+    expect(await post(by, url)).toMatchObject({ errorClass: 'connection_failed' });
+    expect(received).toHaveLength(sent);
   }
 });
 

@@ -122,7 +122,15 @@ export async function putOff(
   { tenant, id, claim }: Pick<Outcome, 'tenant' | 'id' | 'claim'>,
   milliseconds: number,
 ): Promise<void> {
-  await inTransaction(pool, [tenant], (client) => client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }));
+  const concerned = uuidArray([tenant]);
+  await inTransaction(pool, [tenant], (client) =>
+    all([
+      client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }),
+      // A round that found nothing more to claim has made the tenant due only when the lease would have ended.
+      client.query({ ...holdTenants, values: [concerned] }),
+      client.query({ ...lower, values: [concerned] }),
+    ]),
+  );
 }
 
 /** As those of the claims, for the test of the plans. */

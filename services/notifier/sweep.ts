@@ -27,7 +27,7 @@ const statement = {
 };
 
 // A clock that was set back leaves what was due at once to times to come: those are nobody's wish, but for a retry's that was promised before. Claims
-// made then would last as long; their attempts are over.
+// made then would last as long: they end, and what was being attempted just when the clock was set back is sent once more.
 const bringForward = {
   name: 'bring_forward',
   text: `with clock as materialized (select now() as at, now() + interval '1 minute' as ahead),
