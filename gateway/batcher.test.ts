@@ -4,18 +4,15 @@ import { Registry } from 'prom-client';
 import { LedgerService, PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { serve } from '../services/platform/serve.ts';
 import { openLog } from '../services/platform/telemetry.ts';
+import { startGrpcServer } from '../test/grpc-server.ts';
 import { Batcher } from './batcher.ts';
 
 const logger = openLog('test', 'silent');
-const token = 'token-of-the-test';
 
 test('the figures count each call once, and as sent again only those that were', async () => {
   let calls = 0;
-  const ledger = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const ledger = await startGrpcServer({
     services: [LedgerService],
     routes: (router) =>
       router.service(LedgerService, {
@@ -24,14 +21,9 @@ test('the figures count each call once, and as sent again only those that were',
           throw new ConnectError('the database is away', Code.Unavailable);
         },
       }),
-    tokens: [token],
-    maxMessageBytes: 1 << 20,
-    logger,
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   const address = `127.0.0.1:${ledger.port}`;
-  const caller = openCaller({ addresses: [address], token, maxMessageBytes: 1 << 20 });
+  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
   const metrics = new Registry();
   const client = createClient(LedgerService, caller);
   let sent = 0;

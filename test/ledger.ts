@@ -8,9 +8,9 @@ import { Writer } from '../services/ledger/writer.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
-import { serve } from '../services/platform/serve.ts';
 import { openLog } from '../services/platform/telemetry.ts';
 import { patiently } from './asking.ts';
+import { startGrpcServer } from './grpc-server.ts';
 import { freshDatabase, patientOfLocks, type FreshDatabase } from './house.ts';
 
 export type LedgerClient = Client<typeof LedgerService>;
@@ -25,7 +25,6 @@ export interface RunningLedger {
   end(): Promise<void>;
 }
 
-const token = 'token-of-the-test';
 const logger = openLog('test', 'silent');
 
 /** Starts a ledger on a new database; `lockTimeout`: so long it waits for a lock, patiently unless given. */
@@ -36,18 +35,13 @@ export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = pa
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });
-  const served = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const served = await startGrpcServer({
     services: [LedgerService],
     routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined }),
-    tokens: [token],
     maxMessageBytes,
-    logger,
     metrics,
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes });
   return {
     client: createClient(LedgerService, patiently(caller)),
     database,

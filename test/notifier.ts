@@ -15,9 +15,9 @@ import { openCaller } from '../services/platform/caller.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { pinnedPlans } from '../services/platform/plans.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
-import { serve } from '../services/platform/serve.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
 import { patiently } from './asking.ts';
+import { startGrpcServer } from './grpc-server.ts';
 import { freshDatabase, patient, type FreshDatabase } from './house.ts';
 
 export type NotifierClient = Client<typeof NotifierService>;
@@ -42,8 +42,6 @@ export interface NotifierOptions extends Tuning {
   /** Of its connections, beside the usual ones. */
   settings?: Record<string, string>;
 }
-
-const token = 'token-of-the-test';
 
 /** A key for secrets. */
 export const testKey = { id: 'k1', key: createSecretKey(Buffer.alloc(32, 7)) };
@@ -76,18 +74,14 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.courier.start();
-  const served = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const served = await startGrpcServer({
     services: [NotifierService],
     routes: notifierRoutes(notifier),
-    tokens: [token],
     maxMessageBytes: 32 << 20,
     logger,
     metrics,
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
-  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 32 << 20 });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes: 32 << 20 });
   return {
     ...notifier,
     client: createClient(NotifierService, patiently(caller)),

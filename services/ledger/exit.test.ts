@@ -5,13 +5,13 @@ import { Registry } from 'prom-client';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { NotifierService, type Stretch } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { until } from '../../test/notifier.ts';
 import { metricOf, openRelayedBooks, post as postTo, type RelayedBooks } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { serve } from '../platform/serve.ts';
 import { withUpdates } from '../platform/updates.ts';
 import { EventRefused, type Exit } from './exit.ts';
 import { ingestExit } from './ingest.ts';
@@ -19,7 +19,6 @@ import { redrive } from './letters.ts';
 import { Relay } from './relay.ts';
 import type { Writer } from './writer.ts';
 
-const token = 'token-of-the-test';
 const poisoned = 'poison';
 
 let books: RelayedBooks;
@@ -41,9 +40,7 @@ let isOld: boolean;
 beforeEach(async () => {
   [sent, taken, passed, failing, isFatal, isOld] = [[], [], [], null, isPoisoned, false];
   books = await openRelayedBooks();
-  const notifier = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const notifier = await startGrpcServer({
     services: [NotifierService],
     routes: (router) =>
       router.service(NotifierService, {
@@ -61,14 +58,10 @@ beforeEach(async () => {
           return { wantedTenantIds: stretches.map(({ tenantId }) => tenantId) };
         },
       }),
-    tokens: [token],
     maxMessageBytes: 32 << 20,
-    logger,
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   books.ends.push(() => notifier.close());
-  ({ relay, writer, metrics } = books.openReplica(ingestExit([`127.0.0.1:${notifier.port}`], token, 32 << 20)));
+  ({ relay, writer, metrics } = books.openReplica(ingestExit([`127.0.0.1:${notifier.port}`], 'token', 32 << 20)));
 });
 
 afterEach(async () => {

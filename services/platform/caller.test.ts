@@ -4,14 +4,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js';
-import { Registry } from 'prom-client';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from './caller.ts';
 import { refuse } from './refusal.ts';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 test('a replica that lets a call time out gets no other one while there is another replica', async () => {
   const answered = [0, 0];
@@ -21,9 +19,7 @@ test('a replica that lets a call time out gets no other one while there is anoth
         answered[place]!++;
         return { ready: true, dependencies: {} };
       };
-      const logger = openLog('test', 'silent');
-      const bounds = { host: '127.0.0.1', port: 0, tokens: ['token'], maxMessageBytes: 1 << 20 };
-      const served = await serve({ ...bounds, services: [], routes: () => undefined, logger, metrics: new Registry(), readiness });
+      const served = await startGrpcServer({ readiness });
       return { served, proxy: await openProxy(served.port) };
     }),
   );
@@ -57,18 +53,10 @@ test('a replica that lets a call time out gets no other one while there is anoth
 
 /** A ledger whose calls all come to `handle`. */
 function ledger(handle: (context: HandlerContext) => Promise<object>) {
-  const logger = openLog('test', 'silent');
   const methods = ['getAccount', 'postTransaction'].map((name) => [name, (_: object, context: HandlerContext) => handle(context)]);
-  return serve({
-    host: '127.0.0.1',
-    port: 0,
-    tokens: ['token'],
-    maxMessageBytes: 1 << 20,
+  return startGrpcServer({
     services: [LedgerService],
     routes: (router) => router.service(LedgerService, Object.fromEntries(methods) as object),
-    logger,
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
 }
 
@@ -216,17 +204,7 @@ test('an answer that is no message of its type is an internal error', async () =
 
 test('a proxy for the world outside is sent neither a call nor the token', async () => {
   const outside = await startServer();
-  const inside = await serve({
-    host: '127.0.0.1',
-    port: 0,
-    tokens: ['token'],
-    maxMessageBytes: 1 << 20,
-    services: [],
-    routes: () => undefined,
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
-  });
+  const inside = await startGrpcServer();
   const before = process.env['http_proxy'];
   process.env['http_proxy'] = `http://127.0.0.1:${outside.port}`;
   const caller = openCaller({ addresses: [`127.0.0.1:${inside.port}`], token: 'token', maxMessageBytes: 1 << 20 });

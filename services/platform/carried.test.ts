@@ -6,15 +6,15 @@ import { runInNewContext } from 'node:vm';
 import { create, fromBinary, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
 import { endOf } from '../../test/ends.ts';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { enveloped } from './envelope.ts';
 import type { Served } from './lifetime.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { serve, type ServeOptions } from './serve.ts';
+import type { ServeOptions } from './serve.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';
@@ -29,9 +29,7 @@ const lines: { method: string; code: string }[] = [];
 const closing: (() => unknown)[] = [];
 
 async function start(options: Partial<ServeOptions> = {}): Promise<{ server: Served; session: ClientHttp2Session }> {
-  const served = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const served = await startGrpcServer({
     services: [LedgerService],
     routes: (router) =>
       router.service(LedgerService, {
@@ -40,8 +38,6 @@ async function start(options: Partial<ServeOptions> = {}): Promise<{ server: Ser
     tokens: ['right'],
     maxMessageBytes,
     logger: pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line) as (typeof lines)[number]) }),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
     ...options,
   });
   return { server: served, session: connect(`http://127.0.0.1:${served.port}`, { maxSessionMemory: 1000 }).on('error', () => undefined) };

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
-import { Registry } from 'prom-client';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryRequest } from '../../proto/gen/platform/v1/calls_pb.js';
@@ -14,8 +14,6 @@ import { enveloped } from './envelope.ts';
 import type { Served } from './lifetime.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 const mostBytes = 1000;
 const question: Question = {
@@ -309,16 +307,9 @@ type Handle = (code: string, context: HandlerContext) => Promise<object>;
 
 /** A ledger, and a caller whose calls of `GetAccount` travel together. */
 async function ledger(handle: Handle, token = 'token'): Promise<{ served: Served; caller: Caller; alone: Caller }> {
-  const served = await serve({
-    host: '127.0.0.1',
-    port: 0,
-    tokens: ['token'],
-    maxMessageBytes: 1 << 20,
+  const served = await startGrpcServer({
     services: [LedgerService],
     routes: (router) => router.service(LedgerService, { getAccount: ({ tenantId }, context) => handle(tenantId, context) }),
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   const options = { addresses: [`127.0.0.1:${served.port}`], token, maxMessageBytes: 1 << 20 };
   const caller = openCaller({ ...options, carried: [LedgerService.method.getAccount] });

@@ -2,11 +2,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code, ConnectError, createClient, type Client } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import type { Served } from './lifetime.ts';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 let server: Served;
 let health: Client<typeof Health>;
@@ -15,15 +13,9 @@ let ready = true;
 
 beforeEach(async () => {
   [asked, ready] = [0, true];
-  server = await serve({
-    host: '127.0.0.1',
-    port: 0,
-    services: [],
-    routes: () => undefined,
+  server = await startGrpcServer({
     tokens: ['right'],
     maxMessageBytes: 10_000,
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
     readiness: () => (asked++, Promise.resolve({ ready, dependencies: {} })),
   });
   health = createClient(Health, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));

@@ -2,23 +2,15 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
-import { Registry } from 'prom-client';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 
 test('reflection knows the stream of calls, and the details of refusals, so that grpcurl shows them as text', async () => {
-  const server = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const server = await startGrpcServer({
     services: [LedgerService],
-    routes: () => undefined,
     tokens: ['right'],
     maxMessageBytes: 10_000,
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   try {
     const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));

@@ -1,20 +1,15 @@
 // Replicas by name: every address of a name is one, and what is closed still answers.
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
-import { Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { openCaller } from './caller.ts';
 import { Channel } from './channel.ts';
 import { Replicas, type Resolve } from './replicas.ts';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
-
-const logger = openLog('test', 'silent');
-const bounds = { host: '127.0.0.1', port: 0, tokens: ['token'], maxMessageBytes: 1 << 20 };
 
 function healthy(readiness: () => Promise<void> = () => Promise.resolve()) {
   const ready = async () => (await readiness(), { ready: true, dependencies: {} });
-  return serve({ ...bounds, services: [], routes: () => undefined, logger, metrics: new Registry(), readiness: ready });
+  return startGrpcServer({ readiness: ready });
 }
 
 const called = (...addresses: string[]) => openCaller({ addresses, token: 'token', maxMessageBytes: 1 << 20 });

@@ -9,8 +9,8 @@ import {
   PostTransactionsRequestSchema as Batch,
   PostTransactionResponseSchema as Posted,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import type { Served } from './lifetime.ts';
-import { serve } from './serve.ts';
 
 /** As many postings and entries as are legal. */
 function largest(): Uint8Array {
@@ -38,9 +38,7 @@ function note(line: string): void {
 }
 
 beforeAll(async () => {
-  server = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  server = await startGrpcServer({
     services: [LedgerService],
     routes: (router) => {
       router.service(LedgerService, {
@@ -54,7 +52,6 @@ beforeAll(async () => {
     encoders: new Map([[Posted, () => Buffer.from('its own')]]),
     logger: pino({ level: 'info' }, { write: note }),
     metrics,
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   session = connect(`http://127.0.0.1:${server.port}`);
 });

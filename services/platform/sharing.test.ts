@@ -1,10 +1,8 @@
 // How the answers on one connection share it.
 import { createClient } from '@connectrpc/connect';
-import { Registry } from 'prom-client';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { openCaller } from './caller.ts';
-import { serve } from './serve.ts';
-import { openLog } from './telemetry.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -18,10 +16,7 @@ test.each([
   const maxMessageBytes = 8 << 20;
   const page = { transactions: [{ description: 'x'.repeat(4 << 20) }] };
   let begun = 0;
-  const served = await serve({
-    host: '127.0.0.1',
-    port: 0,
-    tokens: ['token'],
+  const served = await startGrpcServer({
     maxMessageBytes,
     services: [LedgerService],
     routes: (router) =>
@@ -30,9 +25,6 @@ test.each([
         getBalance: () => Promise.resolve({}),
         getAccount: () => Promise.resolve({}),
       }),
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   const carried = [LedgerService.method.getAccount];
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes, carried });

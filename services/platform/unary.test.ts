@@ -3,12 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { endOf } from '../../test/ends.ts';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import type { Served } from './lifetime.ts';
 import { refuse } from './refusal.ts';
-import { serve } from './serve.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';
@@ -25,9 +24,7 @@ interface Line {
 const lines: Line[] = [];
 
 const start = () =>
-  serve({
-    host: '127.0.0.1',
-    port: 0,
+  startGrpcServer({
     services: [LedgerService],
     routes: (router) => {
       router.service(LedgerService, { postTransaction: (_, context) => handle(context) });
@@ -35,8 +32,6 @@ const start = () =>
     tokens: ['right'],
     maxMessageBytes,
     logger: pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line) as Line) }),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
 
 beforeAll(async () => {

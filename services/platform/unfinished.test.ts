@@ -6,13 +6,13 @@ import { runInNewContext } from 'node:vm';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Code } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { Registry } from 'prom-client';
+import { startGrpcServer } from '../../test/grpc-server.ts';
 import { block, flag, frame, message, open, type } from '../../test/hostile/frames.ts';
 import { ServerReflectionRequestSchema } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { endOf } from '../../test/ends.ts';
 import type { Served } from './lifetime.ts';
-import { serve, type ServeOptions } from './serve.ts';
+import type { ServeOptions } from './serve.ts';
 
 const posting = '/ledger.v1.LedgerService/PostTransaction';
 const check = '/grpc.health.v1.Health/Check';
@@ -25,16 +25,12 @@ let codes: string[] = [];
 let handle: (request: PostTransactionRequest) => Promise<object> = () => Promise.resolve({});
 
 async function start(options: Partial<ServeOptions>): Promise<void> {
-  server = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  server = await startGrpcServer({
     services: [LedgerService],
     routes: (router) => router.service(LedgerService, { postTransaction: (request) => handle(request) }),
     tokens: ['right'],
     maxMessageBytes: 100_000,
     logger: pino({ level: 'info' }, { write: (line) => codes.push((JSON.parse(line) as { code: string }).code) }),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
     ...options,
   });
 }

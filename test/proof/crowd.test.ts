@@ -3,11 +3,9 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code } from '@connectrpc/connect';
-import { Registry } from 'prom-client';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refuse } from '../../services/platform/refusal.ts';
-import { serve } from '../../services/platform/serve.ts';
-import { openLog } from '../../services/platform/telemetry.ts';
+import { startGrpcServer } from '../grpc-server.ts';
 import type { Tenant } from '../house.ts';
 import { Recorder, drawFrom } from './crowd.ts';
 import { Doors } from './doors.ts';
@@ -30,16 +28,9 @@ async function heard(rest: RequestListener, overGrpc: Reason, enough: (ops: Op[]
   const web = createServer(rest);
   await new Promise<void>((done) => web.listen(0, '127.0.0.1', done));
   const fail = () => Promise.reject(refuse(codes[overGrpc], { reason: overGrpc, message: overGrpc }));
-  const ledger = await serve({
-    host: '127.0.0.1',
-    port: 0,
+  const ledger = await startGrpcServer({
     services: [LedgerService],
     routes: (router) => router.service(LedgerService, Object.fromEntries(LedgerService.methods.map(({ localName }) => [localName, fail]))),
-    tokens: ['token'],
-    maxMessageBytes: 1 << 20,
-    logger: openLog('test', 'silent'),
-    metrics: new Registry(),
-    readiness: () => Promise.resolve({ ready: true, dependencies: {} }),
   });
   const url = `http://127.0.0.1:${(web.address() as AddressInfo).port}`;
   const doors = new Doors({ url, addresses: { ledger: [`127.0.0.1:${ledger.port}`] }, internalToken: 'token' });
