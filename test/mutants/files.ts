@@ -3,6 +3,7 @@
 /** Files that reach neither a database nor the network, each with its tests beside it. Tables of words and SQL are not among them. */
 export const pureFiles = [
   'services/platform/arrays.ts',
+  'services/platform/cursor.ts',
   'services/platform/large.ts',
   'services/platform/money.ts',
   'services/platform/ids.ts',
