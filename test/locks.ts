@@ -4,18 +4,18 @@ import { until } from './asking.ts';
 import type { FreshDatabase } from './house.ts';
 
 /**
- * Holds a table, begins the reads of it, and works while at least `waiting` of them have a connection and wait; then lets them go on, and ends with
- * them, however they end.
+ * Holds a table, begins so many reads of it, and works while at least `waiting` of them have a connection and wait; then lets them go on, and ends
+ * with them, however they end.
  */
 export async function whileHeld(
   { adminUrl }: FreshDatabase,
   table: string,
-  { reads, waiting }: { reads: () => Promise<unknown>[]; waiting: number },
+  { reads, read, waiting }: { reads: number; read: () => Promise<unknown>; waiting: number },
   work: () => Promise<unknown>,
 ): Promise<void> {
   await withClient(adminUrl, async (admin) => {
     await admin.query(`begin; lock table ${table} in access exclusive mode`);
-    const ended = Promise.allSettled(reads());
+    const ended = Promise.allSettled(Array.from({ length: reads }, () => read()));
     try {
       // Not from pg_stat_activity, which stays as a transaction has seen it first.
       const ask = () => admin.query(`select from pg_locks where not granted and relation = '${table}'::regclass`);

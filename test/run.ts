@@ -102,6 +102,13 @@ export function currentRun(): Run {
   return JSON.parse(text) as Run;
 }
 
+/** Whether the role of its `adminUrl` is a superuser. */
+export async function isRunBySuperuser(): Promise<boolean> {
+  const ask = 'select rolsuper from pg_roles where rolname = current_user';
+  const { rows } = await withClient(currentRun().adminUrl, (client) => client.query<{ rolsuper: boolean }>(ask));
+  return rows[0]?.rolsuper === true;
+}
+
 /** Runs that were killed leave their processes and directories. */
 async function endDeadRuns(): Promise<void> {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(directoryPrefix))) {

@@ -5,16 +5,13 @@ import { v7 as uuidv7 } from 'uuid';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { launchIdentity, newEmail, newUser, password, refusal, signingKey, startIdentity } from '../../test/identity.ts';
-import { currentRun } from '../../test/run.ts';
+import { currentRun, isRunBySuperuser } from '../../test/run.ts';
 import { newKeyText } from './credentials.ts';
 import { newId } from '../platform/ids.ts';
 import { migrations } from './migrations.ts';
 import { migrationNames } from './schema.ts';
 
-const isSuperuser = await withClient(currentRun().adminUrl, async (client) => {
-  const { rows } = await client.query('select rolsuper from pg_roles where rolname = current_user');
-  return rows[0].rolsuper as boolean;
-});
+const isSuperuser = await isRunBySuperuser();
 
 describe('row-level security', () => {
   const tables = ['tenants', 'memberships', 'api_keys'];

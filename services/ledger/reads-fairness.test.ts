@@ -14,7 +14,6 @@ beforeAll(async () => {
 });
 afterAll(() => ledger.end());
 
-const times = <Answer>(count: number, ask: () => Promise<Answer>) => Array.from({ length: count }, ask);
 const balance = () => ledger.client.getBalance({ tenantId: other, accountCode: 'till' });
 const history = (signal = new AbortController().signal) =>
   ledger.client.listBalanceHistory({ tenantId: slow, accountCode: 'till' }, { signal });
@@ -24,7 +23,7 @@ test.each([
   ['transactions', () => ledger.client.listTransactions({ tenantId: slow })],
   ['log', () => ledger.client.listEvents({ tenantId: slow })],
 ])('many reads of one tenant that wait for %s keep nobody else from reading', async (table, read) => {
-  await whileHeld(ledger.database, table, { reads: () => times<unknown>(100, read), waiting: 6 }, async () => {
+  await whileHeld(ledger.database, table, { reads: 100, read, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     expect((await ledger.client.getHierarchy({ tenantId: other, includeBalances: true })).accounts).toHaveLength(1);
   });
@@ -36,7 +35,7 @@ test('changes of many tenants that wait for their heads keep nobody from reading
     const account = { tenantId: newTenant().tenantId, accountCode: 'till', name: 'Till', type: 'asset' };
     return ledger.client.createAccount(account).finally(() => ended++);
   };
-  await whileHeld(ledger.database, 'heads', { reads: () => times(8, change), waiting: 6 }, async () => {
+  await whileHeld(ledger.database, 'heads', { reads: 8, read: change, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     // That one gave up is not what let the read through.
     expect(ended).toBe(0);
@@ -50,7 +49,7 @@ test('beyond so many that wait a tenant is told that it is too much, others are 
     history(leaving.signal).catch((error: Error) => {
       if (!leaving.signal.aborted) reasons.push(refusal(Promise.reject(error)).then(({ reason }) => reason));
     });
-  await whileHeld(ledger.database, 'entries', { reads: () => times<unknown>(2_100, read), waiting: 6 }, async () => {
+  await whileHeld(ledger.database, 'entries', { reads: 2_100, read, waiting: 6 }, async () => {
     await until(
       () => Promise.all(reasons),
       (given) => given.includes('overloaded'),

@@ -8,16 +8,13 @@ import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/house.ts';
 import { newTenant, settled, startReceiver, until, type NotifierClient, type Receiver } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { bareEnvironment, currentRun, nodeWith } from '../../test/run.ts';
+import { bareEnvironment, isRunBySuperuser, nodeWith } from '../../test/run.ts';
 import { openCaller } from '../platform/caller.ts';
 import { migrationNames } from './schema.ts';
 
 const token = 'token-of-the-test';
 const encryptionKey = `k1:${randomBytes(32).toString('base64')}`;
-const isSuperuser = await withClient(currentRun().adminUrl, async (client) => {
-  const { rows } = await client.query('select rolsuper from pg_roles where rolname = current_user');
-  return rows[0].rolsuper as boolean;
-});
+const isSuperuser = await isRunBySuperuser();
 
 let database: FreshDatabase;
 let children: Children;

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { startGrpcServer } from '../../test/grpc-server.ts';
+import { said } from '../../test/ends.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryRequest } from '../../proto/gen/platform/v1/calls_pb.js';
@@ -73,15 +74,6 @@ function answer(stream: ServerHttp2Stream, number: number, text = 'answered'): v
   const message = create(CarryResponseSchema, { number, answer: { case: 'message', value: Buffer.from(text) } });
   stream.write(enveloped(toBinary(CarryResponseSchema, message)));
 }
-
-const said = async (call: Promise<Uint8Array>) => {
-  try {
-    return Buffer.from(await call).toString();
-  } catch (error) {
-    const { code, rawMessage } = ConnectError.from(error);
-    return { code: Code[code], message: rawMessage };
-  }
-};
 
 test('calls of a connection travel on one stream, and each gets its own answer', async () => {
   const held: CarryRequest[] = [];

@@ -11,6 +11,7 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { said } from '../../test/ends.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';
@@ -61,15 +62,6 @@ function answer(stream: ServerHttp2Stream, bytes: Uint8Array, trailers: Record<s
   stream.once('wantTrailers', () => stream.sendTrailers(trailers));
   stream.end(bytes);
 }
-
-const said = async (call: Promise<Uint8Array>) => {
-  try {
-    return Buffer.from(await call).toString();
-  } catch (error) {
-    const { code, rawMessage } = ConnectError.from(error);
-    return { code: Code[code], message: rawMessage };
-  }
-};
 
 test('a message is asked and answered as gRPC writes it, with the deadline', async () => {
   const asked: unknown[] = [];
