@@ -45,7 +45,7 @@ export function tagOfPattern(schema: Record<string, unknown>, value: unknown): s
 type Options = TSchemaOptions & Record<string, unknown>;
 
 /** A text that must be there. */
-export function text(max: number, options: Options = {}): TUnsafe<string> {
+function text(max: number, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: max, ...options });
 }
 
@@ -53,7 +53,7 @@ export function text(max: number, options: Options = {}): TUnsafe<string> {
  * A text that must be there and fit a pattern; `tag` names a failure, also one of its length. What the document says instead, where the pattern looks
  * ahead, which not every language's patterns can (JSON Schema 2020-12, core, section 6.4), is `x-published`.
  */
-export function patterned(tag: string, pattern: string, options: Options = {}): TUnsafe<string> {
+export function patterned(tag: string, pattern: string, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', pattern, 'x-tag': tag, ...options });
 }
 
@@ -106,17 +106,17 @@ export const email = text(254, { format: 'email', example: 'ada@example.com' });
 export const flag = Type.Unsafe<boolean>({ type: 'boolean' });
 
 /** A whole number. */
-export function whole(minimum: number, maximum: number, options: Options = {}): TUnsafe<number> {
+export function whole(minimum: number, maximum: number, options: Options): TUnsafe<number> {
   return Type.Unsafe<number>({ type: 'integer', minimum, maximum, ...options });
 }
 
 /** A secret: never repeated in an answer. */
-export function secret(min: number, max: number, options: Options = {}): TUnsafe<string> {
+export function secret(min: number, max: number, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
 }
 
 /** A secret of printable characters. The document has no pattern of it: not every language's know `\\p`. */
-export function printableSecret(min: number, max: number, options: Options = {}): TUnsafe<string> {
+export function printableSecret(min: number, max: number, options: Options): TUnsafe<string> {
   return secret(min, max, { pattern: '^\\P{C}*$', 'x-tag': 'unicode', 'x-published': { pattern: undefined }, ...options });
 }
 

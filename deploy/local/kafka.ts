@@ -44,7 +44,7 @@ async function checkPorts(port: number): Promise<void> {
     [port + 1, ", the port of Kafka's controller"],
   ] as const) {
     // Another Kafka may be ending this moment.
-    const problem = await lastingPortProblem('127.0.0.1', own, 2);
+    const problem = await lastingPortProblem('127.0.0.1', own);
     if (problem === undefined) continue;
     const place = `127.0.0.1:${own}${whose}`;
     const why =

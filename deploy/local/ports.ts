@@ -11,9 +11,9 @@ export function portProblem(host: string, port: number): Promise<string | undefi
   });
 }
 
-/** As {@link portProblem}, but waits up to `seconds` for a program that is just ending. */
-export async function lastingPortProblem(host: string, port: number, seconds: number): Promise<string | undefined> {
-  for (const until = Date.now() + seconds * 1000; ; await pause(50)) {
+/** As {@link portProblem}, but waits up to 2 s for a program that is just ending. */
+export async function lastingPortProblem(host: string, port: number): Promise<string | undefined> {
+  for (const until = Date.now() + 2_000; ; await pause(50)) {
     const problem = await portProblem(host, port);
     if (problem !== 'EADDRINUSE' || Date.now() > until) return problem;
   }

@@ -180,7 +180,7 @@ async function checkPorts(settings: StartSettings): Promise<void> {
     seen.set(`${host}:${port}`, name);
   }
   // Another house may be ending this moment: its processes need a second to let go.
-  const problems = await Promise.all(wanted.map(({ host, port }) => lastingPortProblem(host, port, 2)));
+  const problems = await Promise.all(wanted.map(({ host, port }) => lastingPortProblem(host, port)));
   wanted.forEach(({ name, host, port }, index) => {
     const problem = problems[index];
     if (problem === 'EADDRINUSE')

@@ -8,9 +8,6 @@ import { inTenant, tenantsOf, snapshot, type Findings, type Projection } from '.
 /** Hashes (hex) that were kept, by tenant (UUID) and sequence. */
 export type KeptHeads = Map<string, Map<bigint, string>>;
 
-/** A line of a file of heads is none. */
-export class BadLine extends Error {}
-
 /** Gives `say` a line of each tenant, or of one (UUID): `<tenant's id> <sequence> <hash>`, of the last event of his log; none of who has no log. */
 export async function sayHeads(
   client: pg.Client,
@@ -30,8 +27,8 @@ export async function sayHeads(
 }
 
 /**
- * Reads lines of {@link sayHeads}, of whatever times; empty ones are passed over, and npm's own, which begin with `>`. Throws {@link BadLine}, also where
- * two lines contradict, and where there is none: then nothing was kept.
+ * Reads lines of {@link sayHeads}, of whatever times; empty ones are passed over, and npm's own, which begin with `>`. Throws at any other line, also
+ * where two contradict, and where there is none: then nothing was kept.
  */
 export function readHeads(text: string): KeptHeads {
   const kept: KeptHeads = new Map();
@@ -39,15 +36,15 @@ export function readHeads(text: string): KeptHeads {
     if (line.trim() === '' || line.startsWith('> ')) continue;
     const [, id = '', sequence = '', hash = ''] = /^(tenant_\S+) ([1-9][0-9]{0,18}) ([0-9a-f]{64})$/.exec(line.trim()) ?? [];
     const tenant = toUuid('tenant', id);
-    if (tenant === null) throw new BadLine(`line ${index + 1} is none of \`heads\`: <tenant's id> <sequence> <hash>`);
+    if (tenant === null) throw new Error(`line ${index + 1} is none of \`heads\`: <tenant's id> <sequence> <hash>`);
     const ofTenant = kept.get(tenant) ?? new Map<bigint, string>();
     kept.set(tenant, ofTenant);
     const place = BigInt(sequence);
     if ((ofTenant.get(place) ?? hash) !== hash)
-      throw new BadLine(`line ${index + 1} has another hash of event ${place} than a line before it`);
+      throw new Error(`line ${index + 1} has another hash of event ${place} than a line before it`);
     ofTenant.set(place, hash);
   }
-  if (kept.size === 0) throw new BadLine('it has no line of a head');
+  if (kept.size === 0) throw new Error('it has no line of a head');
   return kept;
 }
 

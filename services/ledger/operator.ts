@@ -258,21 +258,21 @@ export function describe(table: Projection, { derived, stored }: Difference): st
   return `${where}: ${shown.join('; ')}`;
 }
 
+const mostTold = 100;
+
 /** Tells of the first findings and counts all, so that a ruined table does not fill the terminal. */
 export class Findings {
   count = 0;
   private readonly say: (line: string) => void;
-  private readonly most: number;
 
-  constructor(say: (line: string) => void, most = 100) {
+  constructor(say: (line: string) => void) {
     this.say = say;
-    this.most = most;
   }
 
   /** Notes one finding. */
   add(line: string): void {
     this.count += 1;
-    if (this.count <= this.most) this.say(line);
-    if (this.count === this.most + 1) this.say('and more than is told here');
+    if (this.count <= mostTold) this.say(line);
+    if (this.count === mostTold + 1) this.say('and more than is told here');
   }
 }

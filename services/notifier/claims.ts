@@ -107,9 +107,8 @@ const nextWork = {
     from due where next_at is not null and tenant_id <> all ($1::uuid[]) order by next_at limit 1`,
 };
 
-// Whether a delivery of a table named `d` is older than its tenant's webhook: it was another one's, which is deleted. A retry by hand is meant for
-// this one.
-const outlived = (webhook: string): string => `(not d.by_hand and d.created_at < date_trunc('milliseconds', ${webhook}.created_at))`;
+// Whether a delivery `d` is older than the webhook of its tenant, `t`: it was another one's, which is deleted. A retry by hand is meant for this one.
+const outlived = `(not d.by_hand and d.created_at < date_trunc('milliseconds', t.created_at))`;
 
 // Nobody else claims of these tenants meanwhile, and what is claimed has its row in `claims`: so whatever has none is taken without a lock. A
 // claim whose lease has run out is taken over by an update of its row, which whoever records late deletes: one of the two finds it gone.
@@ -129,7 +128,7 @@ const claim = {
         t.secrets, t.room, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.begun, r.abandoned, r.attempt,
         row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived('t')} as outlived, c.until is not null as held,
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived} as outlived, c.until is not null as held,
           -- What could not be attempted is held, too.
           coalesce(c.started_at < c.until, false) as begun,
           d.test and d.next_retry_at is null as abandoned,

@@ -40,7 +40,7 @@ export const patienceMs = 15_000;
 export const keepAliveMs = 10_000;
 
 /** A setting of each connection that tells whether its settings have come to the server. */
-export const marker = 'app.settings';
+const marker = 'app.settings';
 
 /**
  * The settings of every connection of a service, as the server takes them: each gives up on a statement after 10 s and on an idle open transaction
