@@ -11,8 +11,7 @@ beforeAll(async () => {
 afterAll(() => alone.stop());
 
 describe('a client that asks before it sends its body', () => {
-  const asks = (path: string, more = '') =>
-    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n${more}`;
+  const asks = (path: string) => `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n`;
 
   test.each([
     ['/v1/tenants', 'Content-Length: 2', 401],

@@ -92,13 +92,13 @@ async function steadyHome(): Promise<string> {
 
 const post = (body: unknown) => house.rest('POST', `${path}/transactions/double-entry`, { key, body });
 
-/** Clients that post one deposit after another until told to end; each repeats with the same key on 5xx and lost connections. */
-function clients(count: number, prefix: string) {
+/** Eight clients that post one deposit after another until told to end; each repeats with the same key on 5xx and lost connections. */
+function clients(prefix: string) {
   const answered = new Map<string, string>();
   let repeats = 0;
   let ended = false;
   const work = Promise.all(
-    Array.from({ length: count }, async (_, client) => {
+    Array.from({ length: 8 }, async (_, client) => {
       for (let turn = 0; !ended; turn++) {
         const name = `${prefix}-${client}-${turn}`;
         for (;;) {
@@ -210,7 +210,7 @@ test('a tenant’s postings all go to one replica, and to the other one when it 
 
 test('a ledger killed under load costs no posting and doubles none', async () => {
   const name = await steadyHome();
-  const load = clients(8, 'kill');
+  const load = clients('kill');
   await load.progress(50);
   await house.kill(name);
   await load.progress(50);
@@ -221,7 +221,7 @@ test('a ledger killed under load costs no posting and doubles none', async () =>
 
 test('a ledger that stalls for ten seconds and wakes loses nothing and doubles nothing, beside a healthy one', async () => {
   const name = await steadyHome();
-  const load = clients(8, 'stall');
+  const load = clients('stall');
   await load.progress(50);
   await house.kill(name, 'SIGSTOP');
   await load.progress(20);
@@ -232,7 +232,7 @@ test('a ledger that stalls for ten seconds and wakes loses nothing and doubles n
 });
 
 test('a gateway killed under load leaves each posting posted once', async () => {
-  const load = clients(8, 'gateway');
+  const load = clients('gateway');
   await load.progress(50);
   await house.kill('gateway');
   await house.restart('gateway');
@@ -242,7 +242,7 @@ test('a gateway killed under load leaves each posting posted once', async () => 
 });
 
 test('PostgreSQL cutting every connection under load costs no posting and doubles none', async () => {
-  const load = clients(8, 'cut');
+  const load = clients('cut');
   await load.progress(50);
   for (let turn = 0; turn < 5; turn++) {
     await books.query(

@@ -71,5 +71,5 @@ export function entries(...lines: string[]): { accountCode: string; side: string
   });
 }
 
-/** What a call is refused for, as `reason field tag`; throws where it is answered. */
+/** What a call is refused for; throws where it is not. */
 export { refusal } from './identity.ts';

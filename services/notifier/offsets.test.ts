@@ -42,11 +42,11 @@ describeWithKafka('a database that has gone back', () => {
     await producer.send({ topic, messages });
     await producer.disconnect();
   };
-  const takeBack = async (partition = 0) => {
+  const takeBack = async () => {
     const producer = testClient(brokers).producer({ transactionalId: topic, idempotent: true, maxInFlightRequests: 1 });
     await producer.connect();
     const transaction = await producer.transaction();
-    await transaction.send({ topic, messages: ['1', '2', '3'].map((value) => ({ value, partition })) });
+    await transaction.send({ topic, messages: ['1', '2', '3'].map((value) => ({ value, partition: 0 })) });
     await transaction.abort();
     await producer.disconnect();
   };

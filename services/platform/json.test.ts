@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { FlawedJson, inexactNumbers, isPoisoned, parseJson } from './json.ts';
 
-const flawOf = (text: string, maxDepth = 10) => {
+const flawOf = (text: string) => {
   try {
-    parseJson(text, maxDepth);
+    parseJson(text, 10);
     return null;
   } catch (error) {
     if (!(error instanceof FlawedJson)) throw error;
@@ -71,12 +71,12 @@ function decimal(number: string): string {
 }
 
 test('a double holds a number where it writes the same number again, however either is spelled', () => {
-  const digits = (most: number) => fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: most }).map((each) => each.join(''));
+  const digits = fc.array(fc.integer({ min: 0, max: 9 }), { minLength: 1, maxLength: 18 }).map((each) => each.join(''));
   const number = fc
     .tuple(
       fc.constantFrom('', '-'),
-      digits(18).map((each) => each.replace(/^0+(?=[0-9])/, '')),
-      fc.option(digits(18)),
+      digits.map((each) => each.replace(/^0+(?=[0-9])/, '')),
+      fc.option(digits),
       fc.option(fc.oneof(fc.integer({ min: -25, max: 25 }), fc.integer({ min: 285, max: 325 }), fc.integer({ min: -340, max: -285 }))),
       fc.constantFrom('e', 'E'),
     )

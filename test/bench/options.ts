@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 
 /** Parts that can be run alone. */
-export const parts = ['ceiling', 'rest', 'grpc', 'reads'] as const;
+const parts = ['ceiling', 'rest', 'grpc', 'reads'] as const;
 
 export type Part = (typeof parts)[number];
 

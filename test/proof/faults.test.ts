@@ -8,7 +8,7 @@ import { complaints, isSlow } from './verdict.ts';
 const means = { kafka: false, disk: false, clocks: false };
 
 /** Tries faults in turn; nothing may be wrong. One over its limit is tried once more: parts of a busy machine stand still for other reasons, too. */
-async function holds(faults: string[], more: Partial<typeof means> = {}): Promise<void> {
+async function holds(faults: string[], more: Partial<typeof means>): Promise<void> {
   const slow = await tried(faults, more);
   if (slow.length > 0) expect({ slow: await tried(slow, more), before: slow }).toEqual({ slow: [], before: slow });
 }

@@ -31,13 +31,13 @@ export interface Soaked {
 }
 
 /** The last quarter's memory of the second one's, at most. */
-export const memoryMark = 1.1;
+const memoryMark = 1.1;
 
 /**
  * Events that the lag may be above the second quarter's, in seconds of postings: so long the events of tenants without a webhook are gathered
  * before they are passed over, and the lag goes up and down by as much.
  */
-export const lagAllowanceSeconds = 1;
+const lagAllowanceSeconds = 1;
 
 /** The median of a figure in each quarter of the readings, the first one first. */
 export function quarters(readings: Reading[], figure: (reading: Reading) => number): number[] {

@@ -21,7 +21,7 @@ export interface Idled {
 }
 
 /** Of one core that a process of ours may use, at most. */
-export const marks: Record<Way, number> = { gRPC: 0.03, Kafka: 0.06 };
+const marks: Record<Way, number> = { gRPC: 0.03, Kafka: 0.06 };
 
 const ours = ['gateway', 'identity', 'ledger', 'notifier'];
 const notOurs = ['postgres', 'kafka'];

@@ -17,7 +17,7 @@ export function newDice(seed: number): Dice {
 }
 
 /** One of these; throws where there is none. */
-export function pick<T>(dice: Dice, from: readonly T[]): T {
+function pick<T>(dice: Dice, from: readonly T[]): T {
   if (from.length === 0) throw new Error('nothing to pick from');
   return from[Math.floor(dice() * from.length)] as T;
 }

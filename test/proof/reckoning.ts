@@ -74,10 +74,10 @@ async function unfinished(house: House): Promise<string[]> {
       const { rows } = await client.query<{ n: string }>(`select count(*)::text as n ${text}`);
       return rows[0]?.n === '0' ? [] : [`${rows[0]?.n} ${what}`];
     });
-  const gauge = async (name: string, metric: string, what: string) => {
+  const postingsIn = async (name: string, metric: string) => {
     const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
     const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
-    return Number(line?.split(' ').at(-1)) === 0 ? [] : [`${line} (${what} of ${name})`];
+    return Number(line?.split(' ').at(-1)) === 0 ? [] : [`${line} (postings of ${name})`];
   };
   const all = [
     count(
@@ -96,9 +96,9 @@ async function unfinished(house: House): Promise<string[]> {
       'transactions left open',
       `from pg_stat_activity where state like 'idle in transaction%' and state_change < now() - interval '4 s'`,
     ),
-    gauge('gateway', 'gateway_postings_in_flight', 'postings'),
-    gauge('ledger', 'ledger_postings_waiting', 'postings'),
-    gauge('ledger-2', 'ledger_postings_waiting', 'postings'),
+    postingsIn('gateway', 'gateway_postings_in_flight'),
+    postingsIn('ledger', 'ledger_postings_waiting'),
+    postingsIn('ledger-2', 'ledger_postings_waiting'),
   ];
   return (await Promise.all(all)).flat();
 }

@@ -74,19 +74,18 @@ async function furnish(house: House): Promise<Known> {
   const other = await house.tenant({ person: books.owner });
   const key = await house.apiKey(books);
   const path = `/v1/tenants/${books.slug}`;
-  const made = async (method: string, where: string, body: unknown, by = key) => {
-    const answer = await house.rest(method, where, { key: by, body });
+  const made = async (where: string, body: unknown, by = key) => {
+    const answer = await house.rest('POST', where, { key: by, body });
     if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body;
   };
-  await made('POST', `${path}/accounts/setup`, { business_type: 'wallet' });
+  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
   const posting = { account_code: 'SETTLEMENT-NGN', amount: '1000000.00', side: 'debit', currency: 'NGN' };
-  const { transaction } = (await made('POST', `${path}/transactions`, posting)).data;
-  await made('POST', `${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
-  const { delivery_id: delivery } = await made('POST', `${path}/webhooks/test`, {});
-  const { api_key: apiKey } = (
-    await made('POST', `/v1/tenants/${other.id}/api-keys`, { name: 'x', scopes: ['reports:read'] }, books.owner.token)
-  ).data;
+  const { transaction } = (await made(`${path}/transactions`, posting)).data;
+  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
+  const { delivery_id: delivery } = await made(`${path}/webhooks/test`, {});
+  const { api_key: apiKey } = (await made(`/v1/tenants/${other.id}/api-keys`, { name: 'x', scopes: ['reports:read'] }, books.owner.token))
+    .data;
   return { token: books.owner.token, key, books, other, transaction: transaction.transaction_id, apiKey: apiKey.id, delivery };
 }
 
