@@ -1,10 +1,10 @@
 // Calls that travel together, before the house's own server and before some that break.
-import { createServer, constants, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { startGrpcServer } from '../../test/grpc-server.ts';
+import { startBareServer, type BareServer, type StreamHandler } from '../../test/bare-server.ts';
 import { said } from '../../test/ends.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -31,34 +31,11 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-interface Fake {
-  channel: Channel;
-  port: number;
-  sessions: ServerHttp2Session[];
-  /** Paths of the streams that came. */
-  paths: string[];
-}
-
 /** A server of Node's own, and a channel to it. */
-async function fake(handle: (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => unknown): Promise<Fake> {
-  const server = createServer();
-  const sessions: ServerHttp2Session[] = [];
-  const paths: string[] = [];
-  server.on('session', (session) => sessions.push(session.on('error', () => undefined)));
-  server.on('stream', (stream, headers) => {
-    stream.on('error', () => undefined);
-    paths.push(String(headers[':path']));
-    handle(stream, headers);
-  });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const { port } = server.address() as AddressInfo;
-  const channel = new Channel(`127.0.0.1:${port}`, mostBytes);
-  closing.push(() => {
-    channel.close();
-    for (const session of sessions) session.destroy();
-    server.close();
-  });
-  return { channel, port, sessions, paths };
+async function fake(handle: StreamHandler): Promise<BareServer> {
+  const made = await startBareServer(handle, mostBytes);
+  closing.push(made.close);
+  return made;
 }
 
 /** Takes each question of a stream. */

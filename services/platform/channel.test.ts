@@ -2,15 +2,9 @@
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as pause } from 'node:timers/promises';
-import {
-  createServer,
-  constants,
-  type ClientHttp2Stream,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-  type IncomingHttpHeaders,
-} from 'node:http2';
+import { constants, type ClientHttp2Stream, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
+import { startBareServer, type BareServer, type StreamHandler } from '../../test/bare-server.ts';
 import { said } from '../../test/ends.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
@@ -25,8 +19,6 @@ const question: Question = {
 };
 const mostBytes = 1000;
 
-type Handle = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => unknown;
-
 const closing: (() => void)[] = [];
 afterEach(() => {
   for (const close of closing.splice(0)) close();
@@ -38,22 +30,10 @@ async function listening(server: Server): Promise<number> {
 }
 
 /** A server, and a channel to it. */
-async function answering(handle: Handle): Promise<{ channel: Channel; port: number; sessions: ServerHttp2Session[] }> {
-  const server = createServer();
-  const sessions: ServerHttp2Session[] = [];
-  server.on('session', (session) => sessions.push(session.on('error', () => undefined)));
-  server.on('stream', (stream, headers) => {
-    stream.on('error', () => undefined);
-    handle(stream, headers);
-  });
-  const port = await listening(server);
-  const channel = new Channel(`127.0.0.1:${port}`, mostBytes);
-  closing.push(() => {
-    channel.close();
-    for (const session of sessions) session.destroy();
-    server.close();
-  });
-  return { channel, port, sessions };
+async function answering(handle: StreamHandler): Promise<BareServer> {
+  const made = await startBareServer(handle, mostBytes);
+  closing.push(made.close);
+  return made;
 }
 
 /** Answers with bytes and a status. */
@@ -78,7 +58,7 @@ test('a message is asked and answered as gRPC writes it, with the deadline', asy
   expect(timeout).toBeGreaterThan(0);
 });
 
-test.each<[string, Handle, unknown]>([
+test.each<[string, StreamHandler, unknown]>([
   [
     'a refusal with a message',
     (stream) => answer(stream, Buffer.alloc(0), { 'grpc-status': '9', 'grpc-message': '100%2C not 7' }),
