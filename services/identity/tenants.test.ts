@@ -1,3 +1,5 @@
+import { withClient } from '../../deploy/local/databases.ts';
+import { until } from '../../test/asking.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
@@ -110,6 +112,27 @@ test('the tenants of a user are his own, newest first, page by page', async () =
   expect(pages).toEqual([made.slice(0, 2), made.slice(2, 4), made.slice(4)]);
   const exact = await client.listTenants({ userId: ada.id, limit: 5 });
   expect(exact).toMatchObject({ tenants: { length: 5 }, nextCursor: '' });
+});
+
+test('whoever lists his own has nobody else’s looked at', async () => {
+  const ada = await newUser(client);
+  const mine = await newTenant(client, ada.id);
+  await withClient(database.adminUrl, (admin) =>
+    admin.query(
+      `with taken as (insert into slugs (slug, taken_by) select 'others-' || n, gen_random_uuid() from generate_series(1, 500) as n returning *)
+       insert into tenants (tenant_id, name, slug, business_type, status, created_at)
+       select taken_by, 'Books', slug, 'wallet', 'active', now() from taken`,
+    ),
+  );
+  const looked = async () => {
+    const text = `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_user_tables where relname = 'tenants'`;
+    return (await withClient(database.adminUrl, (admin) => admin.query<{ rows: number }>(text))).rows[0]!.rows;
+  };
+  const before = await looked();
+  expect((await client.listTenants({ userId: ada.id })).tenants.map(({ id }) => id)).toEqual([mine]);
+  // It is told some time later, and what came before it as well.
+  const after = await until(looked, (rows) => rows > before);
+  expect(after - before).toBeLessThan(100);
 });
 
 test.each([

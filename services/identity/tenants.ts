@@ -54,11 +54,11 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
   const size = field.pageSize(limit);
   const after = field.afterCursor('tenants', cursor);
   const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
-  // The policy is the condition: such a transaction sees this user's tenants and no other.
-  const found = await rows(orm, { user }).find(Tenant, after === null ? {} : { tenantId: { $lt: after } }, {
-    orderBy: { tenantId: 'desc' },
-    limit: size + 1,
-  });
+  const em = rows(orm, { user });
+  const below = after === null ? {} : { tenantId: { $lt: after } };
+  // By the index of his memberships: asked of the tenants themselves, the policy looks at each that the house has (115 ms of 330,000).
+  const his = await em.find(Membership, { userId: user, ...below }, { orderBy: { tenantId: 'desc' }, limit: size + 1 });
+  const found = await em.find(Tenant, { tenantId: { $in: his.map(({ tenantId }) => tenantId) } }, { orderBy: { tenantId: 'desc' } });
   // Who has none may be nobody, which every other question of his is told.
   if (found.length === 0) await userById(orm, userId);
   return page('tenants', found, size, (tenant) => tenant.tenantId);
