@@ -12,7 +12,7 @@ import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authorities } from './auth.ts';
 import { isComing, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
-import { Drain } from './drain.ts';
+import { Drain, endIdle } from './drain.ts';
 import { guardRoutes, leadsNowhere } from './guard.ts';
 import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
@@ -82,6 +82,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   }).withTypeProvider<TypeBoxTypeProvider>();
   answerNode(app.server, countMalformed);
   app.server.maxConnections = options.maxConnections;
+  endIdle(app.server);
   countConnections(options.metrics, app.server, () => refusals.tell({ connections: options.maxConnections }, 'refusing connections'));
 
   // Set on each request: the framework shares no objects between them.

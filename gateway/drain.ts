@@ -1,5 +1,5 @@
 // How connections end: each with an answer that says so. And how the server does: it takes no more of them, and answers what was asked.
-import { ServerResponse, type IncomingMessage } from 'node:http';
+import { ServerResponse, type IncomingMessage, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { closeGently, isComing } from './body.ts';
 import type { Load } from './load.ts';
@@ -23,6 +23,19 @@ export function beginNoMore(socket: Socket): void {
 /** Whether nothing begins on a connection any more. */
 export function isEnded(socket: Socket): boolean {
   return ended.has(socket);
+}
+
+/**
+ * Ends a connection that has idled for as long as it may, but for one on which something has come: a process that stood still runs its timers before
+ * it reads what came meanwhile. (Of 100 postings that a proxy had sent over such connections in 3.6 s of standing still, 96 were lost.)
+ */
+export function endIdle(server: Server): void {
+  server.on('timeout', (socket: Socket) => {
+    const { bytesRead } = socket;
+    setImmediate(() => {
+      if (socket.bytesRead === bytesRead) socket.destroy();
+    });
+  });
 }
 
 const begun = Symbol('requests of a connection that have begun');
