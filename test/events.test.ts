@@ -1,6 +1,7 @@
 // Postings of the whole house on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
 import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
+import { withClient } from '../deploy/local/databases.ts';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -89,8 +90,8 @@ async function everythingArrived(tenantId: string): Promise<void> {
 
 const readiness = async () => (await (await fetch(`${house.opsUrl('ledger')}/readyz`)).json()) as Record<string, unknown>;
 
-async function figure(metric: string): Promise<number> {
-  const text = await (await fetch(`${house.opsUrl('ledger')}/metrics`)).text();
+async function figure(metric: string, of = 'ledger'): Promise<number> {
+  const text = await (await fetch(`${house.opsUrl(of)}/metrics`)).text();
   const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
   return Number(line?.split(' ').at(-1));
 }
@@ -227,6 +228,21 @@ describe('over gRPC', () => {
     await until(async () => (await readiness())['status'] === 'ok');
     // An event may have been delivered before its mark is raised.
     await until(async () => (await figure('ledger_relay_lag_events')) === 0);
+  });
+
+  test.each(['ledger', 'notifier'] as const)('a snapshot that stays open in the database of the %s is told of', async (service) => {
+    const age = () => figure(`${service}_oldest_snapshot_transactions`, service);
+    const url = house.databases[service].ownerUrl;
+    await withClient(url, async (operator) => {
+      await operator.query('begin isolation level repeatable read');
+      await operator.query('select 1');
+      await withClient(url, (other) =>
+        other.query('do $$ begin for n in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$'),
+      );
+      await until(async () => (await age()) >= 20_000);
+      await operator.query('rollback');
+      await until(async () => (await age()) < 20_000);
+    });
   });
 });
 

@@ -6,6 +6,7 @@ import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
+import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
@@ -68,6 +69,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'ledger readiness', max, logger });
   const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
+  registerSnapshots('ledger', asked, metrics);
   const newOnes = new NewConnections(() => openAsked(1));
   lifetime.add('new connections', () => newOnes.stop());
   const ask = databaseState(asked, newOnes, logger);

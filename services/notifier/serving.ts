@@ -9,6 +9,7 @@ import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
+import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import { mostTakings } from './consumer.ts';
@@ -94,6 +95,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'notifier readiness', max, logger });
   const asked = openAsked(2);
   lifetime.add('asked', () => asked.end());
+  registerSnapshots('notifier', asked, metrics);
   const newOnes = new NewConnections(() => openAsked(1));
   lifetime.add('new connections', () => newOnes.stop());
   const ask = databaseState(asked, newOnes, logger);
