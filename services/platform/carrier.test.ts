@@ -324,6 +324,7 @@ test('whose token is wrong is told so as in a call alone', async () => {
 
 test('a call whose caller leaves, or has no time left, is ended where it is answered', async () => {
   const reasons: unknown[] = [];
+  const leaving = new AbortController();
   const { caller } = await ledger(
     (_, { signal }) =>
       new Promise((_, fail) => {
@@ -331,16 +332,16 @@ test('a call whose caller leaves, or has no time left, is ended where it is answ
           reasons.push((signal.reason as ConnectError).code);
           fail(signal.reason as Error);
         });
+        leaving.abort();
       }),
   );
   const client = createClient(LedgerService, caller);
-  const leaving = new AbortController();
-  const left = client.getAccount({}, { signal: leaving.signal });
-  setTimeout(() => leaving.abort(), 100);
-  await expect(left).rejects.toMatchObject({ code: Code.Canceled });
+  await expect(client.getAccount({}, { signal: leaving.signal })).rejects.toMatchObject({ code: Code.Canceled });
   while (reasons.length < 1) await pause(2);
-  await expect(client.getAccount({}, { timeoutMs: 100 })).rejects.toMatchObject({ code: Code.DeadlineExceeded });
-  while (reasons.length < 2) await pause(2);
+  // On a busy machine the time may be over before the call is taken up: then there is nothing to end.
+  while (reasons.length < 2) {
+    await expect(client.getAccount({}, { timeoutMs: 100 })).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+  }
   expect(reasons[0]).toBe(Code.Canceled);
 });
 
