@@ -13,7 +13,7 @@ import {
 } from '../../test/notifier.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { totalStatement } from './deliveries.ts';
+import { pageStatement } from './deliveries.ts';
 import { sweep } from './sweep.ts';
 
 let notifier: RunningNotifier;
@@ -124,21 +124,33 @@ describe('the list', () => {
     expect(await refusal(list(tenant, filter))).toMatchObject({ reason: 'validation_failed', field, tag });
   });
 
-  test('is read and counted by its index', async () => {
-    await history(newTenant(), 3_000);
-    await withClient(notifier.database.ownerUrl, (client) => client.query('vacuum analyze deliveries'));
-    const client = await notifier.work.connect();
-    try {
-      await client.query('begin');
-      await client.query(`select set_config('app.tenants', $1, true)`, [`{${tenant.tenant}}`]);
-      const values = [tenant.tenant, ['failed'], ['balance.updated'], '2024-01-01', 'infinity'];
-      const { rows } = await client.query(`explain ${totalStatement.text}`, values);
-      const plan = rows.map((row) => row['QUERY PLAN']).join(' ');
-      expect(plan).toMatch(/Index Only Scan using deliveries_list .* Index Cond: .*status.*event_type.*created_at >=.*created_at </);
-    } finally {
-      await client.query('rollback');
-      client.release();
+  describe('as PostgreSQL reads it', () => {
+    /** The plan of a page of 100, as the service has it read. */
+    async function planOf(statuses: string[], types: string[], offset: number): Promise<string> {
+      return inTransaction(notifier.work, [tenant.tenant], async (client) => {
+        const values = [tenant.tenant, statuses, types, '2024-01-01', 'infinity', 100, offset];
+        const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze, timing off) ${pageStatement.text}`, values);
+        return rows.map((row) => row['QUERY PLAN']).join('\n');
+      });
     }
+
+    beforeAll(async () => {
+      await history(newTenant(), 3_000);
+      await withClient(notifier.database.ownerUrl, (client) => client.query('vacuum analyze deliveries'));
+    });
+
+    test('is read and counted by its index', async () => {
+      const byIndex =
+        /Index Only Scan( Backward)? using deliveries_list .*\n *Index Cond: .*status.*event_type.*created_at >=.*created_at </g;
+      expect((await planOf(['failed'], ['balance.updated'], 0)).match(byIndex)).toHaveLength(2);
+    });
+
+    test('is only counted where the page lies behind the last one', async () => {
+      const page = /Index Only Scan Backward using deliveries_list .*/;
+      const read = async (offset: number) => page.exec(await planOf(['failed', 'delivered'], ['balance.updated'], offset))?.[0];
+      expect(await read(79)).toContain('loops=2');
+      for (const offset of [80, 1_000_000]) expect(await read(offset)).toContain('never executed');
+    });
   });
 });
 

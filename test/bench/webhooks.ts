@@ -4,7 +4,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
-import { totalStatement } from '../../services/notifier/deliveries.ts';
+import { pageStatement } from '../../services/notifier/deliveries.ts';
 import { toUuid } from '../../services/platform/ids.ts';
 import { pinnedPlans } from '../../services/platform/plans.ts';
 import { inTransaction, openPool } from '../../services/platform/postgres.ts';
@@ -231,9 +231,9 @@ class Webhooks {
       settings: pinnedPlans,
     });
     const plan = await inTransaction(pool, [tenant], async (client) => {
-      await client.query(`prepare total (uuid, text[], text[], timestamptz, timestamptz) as ${totalStatement.text}`);
-      const values = `'${tenant}', '{delivered}', '{transaction.posted}', '-infinity', 'infinity'`;
-      return (await client.query<{ 'QUERY PLAN': string }>(`explain analyze execute total (${values})`)).rows;
+      await client.query(`prepare page (uuid, text[], text[], timestamptz, timestamptz, bigint, bigint) as ${pageStatement.text}`);
+      const values = `'${tenant}', '{delivered}', '{transaction.posted}', '-infinity', 'infinity', 20, 0`;
+      return (await client.query<{ 'QUERY PLAN': string }>(`explain analyze execute page (${values})`)).rows;
     }).finally(() => pool.end());
     this.say(plan.map((row) => `    ${row['QUERY PLAN']}`).join('\n'));
   }
