@@ -13,6 +13,7 @@ import {
   type RunningNotifier,
   type TestTenant,
 } from '../../test/notifier.ts';
+import { metricOf } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -91,6 +92,21 @@ test('a dead letter that comes again counts once', async () => {
   await notifier.consumer.ingest([(await subscribed()).posting()], { unreadable: [letter] });
   expect((await letters()).filter(({ source }) => source === letter.source)).toHaveLength(1);
   expect(await counted('dead_letters')).toBe(before + 1);
+});
+
+test('of a flood of dead letters ten thousand are counted', async () => {
+  const flooded = await startNotifier({ claims: false });
+  try {
+    await withClient(flooded.database.adminUrl, (client) =>
+      client.query(`insert into dead_letters (id, source, value, reason, received_at)
+        select gen_random_uuid(), 'topic/0/' || n, '', 'the value is no event', now() from generate_series(1, 10001) as n`),
+    );
+    // While PostgreSQL answers late, it is not known.
+    const found = await until(async () => (await metricOf(flooded.metrics, 'notifier_dead_letters')) || null);
+    expect(found).toBe(10_000);
+  } finally {
+    await flooded.end();
+  }
 });
 
 test('events become deliveries in the order of the log', async () => {
