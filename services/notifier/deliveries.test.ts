@@ -251,6 +251,50 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
   }
 });
 
+test('a sweep looks at each delivery once, also while what is deleted stays for somebody who reads', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    await history(newTenant(), 12_000, local);
+    await withClient(local.database.ownerUrl, async (client) => {
+      // What each statement read, and what made the history, is told before its connection is given back.
+      await client.query(`
+        create function tell() returns trigger language plpgsql as $$ begin perform pg_stat_force_next_flush(); return null; end $$;
+        create trigger tell after delete on deliveries for each statement execute function tell()`);
+      const read = async () => {
+        const text = `select idx_tup_read::int as read from pg_stat_user_indexes where indexrelname = 'deliveries_list'`;
+        return (await client.query<{ read: number }>(text)).rows[0]!.read;
+      };
+      expect(await sweep(local.work, 36_500)).toBe(0);
+      const before = await read();
+      await withClient(local.database.adminUrl, async (reader) => {
+        await reader.query('begin isolation level repeatable read');
+        await reader.query('select from deliveries limit 1');
+        expect(await sweep(local.work, 1)).toBe(12_000);
+      });
+      expect((await read()) - before).toBeLessThan(1.1 * 12_000);
+    });
+  } finally {
+    await local.end();
+  }
+});
+
+test('a sweep leaves nothing of what was made in the same moment, and none of what is pending', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const tenant = newTenant();
+    await history(tenant, 9_000, local);
+    await withClient(local.database.adminUrl, (client) =>
+      client.query(`update deliveries
+          set created_at = timestamptz '2024-01-01' + case event_type when 'balance.updated' then 0.9 else 0 end * interval '1 ms';
+        update deliveries set status = 'pending', delivered_at = null, failed_at = null where id in (select id from deliveries limit 50)`),
+    );
+    expect(await sweep(local.work, 1)).toBe(8_950);
+    expect(await local.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1 })).toMatchObject({ total: 50n });
+  } finally {
+    await local.end();
+  }
+});
+
 test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is told of', async () => {
   const local = await startNotifier({ claims: false });
   try {
