@@ -32,7 +32,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           id: 'listTransactions',
           tag: 'Transactions',
           summary: 'List transactions',
-          description: `Newest first. ${shortPages}`,
+          description: `Newest first. ${shortPages} Where few of many transactions of a reference are in the account or currency, it may hold none.`,
           answers: {
             200: {
               description: 'A page of transactions',

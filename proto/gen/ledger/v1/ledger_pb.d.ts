@@ -1448,7 +1448,7 @@ export declare const LedgerService: GenService<{
   },
   /**
    * ListTransactions pages through a tenant's transactions, newest first; an account that does not exist has none. A page of large ones is
-   * shorter than its limit.
+   * shorter than its limit; where few of many of a reference are in the account or currency, it may be empty: go by `next_cursor`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */
