@@ -1,6 +1,7 @@
 // When connections end on which nothing is asked.
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { openLog } from '../services/platform/telemetry.ts';
 import { buildApp, type AppOptions } from './app.ts';
@@ -11,7 +12,8 @@ test('a connection that has idled for its time is ended, but not where a request
   const nobody = () => Promise.reject(new Error('nobody is asked'));
   const options: AppOptions = {
     authorities: { keys: new Keys(nobody), tokens: new Tokens(nobody), roleOf: nobody },
-    routes: (app) => app.get('/', { config: { access: { by: 'nobody' } } }, () => 'answered'),
+    // Later than in the turn in which it is asked.
+    routes: (app) => app.get('/', { config: { access: { by: 'nobody' } } }, () => pause(50, 'answered')),
     logger: openLog('gateway', 'silent'),
     metrics: new Registry(),
     trustProxy: [],

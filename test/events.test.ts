@@ -230,12 +230,15 @@ describe('over gRPC', () => {
     await until(async () => (await figure('ledger_relay_lag_events')) === 0);
   });
 
-  test.each(['ledger', 'notifier'] as const)('a snapshot that stays open in the database of the %s is told of', async (service) => {
+  test.each([
+    ['ledger', 'snapshot', 'begin isolation level repeatable read; select 1'],
+    ['ledger', 'transaction that has written', 'begin; create temporary table noted (id int)'],
+    ['notifier', 'snapshot', 'begin isolation level repeatable read; select 1'],
+  ] as const)('in the database of the %s a %s that stays open is told of', async (service, _, opening) => {
     const age = () => figure(`${service}_oldest_snapshot_transactions`, service);
     const url = house.databases[service].ownerUrl;
     await withClient(url, async (operator) => {
-      await operator.query('begin isolation level repeatable read');
-      await operator.query('select 1');
+      await operator.query(opening);
       await withClient(url, (other) =>
         other.query('do $$ begin for n in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$'),
       );

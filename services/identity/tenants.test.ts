@@ -3,7 +3,7 @@ import { until } from '../../test/asking.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
-import { newId } from '../platform/ids.ts';
+import { newId, toUuid } from '../platform/ids.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
@@ -117,15 +117,19 @@ test('the tenants of a user are his own, newest first, page by page', async () =
 test('whoever lists his own has nobody else’s looked at', async () => {
   const ada = await newUser(client);
   const mine = await newTenant(client, ada.id);
-  await withClient(database.adminUrl, (admin) =>
-    admin.query(
+  const bob = await newUser(client);
+  await withClient(database.adminUrl, async (admin) => {
+    await admin.query(
       `with taken as (insert into slugs (slug, taken_by) select 'others-' || n, gen_random_uuid() from generate_series(1, 500) as n returning *)
        insert into tenants (tenant_id, name, slug, business_type, status, created_at)
        select taken_by, 'Books', slug, 'wallet', 'active', now() from taken`,
-    ),
-  );
+    );
+    await admin.query(`insert into memberships select tenant_id, $1, 'owner', now() from tenants where slug like 'others-%'`, [
+      toUuid('user', bob.id),
+    ]);
+  });
   const looked = async () => {
-    const text = `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_user_tables where relname = 'tenants'`;
+    const text = `select sum(seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_user_tables where relname in ('tenants', 'memberships')`;
     return (await withClient(database.adminUrl, (admin) => admin.query<{ rows: number }>(text))).rows[0]!.rows;
   };
   const before = await looked();

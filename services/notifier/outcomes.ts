@@ -122,14 +122,12 @@ export async function putOff(
   { tenant, id, claim }: Pick<Outcome, 'tenant' | 'id' | 'claim'>,
   milliseconds: number,
 ): Promise<void> {
-  const concerned = uuidArray([tenant]);
+  await inTransaction(pool, [tenant], (client) => client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }));
+  // A round that found nothing more to claim has made the tenant due only when the lease would have ended. By itself: his row may be held for longer
+  // than a statement waits, which must not undo the rest.
+  const concerned = [uuidArray([tenant])];
   await inTransaction(pool, [tenant], (client) =>
-    all([
-      client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }),
-      // A round that found nothing more to claim has made the tenant due only when the lease would have ended.
-      client.query({ ...holdTenants, values: [concerned] }),
-      client.query({ ...lower, values: [concerned] }),
-    ]),
+    all([client.query({ ...holdTenants, values: concerned }), client.query({ ...lower, values: concerned })]),
   );
 }
 
