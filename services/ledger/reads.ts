@@ -85,7 +85,7 @@ export async function listTransactions(
 }
 
 /**
- * How many places each turn of a page judges. The second is the entries' turn, which asks every balance once; the others are the transactions', which
+ * How many places each turn of a page judges. The second is the entries' turn, which asks every balance once, where they are not too many; the others are the transactions', which
  * mostly fill a page by their newest. The rarer of the two soon comes to its end, however many the other has (5 entries of an account, 650,000
  * transactions of a reference: a 250th of the time that the reference takes alone). Where both are many and seldom meet a page ends with the turns,
  * after a tenth of the time that statements are given, and is the shorter for it.
@@ -93,6 +93,8 @@ export async function listTransactions(
 const turns = [500, 500, 2_000, 8_000, 32_000];
 // After the first turn. Two by two, what only looks like what is asked for took longer than anybody waits.
 const mostRead = 51;
+// Of all balances in a currency.
+const mostEntries = 10_000;
 
 interface Rows {
   rows: TransactionRow[];
@@ -113,7 +115,9 @@ async function readPage(
   let goesOn: bigint | null = from ?? null;
   for (const [turn, most] of turns.entries()) {
     const wanted = turn === 0 ? limit + 1 : Math.max(limit + 1, mostRead);
-    const read: Rows = await readRows(pool, tenant, filter, goesOn ?? undefined, { byEntries: turn === 1, most, wanted });
+    const byEntries = turn === 1;
+    if (byEntries && (await areMany(pool, tenant, filter))) continue;
+    const read: Rows = await readRows(pool, tenant, filter, goesOn ?? undefined, { byEntries, most, wanted });
     goesOn = read.goesOn;
     for (const row of read.rows) {
       // The statement may have taken other bytes of an event, a description's for one, for an entry's currency.
@@ -125,6 +129,21 @@ async function readPage(
     if (goesOn === null) break;
   }
   return { rows: found, goesOn };
+}
+
+/**
+ * Whether what is asked for has more entries than a page looks through beside a reference or key. They are read balance by balance, each as far as the
+ * page may need: 3,000 balances with 500 entries in a currency took 1.2 s, 24,000 longer than a statement is given. A balance's version counts its
+ * transactions.
+ */
+async function areMany(pool: Connections, tenant: string, filter: TransactionFilter): Promise<boolean> {
+  if (filter.accountCode !== undefined || (filter.reference ?? filter.idempotencyKey) === undefined) return false;
+  const query = new Query(tenant);
+  const [[of]] = await readTenant<[[{ entries: number }]]>(pool, tenant, {
+    text: `select coalesce(sum(b.version), 0)::float8 as entries from ${balancesOf(query, filter)}`,
+    values: query.values,
+  });
+  return of.entries > mostEntries;
 }
 
 /** What of the newest `most` places of one index is asked for, `wanted` rows at most. */
