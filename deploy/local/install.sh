@@ -37,8 +37,7 @@ if ! complete "$@"; then
   PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
   log=$(mktemp)
   NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1 &
-  # npm goes on for half a minute and more where it is only asked to end; what it leaves is not complete, and installed anew.
-  trap "kill $! 2>/dev/null; (sleep 1; kill -9 $!) 2>/dev/null & wait $! || :; rm -f '$log'; exit 1" INT TERM
+  trap "kill $! 2>/dev/null; wait $! || :; rm -f '$log'; exit 1" INT TERM
   if ! wait $!; then
     cat "$log" >&2
     rm -f "$log"
