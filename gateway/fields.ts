@@ -31,7 +31,8 @@ function isDate(text: string): boolean {
 export const formats = {
   email: emailPattern,
   date: isDate,
-  'date-time': (text: string): boolean => isDate(timePattern.exec(text)?.[1] ?? '') && !Number.isNaN(Date.parse(text)),
+  // An offset may lead out of the years that have four digits.
+  'date-time': (text: string): boolean => isDate(timePattern.exec(text)?.[1] ?? '') && new Date(text).getUTCFullYear() <= 9999,
 };
 
 /** The tag of a text that fails its pattern or format. */

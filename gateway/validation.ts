@@ -124,7 +124,10 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
         const missing = error.keyword === 'required' ? String(error.params['missingProperty']) : undefined;
         // A keyword of ours comes without its schema.
         const of = path.reduce((here, step) => (here['items'] as Schema | undefined) ?? property(here, step), schema);
-        if (missing === undefined) add(path, tagOf(error, of), at(data, path), of);
+        const holder = at(data, path);
+        if (missing === undefined) add(path, tagOf(error, of), holder, of);
+        // A number that a double can't hold is an object of ours.
+        else if (numberText(holder) !== null) add(path, 'type', holder, of);
         else add([...path, missing], 'required', undefined, property(of, missing));
       }
     }
