@@ -1,5 +1,7 @@
 // Connections to the database that break at any moment of a transaction.
 import { setTimeout as pause } from 'node:timers/promises';
+import type { MikroORM } from '@mikro-orm/postgresql';
+import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
 import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
@@ -103,6 +105,27 @@ test('its connections go with the address to another server', async () => {
     await Promise.all([orm.close(true), pool.end()]);
     await way.close();
     await other.end();
+  }
+});
+
+test.each([
+  ['a statement alone', (orm: MikroORM, text: string) => rows(orm).execute(text)],
+  ['a transaction', (orm: MikroORM, text: string) => rows(orm).transactional((em) => em.execute(text))],
+])('one that may only read, as the database said when it was made, is closed: by %s', async (_, run) => {
+  const fresh = await freshDatabase('identity');
+  const name = new URL(fresh.ownerUrl).pathname.slice(1);
+  const alter = (words: string) => withClient(database.adminUrl, (client) => client.query(`alter database "${name}" ${words}`));
+  await alter('set default_transaction_read_only = on');
+  const orm = await openOrm(fresh.ownerUrl, 1, openLog('test', 'silent'));
+  try {
+    const write = () => run(orm, 'create table notes ()');
+    await run(orm, 'select 1');
+    await alter('reset default_transaction_read_only');
+    await expect(write()).rejects.toThrow('read-only transaction');
+    await write();
+  } finally {
+    await orm.close(true);
+    await fresh.drop();
   }
 });
 

@@ -1,7 +1,16 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
-import { connectionOptions, keepAliveMs, mustBeOurs, patienceMs, releaseBroken, stayWithServer, type Pool } from '../platform/postgres.ts';
+import {
+  closeOutdated,
+  connectionOptions,
+  keepAliveMs,
+  mustBeOurs,
+  patienceMs,
+  releaseBroken,
+  stayWithServer,
+  type Pool,
+} from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
@@ -58,6 +67,7 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       verify: mustBeOurs,
       onPoolCreated: (pool: Pool) => {
         releaseBroken(pool);
+        closeOutdated(pool);
         stayWithServer(pool, logger);
       },
     },

@@ -1,4 +1,5 @@
 // What every service knows about PostgreSQL: pools, and transactions that see the rows of the tenants they name.
+import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
@@ -223,6 +224,20 @@ export function releaseBroken(pool: Pool): void {
 }
 
 /**
+ * Closes a connection of one of Kysely's pools that is outdated, once it is given back: Kysely keeps all that stand. While a database says
+ * `default_transaction_read_only` new connections learn it and keep it: a third of identity's writes were refused until it was started again.
+ */
+export function closeOutdated(pool: Pool): void {
+  pool.on('connect', (client) => {
+    connectionOf(client).on('errorMessage', (error: unknown) => {
+      if (!isOutdated(error)) return;
+      const release = client.release.bind(client);
+      client.release = () => release(true);
+    });
+  });
+}
+
+/**
  * Sends several statements as one packet: each `client.query` alone is a system call here and a wake-up there. `send` only calls `query`; its
  * promises are awaited by the caller.
  */
@@ -252,7 +267,11 @@ export async function all<const Queries extends readonly Promise<unknown>[]>(
 }
 
 function streamOf(client: Client): Socket {
-  return (client as unknown as { connection: { stream: Socket } }).connection.stream;
+  return connectionOf(client).stream;
+}
+
+function connectionOf(client: Client): EventEmitter & { stream: Socket } {
+  return (client as unknown as { connection: EventEmitter & { stream: Socket } }).connection;
 }
 
 /** Milliseconds since the Unix epoch of an expression of times, in SQL, as float8. */
