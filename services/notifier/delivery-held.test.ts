@@ -6,7 +6,7 @@ import { bounds, endStarted, ingest, only, outcome, passTime, receiver, start, s
 import { settled, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
-import { recordOutcomes, withoutHeld } from './outcomes.ts';
+import { putOff, recordOutcomes, withoutHeld } from './outcomes.ts';
 import { Recorder } from './recorder.ts';
 
 let lines: { msg: string }[];
@@ -160,4 +160,24 @@ test('events of a tenant whose place somebody holds are not taken now, which is 
     await notifier.client.ingest({ events: events.slice(1) });
     await settled(notifier.client, other.tenantId, 2);
   });
+});
+
+test('what is put off while somebody holds the row of its tenant is tried again in time', async () => {
+  const notifier = await startImpatient(false);
+  const one = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, one);
+  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  // Nothing more is found: he is due when the lease ends.
+  await claimDue(notifier.work, bounds);
+  let isPutOff: Promise<void> | undefined;
+  await holding(notifier, 'due', one, async () => {
+    isPutOff = putOff(notifier.work, claimed!, 5_000);
+    await expect(putOff(notifier.work, claimed!, 0)).rejects.toMatchObject({ code: '55P03' });
+    await new Promise((done) => setTimeout(done, 300));
+  });
+  await isPutOff;
+  const { rows } = await inTransaction(notifier.work, [one.tenant], (client) =>
+    client.query(`select next_at <= now() + interval '5 s' as soon from due`),
+  );
+  expect(rows).toEqual([{ soon: true }]);
 });

@@ -294,7 +294,7 @@ export class Courier {
     // Not of each: what the machine lacks all lack.
     if (!isUnsent || this.isNews('unsent')) logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
     await putOff(pool, claimed, isUnsent ? unsentMs : unattemptedMs).catch((failure: unknown) => {
-      // Its lease runs out, and it is tried again.
+      // It is tried again when its lease runs out.
       logger.warn({ err: failure, ...delivery }, 'delivery could not be put off');
     });
   }

@@ -1,6 +1,7 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { all, inTransaction, onClient, seeing, type Pool } from '../platform/postgres.ts';
+import { isHeld } from '../platform/postgres-errors.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import type { ErrorClass, Status } from './webhook.ts';
@@ -116,7 +117,10 @@ const holdClaim = {
     update claims set started_at = at, until = at from clock where tenant_id = $1 and delivery_id = $2 and claim_id = $3`,
 };
 
-/** Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. */
+/**
+ * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. Throws where
+ * somebody holds the tenant's row for longer than that: then it may wait for as long as its lease would have lasted.
+ */
 export async function putOff(
   pool: Pool,
   { tenant, id, claim }: Pick<Outcome, 'tenant' | 'id' | 'claim'>,
@@ -126,9 +130,19 @@ export async function putOff(
   // A round that found nothing more to claim has made the tenant due only when the lease would have ended. By itself: his row may be held for longer
   // than a statement waits, which must not undo the rest.
   const concerned = [uuidArray([tenant])];
-  await inTransaction(pool, [tenant], (client) =>
-    all([client.query({ ...holdTenants, values: concerned }), client.query({ ...lower, values: concerned })]),
-  );
+  const until = performance.now() + milliseconds;
+  for (let isLowered = false; !isLowered;) {
+    const lowering = inTransaction(pool, [tenant], (client) =>
+      all([client.query({ ...holdTenants, values: concerned }), client.query({ ...lower, values: concerned })]),
+    );
+    isLowered = await lowering.then(
+      () => true,
+      (error: unknown) => {
+        if (!isHeld(error) || performance.now() > until) throw error;
+        return false;
+      },
+    );
+  }
 }
 
 /** As those of the claims, for the test of the plans. */
