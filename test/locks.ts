@@ -1,4 +1,4 @@
-// Reads made slow: whoever reads a table waits for as long as a test holds it.
+// Tables held: whoever needs one waits for as long as a test holds it.
 import { withClient } from '../deploy/local/databases.ts';
 import { until } from './asking.ts';
 import type { FreshDatabase } from './house.ts';
@@ -25,5 +25,26 @@ export async function whileHeld(
       await admin.query('rollback');
       await ended;
     }
+  });
+}
+
+/**
+ * Works while the table of heads is being changed, as by `create index`: heads can be locked, and not moved. Lets the work go on as soon as some of it
+ * has waited for longer than a lane's call does, which is a millisecond; answers what came of it.
+ */
+export async function whileHeadsStand<Result>(adminUrl: string, work: () => Promise<Result>): Promise<Result> {
+  return withClient(adminUrl, async (admin) => {
+    await admin.query('begin; lock table heads in share mode');
+    let ended = false;
+    const outcome = work().finally(() => (ended = true));
+    // Awaited below, and it may end before.
+    outcome.catch(() => undefined);
+    const waits = `select from pg_locks where not granted and relation = 'heads'::regclass and clock_timestamp() > waitstart + interval '20 ms'`;
+    await until(
+      () => admin.query(waits),
+      ({ rowCount }) => ended || (rowCount ?? 0) > 0,
+    );
+    await admin.query('rollback');
+    return outcome;
   });
 }

@@ -36,6 +36,7 @@ export interface WriterOptions {
 export interface Writers {
   /** Sees all tenants' rows and may change the schema. */
   owner: pg.Client;
+  adminUrl: string;
   /** The address of who owns the tables, for the operator's commands. */
   ownerUrl: string;
   /** Connections of the service's role. */
@@ -76,6 +77,7 @@ export async function openWriters(): Promise<Writers> {
   const opened: { writer: Writer; connections: Pool }[] = [];
   return {
     owner,
+    adminUrl: database.adminUrl,
     ownerUrl: database.ownerUrl,
     pool,
     proxy,

@@ -2,7 +2,7 @@ import pg from 'pg';
 import type { CreateAccountRequest, UpdateAccountRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { until } from '../../test/asking.ts';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { whileHeld } from '../../test/locks.ts';
+import { whileHeadsStand, whileHeld } from '../../test/locks.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -199,6 +199,14 @@ test('while one tenant’s head is held his many changes keep nobody else from r
   } finally {
     await other.end();
   }
+});
+
+test('while the table of heads is being changed a change of an account waits for it', async () => {
+  const { tenantId } = newTenant();
+  await make(tenantId, 'till');
+  const { account } = await whileHeadsStand(ledger.database.adminUrl, () => change(tenantId, 'till', { name: 'Till' }));
+  expect(account).toMatchObject({ name: 'Till', version: 2n });
+  expect((await eventsOf(tenantId)).map(({ type }) => type)).toEqual(['account.created', 'account.updated']);
 });
 
 test('a change is one event and one version, and a change to what is already so is none', async () => {

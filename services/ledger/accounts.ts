@@ -3,7 +3,7 @@ import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
-import { inTransaction, readTenant, type Client, type Connections } from '../platform/postgres.ts';
+import { all, inTransaction, readTenant, together, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
 import {
   accountColumns,
@@ -36,7 +36,7 @@ export function setUpChart(
   by: By,
 ): Promise<{ accounts: AccountRecord[]; created: boolean }> {
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs, from } = await lock(client, tenant, { make: true });
+    const { head, nowMs } = await lock(client, tenant, { make: true });
     const lines = templates[template];
     const codes = lines.map((line) => line.code);
     const standing = await accountsByCode(client, tenant, codes);
@@ -63,7 +63,7 @@ export function setUpChart(
     const rows = made.map((account) => ({ tenant, account }));
     await insertAccounts(client, rows);
     for (const account of placed) await updateAccountRow(client, tenant, account);
-    await write(client, events, head, from, nowMs);
+    await write(client, events, head, nowMs);
     return { accounts, created: true };
   });
 }
@@ -90,7 +90,7 @@ export interface NewAccount {
  */
 export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, by: By): Promise<AccountRecord> {
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs, from } = await lock(client, tenant, { make: true });
+    const { head, nowMs } = await lock(client, tenant, { make: true });
     const { code, parentCode } = wanted;
     const standing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
     if (standing.has(code)) throw codeTaken(code, 'is taken');
@@ -101,7 +101,7 @@ export function createAccount(pool: Connections, tenant: string, wanted: NewAcco
     const account = newAccount(line, nextPlace(head, nowMs), wanted);
     const event = append(head, createdEvent(account, null, by), nowMs);
     await insertAccounts(client, [{ tenant, account }]);
-    await write(client, [event], head, from, nowMs);
+    await write(client, [event], head, nowMs);
     return account;
   });
 }
@@ -129,7 +129,7 @@ export type AccountUpdate = AccountChange & { version?: bigint | undefined };
 export function updateAccount(pool: Connections, tenant: string, code: string, update: AccountUpdate, by: By): Promise<AccountRecord> {
   const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs, from } = await lock(client, tenant, { make: false, code });
+    const { head, nowMs } = await lock(client, tenant, { make: false, code });
     const account = (await accountsByCode(client, tenant, [code])).get(code);
     if (!account) throw unknownAccount(code);
     if (account.system) throw new Refusal('account_is_system', `account ${code} is a system account, which can't be changed`);
@@ -148,7 +148,7 @@ export function updateAccount(pool: Connections, tenant: string, code: string, u
     const after = changed(account, change, nextPlace(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, by), nowMs);
     await updateAccountRow(client, tenant, after);
-    await write(client, [event], head, from, nowMs);
+    await write(client, [event], head, nowMs);
     return after;
   });
 }
@@ -199,24 +199,22 @@ export function unknownAccount(code: string): Refusal {
   return new Refusal('account_not_found', `account ${code} not found`);
 }
 
-interface Locked {
-  head: Head;
-  nowMs: number;
-  /** Where the head stood. */
-  from: Head;
-}
-
-async function lock(client: Client, tenant: string, how: { make: true } | { make: false; code: string }): Promise<Locked> {
+async function lock(
+  client: Client,
+  tenant: string,
+  how: { make: true } | { make: false; code: string },
+): Promise<{ head: Head; nowMs: number }> {
   const locked = await lockHead(client, tenant, how.make);
   // Without a head nothing was ever made.
   if (!locked) throw unknownAccount(how.make ? '' : how.code);
-  return { ...locked, from: { ...locked.head } };
+  return locked;
 }
 
-function write(client: Client, events: LogRow[], head: Head, from: Head, nowMs: number): Promise<unknown> {
+function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
-  const places = { tenants, standing: [], moved: [{ head, from }], opened: { tenants, untilMs: openUntil(nowMs) } };
-  return writing.write(client, { ...places, untilMs: Infinity, log: events, posted: [], balances: [] });
+  const opened = { tenants, untilMs: openUntil(nowMs) };
+  const change = { tenants, untilMs: Infinity, standing: [], moved: [], opened, log: events, posted: [], balances: [] };
+  return all(together(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -12,7 +12,7 @@ import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
 import { postedEvent, type Order } from './wire.ts';
-import { write } from './write.ts';
+import { moveHeads, write } from './write.ts';
 
 /**
  * So long at least a call may take to the database, milliseconds, however soon its callers give up: what comes later is decided again under locks,
@@ -193,24 +193,26 @@ export class Batch {
   }
 
   /**
-   * Sends everything that was decided. It is a transaction of its own where the caller has not begun one, unless accounts were `made`.
+   * Sends everything that was decided; the last answer is the database's clock. It is a transaction of its own where the caller has not begun one,
+   * unless accounts were `made`. `holds`: he has begun one, which holds the heads.
    */
-  write(client: Client): Promise<number>[] {
+  write(client: Client, { holds = false } = {}): Promise<unknown>[] {
     const heads = [...this.states.values()].map(({ books, from }) => ({ head: books.head, from }));
     const { true: moved = [], false: standing = [] } = Object.groupBy(heads, ({ head, from }) => `${head.sequence !== from.sequence}`);
     moved.sort((a, b) => (a.head.tenant < b.head.tenant ? -1 : 1));
-    this.written = moved.map(({ head }) => head.tenant);
+    const movedHeads = moved.map(({ head }) => head);
+    this.written = movedHeads.map(({ tenant }) => tenant);
     this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
     const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
     const { tenants, untilMs, made } = this;
     const { log, posted, balances } = this.changes;
     const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
     const change = { opened, log, posted, balances };
-    if (made.length === 0) return [write(client, { ...places, ...change })];
+    if (made.length === 0 && !holds) return [write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
-      write(client, { ...places, ...nothingElse }),
-      insertAccounts(client, made).then(() => 0),
+      holds ? moveHeads(client, movedHeads) : write(client, { ...places, ...nothingElse }),
+      ...(made.length > 0 ? [insertAccounts(client, made)] : []),
       write(client, { tenants, untilMs: Infinity, standing: [], moved: [], ...change }),
     ];
   }

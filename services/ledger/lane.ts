@@ -157,7 +157,7 @@ export class Lane {
     }
   }
 
-  private send(batch: Batch, client: Client): Promise<number>[] {
+  private send(batch: Batch, client: Client): Promise<unknown>[] {
     const answers =
       batch.made.length === 0
         ? batch.write(client)
@@ -165,7 +165,7 @@ export class Lane {
             const begun = begin(client, batch.tenants);
             const written = batch.write(client);
             const committed = commit(client);
-            return [...begun, committed, ...written] as Promise<number>[];
+            return [...begun, committed, ...written];
           });
     for (const books of batch.books) this.sent.set(books.head.tenant, books);
     return answers;

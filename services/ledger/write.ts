@@ -61,6 +61,24 @@ export async function write(client: Client, change: Change): Promise<number> {
   return (rows[0] as { now_ms: number }).now_ms;
 }
 
+/**
+ * Moves heads (to where they now say) that the caller has locked, so that they stand where he read them; to be sent before whatever else he writes in
+ * his transaction. Only who wants these heads anyway is kept by its waiting: so what else it needs, the table while somebody changes it or a page more,
+ * is waited for as any lock is, and not for the end of a commit only, as in `write_batch`.
+ */
+export async function moveHeads(client: Client, moved: Head[]): Promise<void> {
+  if (moved.length === 0) return;
+  await client.query({
+    name: 'move_heads',
+    text: `update heads set sequence = ($2::bigint[])[i], hash = ($3::bytea[])[i], last_at = to_timestamp(($4::float8[])[i] / 1000.0),
+        chart = ($5::text[])[i]
+      from generate_series(1, cardinality($1::uuid[])) as i,
+        lateral (select ctid as place from heads where tenant_id = ($1::uuid[])[i] offset 0) head
+      where heads.ctid = place`,
+    values: [uuidArray(moved.map(({ tenant }) => tenant)), ...placesTo(moved)],
+  });
+}
+
 const manyTypes = [
   ...['text', 'text', 'uuid[]', 'bigint[]', 'bytea[]', 'bigint[]'],
   ...['uuid[]', 'bigint[]', 'bytea[]', 'bigint[]', 'bigint[]', 'bytea[]', 'float8[]', 'text[]', 'uuid[]', 'float8'],
@@ -121,10 +139,7 @@ function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, bala
     ...seeing(tenants).values,
     ...placesOf(standing),
     ...placesOf(moved.map(({ from }) => from)),
-    bigintArray(heads.map((head) => head.sequence)),
-    bytesArray(heads.map((head) => head.hash)),
-    doubleArray(heads.map((head) => head.lastMs)),
-    plainArray(heads.map((head) => head.chart)),
+    ...placesTo(heads),
     uuidArray(opened.tenants),
     opened.untilMs,
     uuidArray(log.map((row) => row.tenant)),
@@ -164,6 +179,16 @@ function placesOf(heads: Head[]): unknown[] {
     bigintArray(heads.map((head) => head.sequence)),
     bytesArray(heads.map((head) => head.hash)),
     bigintArray(heads.map((head) => head.rebuilt)),
+  ];
+}
+
+/** What the rows of heads become. */
+function placesTo(heads: Head[]): unknown[] {
+  return [
+    bigintArray(heads.map((head) => head.sequence)),
+    bytesArray(heads.map((head) => head.hash)),
+    doubleArray(heads.map((head) => head.lastMs)),
+    plainArray(heads.map((head) => head.chart)),
   ];
 }
 

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { by, openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
+import { whileHeadsStand } from '../../test/locks.ts';
+import { by, openWriters, orderPatienceMs, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { updateAccount } from './accounts.ts';
 import type { Outcome } from './queue.ts';
@@ -98,6 +99,38 @@ test('while a table is being changed, who needs it waits by himself, and the oth
   } finally {
     await writers.owner.query('commit');
   }
+});
+
+test('while the table of heads is being changed, postings wait for it, whether their books are remembered or not', async () => {
+  const tenants = await Promise.all(Array.from({ length: 7 }, () => writers.tenantWith('a', 'b')));
+  const writer = writers.open({ lanes: 1, isPatient: true });
+  for (const tenant of tenants.slice(0, 4)) posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
+  const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
+  const outcomes = await whileHeadsStand(writers.adminUrl, () => {
+    const orders = tenants.flatMap((tenant) => [
+      transfer(tenant, 'a', 'b', '1.00'),
+      // Its suspense account is made first.
+      orderOf(create(PostingSchema, { tenantId: tenant, entries, timeoutMs: orderPatienceMs })),
+    ]);
+    return Promise.all(orders.map((order) => writer.post(order)));
+  });
+  expect(tally(outcomes)).toEqual({ posted: 14 });
+  for (const [place, tenant] of tenants.entries()) expect(await writers.transactionsOf(tenant)).toBe(place < 4 ? 3 : 2);
+});
+
+test('a tenant’s only posting waits for it, too, and one that is refused does not', async () => {
+  const tenant = await writers.tenantWith('a', 'b', 'purse');
+  const writer = writers.open({ lanes: 1, isPatient: true });
+  for (let turn = 0; turn < 2; turn++) {
+    const outcome = await whileHeadsStand(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
+    expect(reasonOf(outcome)).toBe('posted');
+  }
+  expect(await writers.transactionsOf(tenant)).toBe(2);
+  await writers.owner.query('begin; lock table heads in share mode');
+  // Whoever remembers no books locks first.
+  const refused = await writers.open({ rememberedAccounts: 0 }).post(transfer(tenant, 'purse', 'a', '1.00'));
+  await writers.owner.query('rollback');
+  expect(reasonOf(refused)).toBe('insufficient_funds');
 });
 
 test('the largest legal posting is posted: 200 entries and full metadata', async () => {
