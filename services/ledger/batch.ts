@@ -1,7 +1,7 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
 import type { PostingResult, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { all, type Client } from '../platform/postgres.ts';
-import { Refusal } from './accounting.ts';
+import { Refusal, type Reason } from './accounting.ts';
 import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
@@ -19,6 +19,9 @@ import { moveHeads, write } from './write.ts';
  * which costs all tenants of the batch.
  */
 const leastLateMs = 1_000;
+
+/** Refusals that come before the look at what a transaction's id was used for: what does not exist, and what a key was used for. */
+const firstOf: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
 
 /** What a change that only moves heads leaves out. */
 const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], posted: [], balances: [] };
@@ -255,12 +258,25 @@ export class Batch {
     }
   }
 
-  /**
-   * Whether something was refused that was decided without the keys that were used: its key may be one, and then it is a repetition,
-   * which no rule refuses.
-   */
+  /** Whether something was refused: its key or its transaction's id may have been used, which is told first, as no rule refuses a repetition. */
   get doubtful(): boolean {
     return this.settled.some(({ outcome }) => 'refusal' in outcome);
+  }
+
+  /**
+   * Reads the ids of what the rules have refused: one that was posted under another key is told as it is where the rules allow the posting, or its
+   * caller would take it for not posted. To be sent behind `write`, so that what the batch has posted is found, too.
+   */
+  async readIdsOfRefused(client: Client): Promise<void> {
+    const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome && !firstOf.includes(outcome.refusal.reason));
+    if (refused.length === 0) return;
+    const orders = refused.map(({ item }) => item.order);
+    const keys = await store.keysOfIds(client, orders);
+    for (const settled of refused) {
+      const { order } = settled.item;
+      const key = keys.get(`${order.tenant} ${order.transaction}`);
+      if (key !== undefined && key !== order.idempotencyKey) settled.outcome = { refusal: idReused(order) };
+    }
   }
 
   /** Reads the keys of what was refused and decides it anew where one was used before this batch; to be called after the commit. */
@@ -303,6 +319,12 @@ function resultOf(transaction: Transaction, replayed: boolean): { result: Postin
 function keyReused(order: Order): Refusal {
   const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: order.idempotencyKey };
   return new Refusal('idempotency_key_reused', 'this idempotency key was used for another request', blame);
+}
+
+/** The refusal of a posting whose transaction's id was posted under another key. */
+export function idReused(order: Order): Refusal {
+  const blame = { field: 'transaction_id', tag: 'idempotency_key_reused', value: order.transactionId };
+  return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
 }
 
 /** The refusal of a posting to a tenant that has no books. */

@@ -90,6 +90,44 @@ test('keys that can not be read after the commit leave what was posted posted, a
   expect(await writers.transactionsOf(tenant)).toBe(3);
 });
 
+test('a posting that was refused, and is posted elsewhere before its id is looked up, was not posted under another key', async () => {
+  const tenant = await writers.tenantWith('a', 'purse');
+  const [{ writer }, other] = [openLane(), writers.open()];
+  for (const [from, to] of [
+    ['a', 'purse'],
+    ['purse', 'a'],
+  ] as const) {
+    await writer.post(transfer(tenant, from, to, '1.00'));
+  }
+  const asked = Promise.withResolvers<void>();
+  writers.proxy.watch = (chunk) => {
+    if (!chunk.includes('keys_of_ids')) return 'pass';
+    asked.resolve();
+    return 'hold';
+  };
+  const order = transfer(tenant, 'purse', 'a', '1.00');
+  const outcome = writer.post(order);
+  await asked.promise;
+  await other.post(transfer(tenant, 'a', 'purse', '1.00'));
+  expect(reasonOf(await other.post(order))).toBe('posted');
+  writers.proxy.watch = () => 'pass';
+  writers.proxy.hold(false);
+  expect(reasonOf(await outcome)).toBe('insufficient_funds');
+});
+
+test('ids of what is posted are not looked up', async () => {
+  const tenant = await writers.tenantWith('a', 'b');
+  let asked = 0;
+  writers.proxy.watch = (chunk) => {
+    if (chunk.includes('keys_of_ids')) asked++;
+    return 'pass';
+  };
+  for (const { writer } of [openLane(), openLane({ rememberedAccounts: 0 })]) {
+    for (let turn = 0; turn < 3; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
+    expect(asked).toBe(0);
+  }
+});
+
 test('a posting whose connection is lost while the database still works on it is answered as posted, however long the head stays locked', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const { writer } = openLane();

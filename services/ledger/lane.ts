@@ -97,7 +97,7 @@ export class Lane {
       this.deciding = false;
       this.options.freed();
       this.clock.heard((await all(answers)).at(-1) as number, sentAt);
-      if (blind && batch.doubtful) await this.lookBack(batch);
+      if (batch.doubtful) await this.lookBack(batch);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -151,7 +151,10 @@ export class Lane {
   /** What was posted stays posted: a failure leaves its outcome open, as a lost answer does. */
   private async lookBack(batch: Batch): Promise<void> {
     try {
-      await this.reading(batch.tenants, (reader) => batch.readKeysOfRefused(reader));
+      await this.reading(batch.tenants, async (reader) => {
+        await batch.readKeysOfRefused(reader);
+        await batch.readIdsOfRefused(reader);
+      });
     } catch (error) {
       throw new Error('keys could not be read after the commit', { cause: error });
     }

@@ -74,7 +74,14 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
   const held = await settleHeadless(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
-  await all(together(client, () => [...batch.fence(client), ...batch.write(client, { holds: true }), commit(client)]));
+  await all(
+    together(client, () => [
+      ...batch.fence(client),
+      ...batch.write(client, { holds: true }),
+      batch.readIdsOfRefused(client),
+      commit(client),
+    ]),
+  );
   for (const books of batch.books) shelf.put(books.head.tenant, books);
   return { batch, held, current };
 }

@@ -1,5 +1,6 @@
 import { withClient } from '../../deploy/local/databases.ts';
 import { entries, newTenant, refusal, startLedger } from '../../test/ledger.ts';
+import { newId } from '../platform/ids.ts';
 
 test('postings whose answer might not fit into a message are refused before any of them is posted', async () => {
   const ledger = await startLedger({ maxMessageBytes: 1 << 20 });
@@ -52,6 +53,37 @@ test('postings that are malformed count as refused, whichever call they come in'
       expect(await refusal(ledger.client.postTransaction({ posting }))).toMatchObject({ reason: 'validation_failed' });
     expect(await refusal(ledger.client.reverseTransaction({ tenantId: 'x' }))).toMatchObject({ reason: 'validation_failed' });
     expect(await ledger.metrics.metrics()).toContain('ledger_postings_total{outcome="validation_failed"} 5\n');
+  } finally {
+    await ledger.end();
+  }
+});
+
+test('who repeats by the transaction’s id alone is told that it was posted under a key, though there is no money for it any more', async () => {
+  const ledger = await startLedger();
+  try {
+    const { tenantId } = newTenant();
+    for (const [accountCode, allowNegative] of [
+      ['a', true],
+      ['purse', false],
+    ] as const) {
+      await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset', allowNegative });
+    }
+    const fill = { tenantId, entries: entries('purse debit 1.00 NGN', 'a credit 1.00 NGN') };
+    const spend = { tenantId, entries: entries('a debit 1.00 NGN', 'purse credit 1.00 NGN') };
+    await ledger.client.postTransaction({ posting: fill });
+    const transactionId = newId('txn');
+    await ledger.client.postTransaction({ posting: { ...spend, transactionId, idempotencyKey: 'one' } });
+    const reused = { reason: 'idempotency_key_reused', field: 'transaction_id', value: transactionId };
+    const again = { ...spend, transactionId };
+    expect(await refusal(ledger.client.postTransaction({ posting: again }))).toMatchObject(reused);
+    const { results } = await ledger.client.postTransactions({ postings: [spend, again, fill, again] });
+    expect(results.map(({ outcome }) => (outcome.case === 'refusal' ? outcome.value.reason : outcome.case))).toEqual([
+      'insufficient_funds',
+      'idempotency_key_reused',
+      'transaction',
+      'idempotency_key_reused',
+    ]);
+    expect(results[1]?.outcome.value).toMatchObject(reused);
   } finally {
     await ledger.end();
   }

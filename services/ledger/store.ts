@@ -60,6 +60,18 @@ export async function knownKeys(client: Client, orders: Order[]): Promise<KnownK
   return rows;
 }
 
+/** Under which keys the orders' transaction ids were posted, by tenant and id. */
+export async function keysOfIds(client: Client, orders: Order[]): Promise<Map<string, string>> {
+  const { rows } = await client.query<{ place: string; idempotency_key: string }>({
+    name: 'keys_of_ids',
+    text: `select t.tenant_id || ' ' || t.id as place, t.idempotency_key
+      from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id), lateral (
+        select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t`,
+    values: [uuidArray(orders.map((order) => order.tenant)), uuidArray(orders.map((order) => order.transaction))],
+  });
+  return new Map(rows.map((row) => [row.place, row.idempotency_key]));
+}
+
 /** The transactions that orders reverse. */
 export async function originalsOf(client: Client, reversals: Order[]): Promise<Original[]> {
   if (reversals.length === 0) return [];

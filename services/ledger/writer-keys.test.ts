@@ -1,10 +1,11 @@
 // One key, one effect: however often a posting is sent, over whichever replica, and whatever is lost on the way.
-import type { MessageInitShape } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
-import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { ReverseTransactionRequestSchema, type PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
+import { reversalOf } from './wire.ts';
 
 let writers: Writers;
 
@@ -126,6 +127,99 @@ test('a repetition that the rules would refuse by now is still the repetition of
   expect(posted(outcomes[0]!).transaction).toEqual(first.transaction);
   expect(await writers.transactionsOf(tenant)).toBe(2);
 });
+
+// Whoever remembers no books locks first.
+describe.each([
+  ['remembered', 1000],
+  ['not remembered', 0],
+])(
+  'a transaction id that was posted under another key is told as such also where the rules would refuse the posting by now; the books are %s',
+  (_, rememberedAccounts) => {
+    const open = () => writers.open({ lanes: 1, rememberedAccounts });
+    const reused = (transactionId: string) => ({
+      refusal: expect.objectContaining({
+        reason: 'idempotency_key_reused',
+        message: 'this transaction id was used under another key',
+        blame: { field: 'transaction_id', tag: 'idempotency_key_reused', value: transactionId },
+      }) as object,
+    });
+    const spend = (tenant: string, more: MessageInitShape<typeof PostingSchema>) => transfer(tenant, 'purse', 'a', '1.00', more);
+    const fill = (tenant: string) => transfer(tenant, 'a', 'purse', '1.00');
+
+    test('under another key, without one, and sent again', async () => {
+      const tenant = await writers.tenantWith('a', 'purse');
+      const writer = open();
+      const transactionId = newId('txn');
+      for (const order of [fill(tenant), spend(tenant, { transactionId, idempotencyKey: 'one' })]) posted(await writer.post(order));
+      const others = [
+        { transactionId, idempotencyKey: 'two' },
+        { transactionId, idempotencyKey: 'two', retry: true },
+        { transactionId },
+        { transactionId, retry: true },
+      ];
+      for (const more of others) expect(await writer.post(spend(tenant, more))).toEqual(reused(transactionId));
+      // As they are where the rules allow them.
+      posted(await writer.post(fill(tenant)));
+      for (const more of others) expect(await writer.post(spend(tenant, more))).toEqual(reused(transactionId));
+      expect(reasonOf(await writer.post(spend(tenant, { transactionId, idempotencyKey: 'one' })))).toBe('replayed');
+      expect(await writers.balance(tenant, 'purse')).toBe('100');
+    });
+
+    test('among others, and of one that is posted beside it', async () => {
+      const [tenant, other] = [await writers.tenantWith('a', 'purse'), await writers.tenantWith('a', 'purse')];
+      const writer = open();
+      const [before, beside] = [newId('txn'), newId('txn')];
+      for (const order of [fill(tenant), spend(tenant, { transactionId: before, idempotencyKey: 'one' }), fill(other)]) {
+        posted(await writer.post(order));
+      }
+      const outcomes = await Promise.all(
+        [
+          spend(tenant, { transactionId: before, idempotencyKey: 'two' }),
+          spend(tenant, {}),
+          fill(tenant),
+          spend(tenant, { transactionId: beside, idempotencyKey: 'three' }),
+          spend(tenant, { transactionId: beside, idempotencyKey: 'four' }),
+          spend(other, {}),
+        ].map((order) => writer.post(order)),
+      );
+      expect(outcomes.map(reasonOf)).toEqual([
+        'idempotency_key_reused',
+        'insufficient_funds',
+        'posted',
+        'posted',
+        'idempotency_key_reused',
+        'posted',
+      ]);
+      expect([outcomes[0], outcomes[4]]).toEqual([reused(before), reused(beside)]);
+      expect(await writers.transactionsOf(tenant)).toBe(4);
+    });
+
+    test('but not that another tenant has it, nor before what the key was used for', async () => {
+      const [tenant, other] = [await writers.tenantWith('a', 'purse'), await writers.tenantWith('a', 'purse')];
+      const writer = open();
+      const [transactionId, reversalId] = [newId('txn'), newId('txn')];
+      const orders = [
+        fill(tenant),
+        spend(tenant, { transactionId, idempotencyKey: 'one' }),
+        fill(other),
+        spend(other, { idempotencyKey: 'two' }),
+        fill(tenant),
+        spend(tenant, { idempotencyKey: 'two' }),
+      ];
+      for (const order of orders) posted(await writer.post(order));
+      expect(reasonOf(await writer.post(spend(other, { transactionId, idempotencyKey: 'three' })))).toBe('insufficient_funds');
+      const both = await writer.post(transfer(tenant, 'purse', 'a', '2.00', { transactionId, idempotencyKey: 'two' }));
+      expect(both).toMatchObject({ refusal: { reason: 'idempotency_key_reused', blame: { field: 'idempotency_key', value: 'two' } } });
+      const reverse = (of: string, idempotencyKey: string) =>
+        writer.post(
+          reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId: of, reversalId, idempotencyKey })),
+        );
+      posted(await reverse(transactionId, 'four'));
+      expect(await reverse(transactionId, 'five')).toEqual(reused(reversalId));
+      expect(reasonOf(await reverse(newId('txn'), 'five'))).toBe('transaction_not_found');
+    });
+  },
+);
 
 // The first batch of a tenant is locked and committed in steps, the next ones are one call, of one posting another one.
 const commits = ['commit\0', 'write_batch\0', 'write_batch_of_one\0'].flatMap((last) =>

@@ -5,7 +5,7 @@ import type { Pool } from '../platform/postgres.ts';
 import { halvesOf, isOfWork } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
-import type { Batch } from './batch.ts';
+import { idReused, type Batch } from './batch.ts';
 import { Shelf } from './books.ts';
 import { Lane } from './lane.ts';
 import { Undone, runLocked } from './locked.ts';
@@ -299,8 +299,7 @@ export class Writer {
       const item = items[0] as Item;
       const constraint = (error as { constraint?: string }).constraint;
       if (sqlstate === '23505' && constraint === 'transactions_tenant_id_id_key') {
-        const blame = { field: 'transaction_id', tag: 'idempotency_key_reused', value: item.order.transactionId };
-        item.settle({ refusal: new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame) });
+        item.settle({ refusal: idReused(item.order) });
         return [];
       }
       this.fail(item, error);
