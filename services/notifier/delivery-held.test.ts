@@ -169,11 +169,16 @@ test('what is put off while somebody holds the row of its tenant is tried again 
   const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
   // Nothing more is found: he is due when the lease ends.
   await claimDue(notifier.work, bounds);
+  const waiting = `select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   let isPutOff: Promise<void> | undefined;
   await holding(notifier, 'due', one, async () => {
     isPutOff = putOff(notifier.work, claimed!, 5_000);
     await expect(putOff(notifier.work, claimed!, 0)).rejects.toMatchObject({ code: '55P03' });
-    await new Promise((done) => setTimeout(done, 300));
+    // Without keeping a connection from others.
+    for (let look = 0; look < 20; look++) {
+      expect((await notifier.work.query(waiting)).rows).toEqual([{ count: 0 }]);
+      await new Promise((done) => setTimeout(done, 20));
+    }
   });
   await isPutOff;
   const { rows } = await inTransaction(notifier.work, [one.tenant], (client) =>

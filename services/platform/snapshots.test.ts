@@ -22,12 +22,18 @@ test('one that a standby has is told of, also where its slot keeps it', async ()
   const begin = () => pool.query('do $$ begin for n in 1..2000 loop perform pg_current_xact_id(); commit; end loop; end $$');
   try {
     await withClient(server.adminUrl, async (admin) => {
-      await admin.query(`select pg_create_physical_replication_slot('standby')`);
       const { rows } = await admin.query<{ lsn: string; xmin: string }>(
         'select pg_current_wal_lsn() as lsn, pg_snapshot_xmin(pg_current_snapshot())::text as xmin',
       );
       const { lsn, xmin } = rows[0]!;
-      const standby = await sayingItNeeds(server.adminUrl, lsn, BigInt(xmin));
+      const without = await sayingItNeeds(server.adminUrl, '', lsn, BigInt(xmin));
+      await until(async () => (await admin.query('select from pg_stat_replication where backend_xmin is not null')).rowCount === 1);
+      await begin();
+      await until(async () => (await figure()) >= 2_000);
+      await without.end();
+      await until(async () => (await figure()) < 2_000);
+      await admin.query(`select pg_create_physical_replication_slot('standby')`);
+      const standby = await sayingItNeeds(server.adminUrl, 'SLOT standby', lsn, BigInt(xmin));
       await until(async () => (await admin.query('select from pg_replication_slots where xmin is not null')).rowCount === 1);
       await begin();
       await until(async () => (await figure()) >= 2_000);
@@ -46,13 +52,13 @@ test('one that a standby has is told of, also where its slot keeps it', async ()
 });
 
 /** Follows as a standby does that has a snapshot open. https://www.postgresql.org/docs/18/protocol-replication.html */
-async function sayingItNeeds(url: string, lsn: string, xmin: bigint): Promise<pg.Client> {
+async function sayingItNeeds(url: string, slot: string, lsn: string, xmin: bigint): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: url, replication: 'true' } as pg.ClientConfig);
   await client.connect();
   const { connection } = client as unknown as { connection: EventEmitter & { sendCopyFromChunk(chunk: Buffer): void } };
   const started = once(connection, 'replicationStart');
   // It has no answer but its end. (The words of this protocol are in capitals.)
-  const ended = client.query(`START_REPLICATION SLOT standby PHYSICAL ${lsn}`);
+  const ended = client.query(`START_REPLICATION ${slot} PHYSICAL ${lsn}`);
   await Promise.race([started, ended]);
   ended.catch(() => undefined);
   const feedback = Buffer.alloc(25);

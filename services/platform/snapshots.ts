@@ -10,9 +10,9 @@ export function registerSnapshots(service: 'ledger' | 'notifier', pool: Pool, me
     onClient(pool, async (client) => {
       const { rows } = await client.query<{ age: number }>({
         name: 'oldest_snapshot',
-        // A standby's has no database, and stands in its slot where it has one. The asker is not left out: as old as the oldest transaction is his own snapshot, which tells also of one that
-        // has written and holds no snapshot of its own now.
-        text: `select greatest(0, (select max(age(backend_xmin)) from pg_stat_activity where datname = current_database() or datname is null),
+        // A standby's has no database, and stands in its slot where it has one. The asker is not left out: as old as the oldest transaction is his own
+        // snapshot, which tells also of one that has written and holds no snapshot of its own now.
+        text: `select greatest((select max(age(backend_xmin)) from pg_stat_activity where datname = current_database() or datname is null),
           (select max(age(xmin)) from pg_replication_slots)) as age`,
       });
       return rows[0]?.age ?? NaN;
