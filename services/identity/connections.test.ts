@@ -123,6 +123,11 @@ test.each([
     await alter('reset default_transaction_read_only');
     await expect(write()).rejects.toThrow('read-only transaction');
     await write();
+    // What else is refused says nothing of the connection.
+    const own = () => run(orm, 'select pg_backend_pid() as pid');
+    const kept = await own();
+    await expect(run(orm, 'select 1 / 0')).rejects.toThrow('division by zero');
+    expect(await own()).toEqual(kept);
   } finally {
     await orm.close(true);
     await fresh.drop();
