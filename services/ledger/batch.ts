@@ -323,7 +323,7 @@ function keyReused(order: Order): Refusal {
 
 /** The refusal of a posting whose transaction's id was posted under another key. */
 export function idReused(order: Order): Refusal {
-  const blame = { field: 'transaction_id', tag: 'idempotency_key_reused', value: order.transactionId };
+  const blame = { field: order.reverses ? 'reversal_id' : 'transaction_id', tag: 'idempotency_key_reused', value: order.transactionId };
   return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
 }
 

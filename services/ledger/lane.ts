@@ -97,7 +97,7 @@ export class Lane {
       this.deciding = false;
       this.options.freed();
       this.clock.heard((await all(answers)).at(-1) as number, sentAt);
-      if (batch.doubtful) await this.lookBack(batch);
+      if (batch.doubtful) await this.lookBack(batch, blind);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -124,18 +124,17 @@ export class Lane {
   }
 
   private async readAhead(batch: Batch): Promise<number> {
-    await this.reading([], async (reader) => {
+    await this.reading(async (reader) => {
       await all(together(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
       await batch.readOn(reader);
     });
     return batch.nowMs;
   }
 
-  /** Reads in a transaction of these tenants; of none where `read` begins it. */
-  private async reading(tenants: string[], read: (reader: Client) => Promise<void>): Promise<void> {
+  /** Reads in a transaction that `read` begins. */
+  private async reading(read: (reader: Client) => Promise<void>): Promise<void> {
     const reader = await this.options.pool.connect();
     try {
-      if (tenants.length > 0) await all(together(reader, () => begin(reader, tenants)));
       await read(reader);
     } catch (error) {
       reader.release(true);
@@ -148,12 +147,13 @@ export class Lane {
     );
   }
 
-  /** What was posted stays posted: a failure leaves its outcome open, as a lost answer does. */
-  private async lookBack(batch: Batch): Promise<void> {
+  /** What was posted stays posted: a failure leaves its outcome open, as a lost answer does. Where it was not decided `blind` its keys were read. */
+  private async lookBack(batch: Batch, blind: boolean): Promise<void> {
     try {
-      await this.reading(batch.tenants, async (reader) => {
-        await batch.readKeysOfRefused(reader);
-        await batch.readIdsOfRefused(reader);
+      await this.reading(async (reader) => {
+        const read = () => (blind ? batch.readKeysOfRefused(reader) : batch.readIdsOfRefused(reader));
+        await all(together(reader, () => [...begin(reader, batch.tenants), read()]));
+        if (blind) await batch.readIdsOfRefused(reader);
       });
     } catch (error) {
       throw new Error('keys could not be read after the commit', { cause: error });

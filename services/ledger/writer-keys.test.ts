@@ -136,11 +136,11 @@ describe.each([
   'a transaction id that was posted under another key is told as such also where the rules would refuse the posting by now; the books are %s',
   (_, rememberedAccounts) => {
     const open = () => writers.open({ lanes: 1, rememberedAccounts });
-    const reused = (transactionId: string) => ({
+    const reused = (transactionId: string, field = 'transaction_id') => ({
       refusal: expect.objectContaining({
         reason: 'idempotency_key_reused',
         message: 'this transaction id was used under another key',
-        blame: { field: 'transaction_id', tag: 'idempotency_key_reused', value: transactionId },
+        blame: { field, tag: 'idempotency_key_reused', value: transactionId },
       }) as object,
     });
     const spend = (tenant: string, more: MessageInitShape<typeof PostingSchema>) => transfer(tenant, 'purse', 'a', '1.00', more);
@@ -215,7 +215,7 @@ describe.each([
           reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId: of, reversalId, idempotencyKey })),
         );
       posted(await reverse(transactionId, 'four'));
-      expect(await reverse(transactionId, 'five')).toEqual(reused(reversalId));
+      expect(await reverse(transactionId, 'five')).toEqual(reused(reversalId, 'reversal_id'));
       expect(reasonOf(await reverse(newId('txn'), 'five'))).toBe('transaction_not_found');
     });
   },
