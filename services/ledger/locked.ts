@@ -5,7 +5,7 @@ import { all, together, type Client, type Pool } from '../platform/postgres.ts';
 import { isAway, isOfServer } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
-import { headOf, selectHead, type HeadRow } from './log.ts';
+import { headOf, selectHead, wantHeads, type HeadRow } from './log.ts';
 import type { OpenMarks } from './marks.ts';
 import type { Item } from './queue.ts';
 import { begin, commit } from './store.ts';
@@ -59,7 +59,10 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
         text: `${selectHead} where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked`,
         values: [tenants],
       };
-  const [begun, heads, read] = together(client, () => [begin(client, tenants), client.query<HeadRow>(lock), batch.read(client)] as const);
+  const [begun, heads, read] = together(
+    client,
+    () => [[...begin(client, tenants), client.query(wantHeads)], client.query<HeadRow>(lock), batch.read(client)] as const,
+  );
   const [{ rows }] = await all([heads, ...begun, read] as const);
   const current: string[] = [];
   const locked = new Set<string>();

@@ -1,7 +1,7 @@
 // How what was decided is written: one call, which moves the heads first and fails as a whole unless everything is as it is remembered.
 import type { QueryConfig } from 'pg';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { all, seeing, type Client } from '../platform/postgres.ts';
+import { seeing, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted } from './accounting.ts';
 import type { BookedAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';
@@ -62,26 +62,20 @@ export async function write(client: Client, change: Change): Promise<number> {
 }
 
 /**
- * Moves heads (to where they now say) that the caller has locked, so that they stand where he read them. Only who wants these heads anyway is kept by
- * its waiting: so what else it needs, the table while somebody changes it or a page more, is waited for longer than for the end of a commit, as in
- * `write_batch`, and for less than the second after which PostgreSQL looks for deadlocks: `reindex table heads` waits for who holds a head, and was
- * ended by one in 11 of 12 trials where he waited two seconds for it.
+ * Moves heads (to where they now say) that the caller has locked, so that they stand where he read them. Nobody is kept by his waiting who does not
+ * want these heads anyway: so what else it needs, a page more, say, is waited for as ever, not for the end of a commit only, as in `write_batch`.
  */
 export async function moveHeads(client: Client, moved: Head[]): Promise<void> {
   if (moved.length === 0) return;
-  await all([
-    client.query({ name: 'wait_for_heads', text: `set local lock_timeout = '500ms'` }),
-    client.query({
-      name: 'move_heads',
-      text: `update heads set sequence = ($2::bigint[])[i], hash = ($3::bytea[])[i], last_at = to_timestamp(($4::float8[])[i] / 1000.0),
-          chart = ($5::text[])[i]
-        from generate_series(1, cardinality($1::uuid[])) as i,
-          lateral (select ctid as place from heads where tenant_id = ($1::uuid[])[i] offset 0) head
-        where heads.ctid = place`,
-      values: [uuidArray(moved.map(({ tenant }) => tenant)), ...placesTo(moved)],
-    }),
-    client.query({ name: 'wait_as_ever', text: 'set local lock_timeout to default' }),
-  ]);
+  await client.query({
+    name: 'move_heads',
+    text: `update heads set sequence = ($2::bigint[])[i], hash = ($3::bytea[])[i], last_at = to_timestamp(($4::float8[])[i] / 1000.0),
+        chart = ($5::text[])[i]
+      from generate_series(1, cardinality($1::uuid[])) as i,
+        lateral (select ctid as place from heads where tenant_id = ($1::uuid[])[i] offset 0) head
+      where heads.ctid = place`,
+    values: [uuidArray(moved.map(({ tenant }) => tenant)), ...placesTo(moved)],
+  });
 }
 
 const manyTypes = [
