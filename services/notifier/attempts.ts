@@ -43,6 +43,9 @@ const slowFactor = 16;
 /** Attempts under way at once, of all: three quarters of the machine's descriptors, so that what else this process opens has its place. */
 export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100);
 
+/** The delivery is as it was before the claim. */
+const handedBack = { status: 'pending', statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null } as const;
+
 interface Flight {
   /** Its request is under way, rather than waiting for its turn or recorded. */
   open: boolean;
@@ -148,6 +151,21 @@ export class Attempts {
     }
   }
 
+  /**
+   * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. False where
+   * that can't be recorded, or the claim holds no longer: then it may wait for as long as its lease lasts.
+   */
+  async putOff({ tenant, id, claim }: Claimed, milliseconds: number): Promise<boolean> {
+    const flight: Flight = { open: false, slow: false };
+    this.flights.add(flight);
+    try {
+      return await this.recorder.record({ tenant, id, claim, ...handedBack, heldMs: milliseconds });
+    } finally {
+      this.flights.delete(flight);
+      this.changed();
+    }
+  }
+
   // Its request is under way from its turn on, and from when there is room.
   private async opened(flight: Flight, request: () => Promise<Answer | null>): Promise<Answer | null> {
     flight.open = true;
@@ -178,9 +196,8 @@ export class Attempts {
     const { tenant, id, claim, attempt, byHand } = claimed;
     const place = { tenant, id, claim };
     if (answer === null) {
-      const none = { statusCode: null, responseBody: null, durationMs: 0, delay: null };
-      const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : ({ status: 'pending', errorClass: null } as const);
-      const recorded = await this.recorder.record({ ...place, ...end, ...none });
+      const end = awaited && ({ status: 'failed', errorClass: 'timeout' } as const);
+      const recorded = await this.recorder.record({ ...place, ...handedBack, ...end });
       this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
       return null;
     }

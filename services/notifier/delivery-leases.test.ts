@@ -8,7 +8,7 @@ import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { inTransaction, openPool } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
-import { putOff, recordOutcomes } from './outcomes.ts';
+import { recordOutcomes } from './outcomes.ts';
 import { Recorder } from './recorder.ts';
 
 afterEach(endStarted);
@@ -285,7 +285,7 @@ test('what was put off is due when that is over, also where a round has found no
   // When the lease ends.
   await claimDue(notifier.work, bounds);
   expect(await due()).toEqual({ late: true, soon: true });
-  await putOff(notifier.work, claimed!, 5_000);
+  await recordOutcomes(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 5_000 }]);
   expect(await due()).toEqual({ late: false, soon: true });
 });
 
@@ -294,7 +294,7 @@ test('what was put off was not attempted, and fails as such', async () => {
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
   const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
-  await putOff(notifier.work, claimed!, 0);
+  await recordOutcomes(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 0 }]);
   await notifier.client.deleteWebhook({ tenantId: tenant.tenantId });
   notifier.courier.start();
   await settled(notifier.client, tenant.tenantId, 1);

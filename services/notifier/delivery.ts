@@ -8,7 +8,6 @@ import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
 import { Unsent } from './http.ts';
-import { putOff } from './outcomes.ts';
 
 /** How deliveries are made. */
 export interface CourierOptions extends AttemptsOptions {
@@ -287,16 +286,15 @@ export class Courier {
   }
 
   private async putOff(claimed: Claimed, error: unknown): Promise<void> {
-    const { pool, logger } = this.options;
+    const { logger } = this.options;
     const delivery = { tenant: toId('tenant', claimed.tenant), delivery_id: toId('wh_delivery', claimed.id) };
     const isUnsent = error instanceof Unsent;
     this.unattempted.inc();
     // Not of each: what the machine lacks all lack.
     if (!isUnsent || this.isNews('unsent')) logger.error({ err: error, ...delivery }, 'delivery could not be attempted');
-    await putOff(pool, claimed, isUnsent ? unsentMs : unattemptedMs).catch((failure: unknown) => {
-      // It is tried again when its lease runs out.
-      logger.warn({ err: failure, ...delivery }, 'delivery could not be put off');
-    });
+    const isPutOff = await this.attempts.putOff(claimed, isUnsent ? unsentMs : unattemptedMs);
+    // It is tried again when its lease runs out.
+    if (!isPutOff) logger.warn(delivery, 'delivery could not be put off');
   }
 
   private async sleep(milliseconds: number): Promise<void> {

@@ -1,8 +1,6 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
-import { setTimeout as pause } from 'node:timers/promises';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { all, inTransaction, onClient, seeing, type Pool } from '../platform/postgres.ts';
-import { isHeld } from '../platform/postgres-errors.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import type { ErrorClass, Status } from './webhook.ts';
@@ -19,6 +17,8 @@ export interface Outcome {
   durationMs: number;
   /** Seconds from the beginning of the attempt to the next one, where the status is `pending`; null hands the attempt back, unmade. */
   delay: number | null;
+  /** So many milliseconds from now what is handed back stays claimed, by nobody. */
+  heldMs?: number;
 }
 
 const record = {
@@ -44,6 +44,17 @@ const record = {
     select id from mine`,
 };
 
+const hold = {
+  name: 'hold',
+  // From when until when it is held is nothing: it was not begun.
+  text: `with held as materialized (
+      select o.*, clock_timestamp() + milliseconds * interval '1 ms' as at
+      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[]) as o (tenant_id, id, claim_id, milliseconds)
+    )
+    update claims c set started_at = at, until = at from held o
+    where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.id`,
+};
+
 // Whoever records holds his tenants for himself and his like until he has committed. (Row locks of `due` cost every record a write.)
 const holdTenants = {
   name: 'hold_tenants',
@@ -52,26 +63,42 @@ const holdTenants = {
 
 // What is left to do of these tenants. Lowers only, and leaves alone who is due already: whoever finds nothing to claim there waits for this
 // commit before he counts and moves on.
-const lowering = (name: string, orElse: 'nowait' | '') => ({
-  name,
+const lower = {
+  name: 'lower',
   text: `with later as materialized (
       select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
-      order by tenant_id for update ${orElse}
+      order by tenant_id for update
     )
     update due q set next_at = f.at from later cross join lateral (
       select least((select min(c.until) from claims c where c.tenant_id = later.tenant_id), (${firstUnclaimed('later.tenant_id')})) as at
     ) as f
     where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.at)`,
-});
-const lower = lowering('lower', '');
-const lowerAtOnce = lowering('lower_at_once', 'nowait');
+};
 
 /** Records outcomes; answers the deliveries whose claim still held. */
 export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const concerned = uuidArray(tenants);
+  const { true: kept = [], false: settled = [] } = Object.groupBy(outcomes, ({ heldMs }) => `${heldMs !== undefined}`);
+  return onClient(pool, async (client) => {
+    const begun = [client.query('begin'), client.query(seeing(tenants))];
+    const changed = [
+      ...(settled.length > 0 ? [client.query<{ id: string }>({ ...record, values: recordedOf(settled) })] : []),
+      ...(kept.length > 0 ? [client.query<{ id: string }>({ ...hold, values: heldOf(kept) })] : []),
+    ];
+    const ended = [
+      client.query({ ...holdTenants, values: [concerned] }),
+      client.query({ ...lower, values: [concerned] }),
+      client.query('commit'),
+    ];
+    await all([...begun, ...changed, ...ended]);
+    return new Set((await Promise.all(changed)).flatMap(({ rows }) => rows.map(({ id }) => id)));
+  });
+}
+
+function recordedOf(outcomes: Outcome[]): unknown[] {
   const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
-  const values = [
+  return [
     uuidArray(column('tenant')),
     uuidArray(column('id')),
     uuidArray(column('claim')),
@@ -82,17 +109,15 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
     plainArray(column('durationMs')),
     plainArray(column('delay')),
   ];
-  return onClient(pool, async (client) => {
-    const [, , settled] = await all([
-      client.query('begin'),
-      client.query(seeing(tenants)),
-      client.query<{ id: string }>({ ...record, values }),
-      client.query({ ...holdTenants, values: [concerned] }),
-      client.query({ ...lower, values: [concerned] }),
-      client.query('commit'),
-    ]);
-    return new Set(settled.rows.map((row) => row.id));
-  });
+}
+
+function heldOf(outcomes: Outcome[]): unknown[] {
+  return [
+    uuidArray(outcomes.map(({ tenant }) => tenant)),
+    uuidArray(outcomes.map(({ id }) => id)),
+    uuidArray(outcomes.map(({ claim }) => claim)),
+    plainArray(outcomes.map(({ heldMs = 0 }) => heldMs)),
+  ];
 }
 
 const notHeld = {
@@ -113,45 +138,10 @@ export async function withoutHeld(pool: Pool, outcomes: Outcome[]): Promise<Outc
   return outcomes.filter(({ id }) => free.has(id));
 }
 
-/** Between two looks whether the row of a tenant is free, milliseconds. */
-const betweenTriesMs = 200;
-
-const holdClaim = {
-  name: 'hold_claim',
-  // From when until when it is held is nothing: it was not begun.
-  text: `with clock as materialized (select clock_timestamp() + $4::float8 * interval '1 ms' as at)
-    update claims set started_at = at, until = at from clock where tenant_id = $1 and delivery_id = $2 and claim_id = $3`,
-};
-
-/**
- * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. Throws where
- * the tenant's row can't be had for so long: then it may wait for as long as its lease would have lasted.
- */
-export async function putOff(
-  pool: Pool,
-  { tenant, id, claim }: Pick<Outcome, 'tenant' | 'id' | 'claim'>,
-  milliseconds: number,
-): Promise<void> {
-  await inTransaction(pool, [tenant], (client) => client.query({ ...holdClaim, values: [tenant, id, claim, milliseconds] }));
-  // A round that found nothing more to claim has made the tenant due only when the lease would have ended. By itself: somebody may hold his row, which
-  // must not undo the rest. Nor is that waited for with a connection: 32 that were put off had all seven, and nothing of anybody was delivered.
-  const concerned = [uuidArray([tenant])];
-  for (const until = performance.now() + milliseconds; ; await pause(betweenTriesMs)) {
-    try {
-      await inTransaction(pool, [tenant], (client) =>
-        all([client.query({ ...holdTenants, values: concerned }), client.query({ ...lowerAtOnce, values: concerned })]),
-      );
-      return;
-    } catch (error) {
-      if (!isHeld(error) || performance.now() > until) throw error;
-    }
-  }
-}
-
 /** As those of the claims, for the test of the plans. */
 export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
   lower: { ...lower, types: ['uuid[]'] },
   not_held: { ...notHeld, types: ['uuid[]', 'uuid[]'] },
-  hold_claim: { ...holdClaim, types: ['uuid', 'uuid', 'uuid', 'float8'] },
+  hold: { ...hold, types: ['uuid[]', 'uuid[]', 'uuid[]', 'float8[]'] },
 };
