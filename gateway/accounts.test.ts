@@ -1,7 +1,10 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { withClient } from '../deploy/local/databases.ts';
 import { plainAsset } from '../test/account.ts';
 import { startCheckedHouse } from '../test/contract.ts';
 import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
 import type { House } from '../test/house.ts';
+import { whileHeld } from '../test/locks.ts';
 
 // Every answer below is also held against the OpenAPI document.
 let house: House;
@@ -196,4 +199,28 @@ describe('balances and events', () => {
       sequence: updated.sequence,
     });
   });
+});
+
+test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made one after the other', async (method) => {
+  const other = await newCustomer(house);
+  const metadata = { note: 'n'.repeat(16_000) };
+  for (let place = 0; place < 20; place++)
+    await other.post('accounts', { account_code: `A${place}`, name: 'Large', type: 'asset', metadata });
+  const read = async () => {
+    const answer = await fetch(`${house.url}${other.at('accounts')}`, { method, headers: { authorization: `Bearer ${other.key}` } });
+    const { length } = await answer.text();
+    return method === 'GET' ? length : Number(answer.headers.get('content-length'));
+  };
+  expect(await read()).toBeGreaterThan(300_000);
+  const { ledger } = house.databases;
+  await whileHeld(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
+    withClient(ledger.adminUrl, async (admin) => {
+      const waiting = `select from pg_locks where not granted and relation = 'accounts'::regclass`;
+      for (let look = 0; look < 20; look++) {
+        expect((await admin.query(waiting)).rowCount).toBeLessThan(2);
+        await pause(20);
+      }
+    }),
+  );
+  expect(await Promise.all([read(), read(), read()])).toEqual(Array(3).fill(await read()));
 });

@@ -1,6 +1,7 @@
 // What the requests of each route meet before its handler: the bounds, their caller's credential, and paths that lead nowhere.
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import { admit, checkAgain, type Authorities } from './auth.ts';
+import { LargePages } from './large-pages.ts';
 import type { Load } from './load.ts';
 import type { RequestMetrics } from './metrics.ts';
 import { hasWordForId } from './pages.ts';
@@ -62,13 +63,29 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
   // Where no body is wanted no validator tells what was wrong with the one that came.
   if (!route.schema?.body) route.preValidation = [...[route.preValidation ?? []].flat(), refuseBadBody];
   // What is posted is answered with little more than was sent, and that is bounded already.
-  if (![route.method].flat().includes('GET')) return;
-  route.onSend = (request, _reply, payload, done) => {
+  const isHead = route.method === 'HEAD';
+  if (!isHead && ![route.method].flat().includes('GET')) return;
+  const pages = new LargePages();
+  route.preHandler = (request, reply, done) => {
+    const turn = pages.begin(request, reply);
+    if (turn) turn.then(() => done(), done);
+    else done();
+  };
+  const bound = (
+    request: FastifyRequest,
+    _reply: FastifyReply,
+    payload: unknown,
+    done: (error: Error | null, payload?: unknown) => void,
+  ) => {
     // Bytes (the document, the page that shows it) are the same for all who ask for them: no copy is kept for who does not take them.
-    const problem = typeof payload === 'string' ? load.answer(request, payload.length) : undefined;
+    const bytes = typeof payload === 'string' ? payload.length : 0;
+    pages.made(request, bytes);
+    const problem = isHead ? undefined : load.answer(request, bytes);
     if (problem) done(problem);
     else done(null, payload);
   };
+  // Before what leaves the answer to HEAD without its body.
+  route.onSend = [bound, ...[route.onSend ?? []].flat()];
 }
 
 function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {

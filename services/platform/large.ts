@@ -1,7 +1,7 @@
 // Large messages are worked on one in a turn of the event loop.
 
 /** Bytes beyond which a message has a turn of its own: the answers to 250 postings, which a gateway asks for at once, have fewer. */
-const largeMessage = 256 << 10;
+export const largeMessage = 256 << 10;
 
 const waiting: (() => void)[] = [];
 
