@@ -78,12 +78,12 @@ describe('who may call', () => {
 
   test('a key does not open the routes of users, a token not those of keys', async () => {
     for (const operation of guarded()) {
-      const wrong = operation.security === 'apiKeyToken' ? mine.owner.token : key;
-      expect(await ask(operation, pathOf(operation), { ...hopeless(operation), key: wrong })).toEqual([
-        operation.id,
-        401,
-        'unauthenticated',
-      ]);
+      const [wrong, said] =
+        operation.security === 'apiKeyToken'
+          ? [mine.owner.token, 'this route takes an API key']
+          : [key, 'this route takes a user’s token, not an API key'];
+      const { status, body } = await house.rest(operation.method, pathOf(operation), { ...hopeless(operation), key: wrong });
+      expect([operation.id, status, body.code, body.error]).toEqual([operation.id, 401, 'unauthenticated', said]);
     }
   });
 

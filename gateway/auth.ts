@@ -71,7 +71,7 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
   return async (request) => {
     const text = bearer(request);
     const userId = text === null ? null : await tokens.userOf(text);
-    if (userId === null) return unauthenticated(request);
+    if (userId === null) return unauthenticated(request, isKey(text) ? 'this route takes a user’s token, not an API key' : undefined);
     let tenantId = '';
     if (access.by === 'member') {
       tenantId = (request.params as { tenant_id: string }).tenant_id;
@@ -97,7 +97,7 @@ export function checkAgain(check: Check): preValidationHookHandler {
 }
 
 function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Problem | undefined {
-  if (key === null) return unauthenticated(request);
+  if (key === null) return unauthenticated(request, isKey(bearer(request)) ? undefined : 'this route takes an API key');
   if (key.slug !== (request.params as { slug: string }).slug) return new Problem('tenant_not_found');
   if (!key.scopes.has(scope)) return missingScope(scope);
   request.caller = key;
@@ -119,8 +119,11 @@ function bearer(request: FastifyRequest): string | null {
   return /^bearer +([^ ]+) *$/i.exec(header)?.[1] ?? null;
 }
 
-function unauthenticated(request: FastifyRequest): Problem {
+const isKey = (text: string | null): boolean => text?.startsWith('lk_live_') === true;
+
+/** `message`: what is said to those who sent a credential. */
+function unauthenticated(request: FastifyRequest, message: string | undefined): Problem {
   // The reason is named only to those who sent a credential of this kind (RFC 6750, section 3.1).
   if (!/^bearer( |$)/i.test(request.headers.authorization ?? '')) return new Problem('unauthenticated');
-  return new Problem('unauthenticated', { headers: { 'www-authenticate': `${challenge}, error="invalid_token"` } });
+  return new Problem('unauthenticated', { message, headers: { 'www-authenticate': `${challenge}, error="invalid_token"` } });
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { templates } from '../services/ledger/templates.ts';
 import { deliveryHeaders } from '../services/notifier/webhook.ts';
 import { contractOf, type Contract } from '../test/contract.ts';
 import { startAlone, type Alone } from '../test/alone.ts';
@@ -22,6 +23,19 @@ describe('the OpenAPI document', () => {
     const faults = await lintFromString({ source: JSON.stringify(contract.document), absoluteRef: '/openapi.json', config });
     expect(faults.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer])).toEqual([]);
     expect(contract.document.openapi).toMatch(/^3\.1\./);
+  });
+
+  test('names the accounts of each template', () => {
+    const { description } = contract.document.paths['/v1/tenants/{slug}/accounts/setup'].post;
+    const [, everywhere, beside] = description.split('\n\n');
+    const codesIn = (text: string) => [...text.matchAll(/`([A-Z][A-Z…-]+)`/g)].map(([, code]) => code);
+    for (const line of beside.split('\n')) {
+      const business = /^- `(\w+)`:/.exec(line)?.[1] as keyof typeof templates;
+      const accounts = templates[business].filter(({ isGroup }) => !isGroup);
+      const codes = accounts.map(({ code, currency }) => (currency === null ? code : code.replace(new RegExp(`${currency}$`), '…')));
+      expect([...codesIn(everywhere), ...codesIn(line)].sort()).toEqual([...new Set(codes)].sort());
+    }
+    expect(beside.split('\n')).toHaveLength(Object.keys(templates).length);
   });
 
   test('has a webhook of each event, with what a receiver is sent', () => {

@@ -100,7 +100,7 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   'x-metadata': true,
   description:
-    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number of which a double would make another one is refused: send it as text.',
+    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number of which a double would make another one is refused: send it as text. It stays in the log for ever, also where it is changed: an id of your own rather than what somebody may want erased.',
   example: { order: 42 },
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });

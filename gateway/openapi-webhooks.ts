@@ -71,7 +71,7 @@ export const webhookSchemas: Record<string, Fields> = {
   TestData: record({ message: { type: 'string' } }),
   TestEvent: envelope(webhookEvents, 'TestData'),
   WebhookEvent: {
-    description: 'By its `type`; a test, of whatever type, is a `TestEvent`.',
+    description: 'By its `type`, where `livemode` is true; a test, of whatever type, is a `TestEvent`.',
     anyOf: [...Object.keys(data).map((type) => `${inOneWord(type as EventType)}Event`), 'TestEvent'].map(ref),
   },
 };

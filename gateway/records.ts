@@ -56,7 +56,10 @@ const account = {
 const webhook = {
   url: string,
   events: list(word(webhookEvents)),
-  enabled: { ...flag, description: 'false: nothing is delivered.' },
+  enabled: {
+    ...flag,
+    description: 'false: nothing is delivered, nor later. It counts when the event is taken up, shortly after the request.',
+  },
   created_at: time,
   updated_at: time,
 };
@@ -134,7 +137,7 @@ export const schemas: Record<string, Schema> = {
   FieldProblem: record({
     field: { ...string, description: 'For example `entries[1].amount`.' },
     tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
-    value: { description: 'What was sent; `""` where nothing was, or where it is a secret.' },
+    value: { description: 'What was sent, cut short where it is long; `""` where nothing was, or where it is a secret.' },
   }),
   Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
   User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
@@ -184,7 +187,7 @@ export const schemas: Record<string, Schema> = {
     amount: { ...maybe(money), description: 'Sum of the debits; null where there are several currencies.' },
     entries: list(ref('Entry')),
     metadata,
-    effective_at: time,
+    effective_at: { ...time, description: 'As `created_at`: a date that is sent means nothing.' },
     created_at: time,
     sequence: { ...long, description: 'Place of its event in the tenant’s log.' },
     reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },

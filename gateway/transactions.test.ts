@@ -142,7 +142,9 @@ test('a reversal is posted once, with or without a body', async () => {
   const unknown = await customer.post('transactions/txn_01jd1zq5v806n9w2k4m7p3r5t8/reverse', { idempotency_key: transaction_id });
   expect([unknown.status, unknown.body.code]).toEqual([404, 'transaction_not_found']);
   const again = await customer.post(`transactions/${transaction_id}/reverse`, {});
+  const by = reversed.body.data.transaction.transaction_id;
   expect([again.status, again.body.code]).toEqual([409, 'already_reversed']);
+  expect(again.body.error).toBe(`transaction ${transaction_id} is reversed already, by ${by}`);
   const back = await customer.post(`transactions/${reversed.body.data.transaction.transaction_id}/reverse`, { description: 'back' });
   expect([back.status, back.body.code]).toEqual([409, 'already_reversed']);
   const other = (await customer.post('transactions/double-entry', deposit())).body.data.transaction.transaction_id;

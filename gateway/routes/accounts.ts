@@ -84,7 +84,7 @@ const changes = Type.Object({
 const filters = Type.Object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
   status: Type.Optional(oneOf(accountStatuses, { example: 'active' })),
-  parent_code: Type.Optional(accountCode),
+  parent_code: Type.Optional({ ...accountCode, description: 'Those of a code that there is not are none.' } as typeof accountCode),
   ...paging('JKgKxAYsMjA5Mzg3NDQ4ODU2MDI3MjgxOTU3NTAzOTMzMjU2MzI5NDAyNA'),
 });
 
@@ -220,7 +220,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           tag: 'Accounts',
           summary: 'Change an account',
           description: [
-            'Fields that are left out, or null, stay as they are; an empty description removes it.',
+            'Fields that are left out, or null, stay as they are; an empty description removes it; `metadata` replaces all that was there.',
             '`account_code`, `type`, `normal_balance`, `currency`, `parent_code` and `is_group` never change: sent, they are refused (tag `immutable`).',
             'Where nothing changes, as by a second call without `version`, there is no new version and no event.',
             'Not closed are an account with a balance and a group with active accounts below it (`account_not_empty`); none is opened again below a closed group (`parent_invalid`).',

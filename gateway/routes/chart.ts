@@ -13,6 +13,29 @@ const chart = {
   schema: record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } }),
   example: { business_type: 'wallet', accounts: [exampleAccount] },
 };
+// Whoever chooses a template has it for good, and would see its accounts afterwards only.
+const everywhere =
+  'PREPAID-EXPENSES FIXED-ASSETS ACCUMULATED-DEPRECIATION ACCOUNTS-PAYABLE ACCRUED-EXPENSES TAXES-PAYABLE SUSPENSE-… SHARE-CAPITAL RETAINED-EARNINGS DIVIDENDS OPENING-BALANCES OTHER-REVENUE SALARIES TECHNOLOGY MARKETING PROFESSIONAL-FEES OFFICE-EXPENSES DEPRECIATION INCOME-TAX';
+const beside = {
+  wallet:
+    'SETTLEMENT-… REGULATORY-RESERVE-… PROVIDER-RECEIVABLE OPERATING-CASH CUSTOMER-WALLETS-… WITHDRAWALS-IN-TRANSIT FX-POSITION-… STATUTORY-RESERVE FEES-TRANSACTION FEES-FX FEES-WITHDRAWAL FEE-REFUNDS FX-GAINS INTEREST-INCOME PROVIDER-FEES FX-LOSSES FRAUD-LOSSES',
+  exchange:
+    'SETTLEMENT-… LIQUIDITY-… COLLATERAL-POSTED OPERATING-CASH CUSTOMER-FUNDS-… CUSTOMER-ORDERS-… WITHDRAWALS-IN-TRANSIT LIQUIDITY-PAYABLE FX-POSITION-… FEES-TRADING SPREAD-INCOME FEES-WITHDRAWAL MAKER-REBATES FX-GAINS LIQUIDITY-COSTS BANK-CHARGES FX-LOSSES SETTLEMENT-LOSSES',
+  lending:
+    'FUNDING-… LOANS-PRINCIPAL-… INTEREST-RECEIVABLE FEES-RECEIVABLE LOAN-LOSS-ALLOWANCE REPAYMENTS-IN-TRANSIT OPERATING-CASH BORROWER-CREDITS-… DISBURSEMENTS-IN-TRANSIT BORROWINGS INTEREST-PAYABLE DEFERRED-FEES INTEREST-INCOME FEES-ORIGINATION FEES-LATE INTEREST-WAIVED RECOVERIES LOAN-LOSSES INTEREST-EXPENSE COLLECTION-COSTS BANK-CHARGES',
+  payment_processor:
+    'SETTLEMENT-… ACQUIRER-RECEIVABLE-… AUTHORISED-PAYMENTS CHARGEBACKS-DISPUTED MERCHANT-RECEIVABLE MERCHANT-LOSS-ALLOWANCE OPERATING-CASH MERCHANT-PENDING-… MERCHANT-BALANCES-… MERCHANT-RESERVES-… AUTHORISED-OBLIGATIONS PAYOUTS-IN-TRANSIT FX-POSITION-… FEES-PROCESSING FEES-FX FEES-PAYOUT FEES-CHARGEBACK FEE-REFUNDS FX-GAINS INTERCHANGE SCHEME-FEES ACQUIRER-FEES CHARGEBACK-LOSSES FX-LOSSES',
+  other:
+    'CASH BANK-… ACCOUNTS-RECEIVABLE DOUBTFUL-DEBT-ALLOWANCE INVENTORY CUSTOMER-DEPOSITS-… DEFERRED-REVENUE BORROWINGS SALES SERVICES SALES-RETURNS COST-OF-SALES BANK-CHARGES BAD-DEBTS INTEREST-EXPENSE',
+};
+
+// `CASH`: an account; `BANK-…`: one for each currency.
+const asCodes = (codes: string): string =>
+  codes
+    .split(' ')
+    .map((code) => `\`${code}\``)
+    .join(', ');
+
 const exampleTotal = { currency: 'USD', debits: '0.00', credits: '100.00', balance: '100.00' };
 const exampleGroup = {
   ...exampleAccount,
@@ -36,7 +59,14 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           id: 'setUpChart',
           tag: 'Accounts',
           summary: 'Create the chart of accounts of a business',
-          description: 'All of its accounts or none. The same template again changes nothing; another one is refused (`chart_exists`).',
+          description: [
+            'All of its accounts or none. The same template again changes nothing; another one is refused (`chart_exists`).',
+            `Each has ${asCodes(everywhere)}, where \`…\` is each currency, and beside them:`,
+            Object.entries(beside)
+              .map(([business, codes]) => `- \`${business}\`: ${asCodes(codes)}`)
+              .join('\n'),
+            'They are accounts, not groups: accounts of your own, one for each customer, say, belong below a group (`GET …/accounts/hierarchy`), beside them.',
+          ].join('\n\n'),
           bodies: { wallet: { business_type: 'wallet' } },
           answers: {
             201: { ...chart, description: 'Created' },

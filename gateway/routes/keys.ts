@@ -31,7 +31,7 @@ const newKey = Type.Object({
     minItems: 1,
     maxItems: 100,
     items: oneOf(scopes),
-    description: 'Repeated scopes are folded.',
+    description: 'Repeated scopes are folded. `reports:read` opens nothing yet.',
     example: ['transactions:write', 'balances:read'],
   }),
   description: optional(description),

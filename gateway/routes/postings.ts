@@ -93,6 +93,7 @@ function answers(example: object): Record<number, Answer> {
 function repeated(keyless: string): string {
   return [
     'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
+    'The same is what has the same kind, description, reference and metadata and the same entries in the same order, however amounts and metadata are spelt. The key is the tenant’s, whichever API key sends it.',
     'A refused request does not use up its key. After a 503, or no answer at all, send the same again under the same key.',
     `Without a key ${keyless}`,
   ].join(' ');
@@ -225,7 +226,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). ${repeated('a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
+          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). Always in full: \`amount\`, \`entries\`, \`reference\` and \`metadata\` mean nothing here, and what is refunded in part is a double entry of its own. A refusal blames the entries of the reversal, which stand in the order of the original's. ${repeated('a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,
@@ -233,6 +234,9 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             ...exampleTransaction,
             kind: 'reversal',
             idempotency_key: 'deposit-42-back',
+            description: 'Deposit was charged back',
+            reference: null,
+            metadata: {},
             entries: exampleTransaction.entries.map((entry) => ({
               ...entry,
               side: entry.side === 'debit' ? 'credit' : 'debit',

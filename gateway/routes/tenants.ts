@@ -29,7 +29,8 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           id: 'createTenant',
           tag: 'Tenants',
           summary: 'Create a tenant',
-          description: 'The caller becomes its owner. A second call with the same slug is refused (`slug_taken`).',
+          description:
+            'The caller becomes its owner. A second call with the same slug is refused (`slug_taken`). There is no test mode: whoever wants to try things makes a tenant for that.',
           bodies: { wallet: { name: 'Acme Payments', slug: 'acme', business_type: 'wallet' } },
           answers: {
             201: {

@@ -9,7 +9,10 @@ import { enveloped, pageJson, transactionJson } from '../wire.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const filters = Type.Object({
-  account_code: Type.Optional(accountCode),
+  account_code: Type.Optional({
+    ...accountCode,
+    description: 'Case-sensitive. Those of a code that there is not, and of a group, are none.',
+  } as typeof accountCode),
   currency: Type.Optional(currency),
   // Empty as well: whoever looks for what he has lost the name of must not be answered others.
   reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),

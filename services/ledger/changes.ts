@@ -1,7 +1,7 @@
 // What a batch changes: each posting, decided by the rules on its tenant's books, and the events, accounts and balances that come of it.
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { toUuid } from '../platform/ids.ts';
+import { toId, toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
@@ -76,7 +76,10 @@ export class Changes {
     const event = postedEvent(original.payload);
     if (event.kind === 'reversal') throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
     const taken = this.posted.some((each) => each.order.tenant === order.tenant && each.order.reverses?.uuid === reverses.uuid);
-    if (original.reversed_by !== null || taken) throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already`);
+    if (original.reversed_by !== null || taken) {
+      const by = original.reversed_by === null ? '' : `, by ${toId('txn', original.reversed_by)}`;
+      throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already${by}`);
+    }
     return event.entries.map((entry) => ({
       code: entry.accountCode,
       amount: BigInt(entry.amount.replace('.', '')),
