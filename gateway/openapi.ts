@@ -57,7 +57,7 @@ const headers = {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
     example: 'Bearer realm="ledger"',
   },
-  'Accept-Encoding': { description: '`identity`: the body must not be compressed.', example: 'identity' },
+  'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only where it was.', example: 'identity' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of it, and the seconds until more is given back.', example: '"login";r=9;t=900' },
 } as const;

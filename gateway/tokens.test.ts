@@ -15,6 +15,20 @@ test('a token that identity signs is its user’s', async () => {
   expect(JSON.parse(await tokens.keySet())).toEqual(JSON.parse(signer.keySet));
 });
 
+test('a token of which any character was changed is none', async () => {
+  const signer = await openSigner([newKey()]);
+  const tokens = new Tokens(async () => signer.keySet);
+  const { token } = await signer.sign(user, Date.now());
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+  // The last ones of each part have bits that no byte has.
+  for (const place of [...token.matchAll(/.(?=\.|$)/g)].map(({ index }) => index)) {
+    for (const other of alphabet.replace(token[place]!, '')) {
+      expect(await tokens.userOf(token.slice(0, place) + other + token.slice(place + 1))).toBeNull();
+    }
+  }
+  for (const more of ['=', '==', ' ', '.']) expect(await tokens.userOf(token + more)).toBeNull();
+});
+
 test('a token of a key that is not known yet is looked up, one of an invented key does not make identity work', async () => {
   const old = newKey();
   let published = (await openSigner([old])).keySet;

@@ -32,7 +32,7 @@ export class Tokens {
    * have signed the token: a new one may have.
    */
   async userOf(token: string): Promise<string | null> {
-    if (token.length > 4096) return null;
+    if (token.length > 4096 || !isOneSpelling(token)) return null;
     const keys = await this.current();
     try {
       return await verified(token, keys);
@@ -73,6 +73,12 @@ export class Tokens {
       .finally(() => (this.call = undefined));
     return this.call;
   }
+}
+
+// The last character of a signature has bits that no byte has: several texts would be one token, all but one of them never given out.
+function isOneSpelling(token: string): boolean {
+  const signature = token.slice(token.lastIndexOf('.') + 1);
+  return Buffer.from(signature, 'base64url').toString('base64url') === signature;
 }
 
 async function verified(token: string, keys: KeySet): Promise<string | null> {

@@ -30,7 +30,7 @@ import { accountJson, enveloped, pageJson } from '../wire.ts';
 export const exampleAccount = {
   id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
   account_code: 'CUSTOMER-WALLETS-USD',
-  name: 'Customer wallets USD',
+  name: 'Customer wallet pool (USD)',
   type: 'liability',
   normal_balance: 'credit',
   currency: 'USD',
@@ -228,7 +228,13 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           ].join(' '),
           bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
           bodyOptional: true,
-          answers: { 200: { ...one, description: 'The account after the change' } },
+          answers: {
+            200: {
+              ...one,
+              example: { account: { ...exampleAccount, name: 'Wallets of customers, USD', version: 2 } },
+              description: 'The account after the change',
+            },
+          },
           refusals: [
             'account_not_found',
             'account_is_system',

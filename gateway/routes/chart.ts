@@ -41,11 +41,24 @@ const exampleGroup = {
   ...exampleAccount,
   id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t7',
   account_code: 'CUSTOMER-WALLETS',
-  name: 'Customer wallets',
+  name: 'Customer wallet pools',
   currency: null,
-  parent_code: null,
+  parent_code: 'LIABILITIES',
   is_group: true,
+  allow_negative: true,
 };
+
+const exampleTop = {
+  ...exampleGroup,
+  id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t6',
+  account_code: 'LIABILITIES',
+  name: 'Liabilities',
+  parent_code: null,
+};
+const exampleTree = [exampleAccount, exampleGroup, exampleTop].reduce<object[]>(
+  (children, account) => [{ ...account, balances: [exampleTotal], children }],
+  [],
+)[0];
 
 /** `/accounts/setup` and `/accounts/hierarchy`. */
 export function chartRoutes(app: App, { ledger }: Services): void {
@@ -105,11 +118,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
             200: {
               description: 'The accounts without a parent, each with all below it',
               schema: record({ accounts: { type: 'array', items: ref('AccountNode') } }),
-              example: {
-                accounts: [
-                  { ...exampleGroup, balances: [exampleTotal], children: [{ ...exampleAccount, balances: [exampleTotal], children: [] }] },
-                ],
-              },
+              example: { accounts: [exampleTree] },
             },
           },
         },

@@ -167,7 +167,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postSingle',
           tag: 'Transactions',
           summary: 'Post a single entry',
-          description: `A counter-line on the suspense account of the currency balances it. ${postedTwice}`,
+          description: `A counter-line on the suspense account of the currency balances it, which the first one makes where no template has. ${postedTwice}`,
           idempotent: true,
           bodies: { credit: { ...exampleSingle, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
           answers: answers({
