@@ -322,6 +322,26 @@ test('a connection that is cut again and again while a reversal is under way lea
   await proxy.close();
 });
 
+test('a ledger that takes its time to say that it is well is not taken for one that is away', async () => {
+  const proxy = await openProxy(Number(house.addresses.ledger[0]?.split(':')[1]));
+  await house.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
+  await until(
+    () => rest('GET', '/readyz'),
+    ({ body }) => body.dependencies.ledger === 'ok',
+  );
+  // There and back.
+  proxy.delay(600);
+  // What was said of it before holds for a second.
+  await pause(1_100);
+  const ready = await until(
+    () => rest('GET', '/readyz'),
+    ({ body }) => body.dependencies.ledger === 'ok',
+  );
+  expect(ready.status).toBe(200);
+  await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
+  await proxy.close();
+});
+
 test('reads that take every connection of the ledger leave it ready', async () => {
   // One tenant alone may not take them all.
   const second = await house.tenant();

@@ -104,11 +104,11 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   });
 
   let draining = false;
-  const askIdentity = healthOf(toIdentity, IdentityService.typeName);
-  const askLedger = healthOf(toLedger, LedgerService.typeName);
-  const askNotifier = healthOf(toNotifier, NotifierService.typeName);
+  const askIdentity = healthOf(toIdentity, IdentityService.typeName, neededMs);
+  const askLedger = healthOf(toLedger, LedgerService.typeName, neededMs);
+  const askNotifier = healthOf(toNotifier, NotifierService.typeName, spareMs);
   // Told by a ledger that relays over Kafka, and by no other.
-  const askKafka = healthOf(toLedger, 'kafka', false);
+  const askKafka = healthOf(toLedger, 'kafka', spareMs, false);
   const readiness = async (): Promise<Readiness> => {
     const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
     // Postings are answered without notifier and Kafka; their events wait in the log.
@@ -167,12 +167,19 @@ async function addressOf(host: string): Promise<string> {
 }
 
 /**
+ * So long the health of a service is waited for without which nothing is answered, milliseconds: it takes up to so long to say that it is well, and
+ * is left in service itself (two slow ledgers, ready throughout, had every gateway taken out for ten seconds, where a second was waited). Of the
+ * others a second: where they are away, who asks a gateway waits no more than three.
+ */
+const [neededMs, spareMs] = [2_500, 1_000];
+
+/**
  * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong; where it `takesCalls`, `refused` if none with
  * this internal token. Many who ask within a second get one answer.
  */
-function healthOf(transport: Transport, service: string, takesCalls = true): () => Promise<string> {
+function healthOf(transport: Transport, service: string, timeoutMs: number, takesCalls = true): () => Promise<string> {
   const client = createClient(Health, transport);
-  const check = (name: string) => client.check({ service: name }, { timeoutMs: 1_000 }).then(({ status }) => status === Serving.SERVING);
+  const check = (name: string) => client.check({ service: name }, { timeoutMs }).then(({ status }) => status === Serving.SERVING);
   return recent(() =>
     Promise.all([check(service), takesCalls ? check(tokenName).catch(knowsNoTokens) : true]).then(
       ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),

@@ -25,6 +25,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
     statement_timeout: '0',
     idle_in_transaction_session_timeout: '0',
     lock_timeout: '0',
+    tcp_user_timeout: '0',
     jit: 'off',
     // Of a command that is interrupted PostgreSQL would otherwise finish the statement, and hold the head that it has locked, before it notices.
     client_connection_check_interval: '1s',

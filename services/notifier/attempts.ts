@@ -24,6 +24,8 @@ export interface AttemptsOptions {
   retryDelays: readonly number[];
   /** Attempts in flight that are not known to be slow. */
   concurrency: number;
+  /** What attempts may take up of the memory, bytes. */
+  mostMemory: number;
   /** How long a claim holds beyond the deadline of its attempt. */
   marginMs: number;
 }
@@ -36,17 +38,25 @@ export interface Delivered {
 }
 
 // An attempt that takes longer does not count against the concurrency: a few hanging receivers would use it up. They cost a socket each,
-// and of those there may be so many times the concurrency.
+// and of those there may be so many times the concurrency, as far as there is memory.
 const slowMs = 1_000;
 const slowFactor = 16;
 
 /** Attempts under way at once, of all: three quarters of the machine's descriptors, so that what else this process opens has its place. */
 export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100);
 
+/**
+ * What an attempt takes up until it is answered, bytes: a connection with TLS some 93 KiB, and its event four times over. (2,259 to receivers that hung, of
+ * 45 kB each, had a notifier killed that may have 768 MiB; V8 knew of a third of that, and its own limit never spoke.)
+ */
+const memoryOf = ({ body }: Claimed): number => (100 << 10) + 4 * body.length;
+
 /** The delivery is as it was before the claim. */
 const handedBack = { status: 'pending', statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null } as const;
 
 interface Flight {
+  /** What it takes up of the memory, bytes. */
+  bytes: number;
   /** Its request is under way, rather than waiting for its turn or recorded. */
   open: boolean;
   slow: boolean;
@@ -59,6 +69,8 @@ export class Attempts {
   /** Told when there may be more room, or more to claim. */
   private readonly changed: () => void;
   private readonly flights = new Set<Flight>();
+  /** What they take up of the memory, bytes. */
+  private bytes = 0;
   private readonly handBack = new AbortController();
   private readonly recorder: Recorder;
   private readonly seconds: Histogram<'result'>;
@@ -97,12 +109,18 @@ export class Attempts {
     const { concurrency } = this.options;
     let quick = 0;
     for (const { open, slow } of this.flights) if (open && !slow) quick++;
-    return Math.min(concurrency - quick, this.most - this.flights.size);
+    return Math.min(concurrency - quick, this.most - this.flights.size, this.roomInMemory());
   }
 
   /** Whether more than half of what may be claimed at once is. */
   isCrowded(): boolean {
-    return this.flights.size > this.most / 2;
+    return this.flights.size > this.most / 2 || this.bytes > this.options.mostMemory / 2;
+  }
+
+  /** How many more the memory has room for, such as those that are in flight. */
+  private roomInMemory(): number {
+    const each = this.bytes / Math.max(1, this.flights.size);
+    return Math.floor((this.options.mostMemory - this.bytes) / Math.max(1, each));
   }
 
   private get most(): number {
@@ -129,11 +147,10 @@ export class Attempts {
    * {@link Unopened} where nobody waits, and {@link Unsent} where the machine lets nothing be sent.
    */
   async make(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
-    const flight: Flight = { open: false, slow: false };
+    const flight = this.take(memoryOf(claimed));
     const { endpoints } = this;
     const endpoint = endpoints.of(claimed.tenant);
     endpoint.claimed++;
-    this.flights.add(flight);
     try {
       let answer: Answer | null = null;
       const request = () => this.request(claimed, claimedAt, flight, endpoint, awaited);
@@ -144,10 +161,9 @@ export class Attempts {
       if (answer) endpoint.quick = answer.durationMs < slowMs;
       return await this.record(claimed, answer, awaited);
     } finally {
-      this.flights.delete(flight);
       endpoint.claimed--;
       endpoints.forgetIdle();
-      this.changed();
+      this.leave(flight);
     }
   }
 
@@ -156,14 +172,25 @@ export class Attempts {
    * that can't be recorded, or the claim holds no longer: then it may wait for as long as its lease lasts.
    */
   async putOff({ tenant, id, claim }: Claimed, milliseconds: number): Promise<boolean> {
-    const flight: Flight = { open: false, slow: false };
-    this.flights.add(flight);
+    const flight = this.take(0);
     try {
       return await this.recorder.record({ tenant, id, claim, ...handedBack, heldMs: milliseconds });
     } finally {
-      this.flights.delete(flight);
-      this.changed();
+      this.leave(flight);
     }
+  }
+
+  private take(bytes: number): Flight {
+    const flight: Flight = { bytes, open: false, slow: false };
+    this.flights.add(flight);
+    this.bytes += bytes;
+    return flight;
+  }
+
+  private leave(flight: Flight): void {
+    this.flights.delete(flight);
+    this.bytes -= flight.bytes;
+    this.changed();
   }
 
   // Its request is under way from its turn on, and from when there is room.

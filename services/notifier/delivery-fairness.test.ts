@@ -79,6 +79,23 @@ test('not even as many as could: where half of all places are taken, one that ha
   expect(hanging.received.length).toBeLessThanOrEqual(27);
 });
 
+test('no more hang than there is memory for, and others are delivered all the same', async () => {
+  // Some 105,000 bytes each.
+  const notifier = await start({ mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
+  const slow = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, hanging.url)));
+  const other = await subscribe(notifier, quick.url);
+  for (const tenant of slow) await ingest(notifier, tenant, 20);
+  await hanging.count(12);
+  // So long all 48 would take that their shares allow.
+  const began = performance.now();
+  for (let count = 1; count <= 20 || performance.now() - began < 8_000; count++) {
+    await ingest(notifier, other);
+    await quick.count(count);
+  }
+  expect(hanging.received.length).toBeLessThanOrEqual(24);
+});
+
 test('no more requests are under way than may be, though more is claimed while they are begun', async () => {
   const notifier = await start({ config: { concurrency: 8 } });
   let [open, most, longest] = [0, 0, 0];

@@ -301,6 +301,24 @@ test('what was put off was not attempted, and fails as such', async () => {
   expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries: [] });
 });
 
+test('who puts off too late, when another has the claim, changes nothing', async () => {
+  const notifier = await start({ claims: false });
+  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+  await ingest(notifier, tenant);
+  const [late] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  await passTime(notifier, tenant);
+  expect((await claimDue(notifier.work, bounds)).claimed).toHaveLength(1);
+  const claim = () =>
+    inTransaction(
+      notifier.work,
+      [tenant.tenant],
+      async (client) => (await client.query('select claim_id, started_at, until from claims')).rows,
+    );
+  const before = await claim();
+  expect(await recordOutcomes(notifier.work, [{ ...outcome(late!, 'pending'), heldMs: 5_000 }])).toEqual(new Set());
+  expect(await claim()).toEqual(before);
+});
+
 test('the attempt of a worker that died, and that is not repeated, is a row like any other', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');

@@ -1,5 +1,6 @@
 // The notifier's parts put together, for the process and for tests of it.
 import type { Registry } from 'prom-client';
+import { memoryOfAll } from '../platform/memory.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
@@ -31,6 +32,8 @@ export interface Tuning {
   marginMs?: number;
   pollMs?: number;
   shunMs?: number;
+  /** What attempts may take up of the memory, bytes. */
+  mostMemory?: number;
 }
 
 /** What a notifier is made of. */
@@ -49,7 +52,8 @@ export function assemble(
   const vault = new Vault(config.encryptionKeys);
   const { timeoutMs, retryDelays, concurrency, endpointConcurrency: perTenant, quotas } = config;
   const sender = new Sender({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
-  const { marginMs = 15_000, pollMs = 1_000, shunMs = unreadableSeconds * 1000 } = tuning;
+  // The other half is what a notifier has without them, and what the allocator keeps.
+  const { marginMs = 15_000, pollMs = 1_000, shunMs = unreadableSeconds * 1000, mostMemory = memoryOfAll() / 2 } = tuning;
   const courier = new Courier({
     pool: work,
     sender,
@@ -60,6 +64,7 @@ export function assemble(
     timeoutMs,
     concurrency: Math.min(concurrency, mostOpen),
     perTenant,
+    mostMemory,
     marginMs,
     pollMs,
     shunMs,

@@ -47,7 +47,7 @@ const record = {
 const hold = {
   name: 'hold',
   // From when until when it is held is nothing: it was not begun.
-  text: `with held as materialized (
+  text: `with held as (
       select o.*, clock_timestamp() + milliseconds * interval '1 ms' as at
       from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[]) as o (tenant_id, id, claim_id, milliseconds)
     )
@@ -116,7 +116,7 @@ function heldOf(outcomes: Outcome[]): unknown[] {
     uuidArray(outcomes.map(({ tenant }) => tenant)),
     uuidArray(outcomes.map(({ id }) => id)),
     uuidArray(outcomes.map(({ claim }) => claim)),
-    plainArray(outcomes.map(({ heldMs = 0 }) => heldMs)),
+    plainArray(outcomes.map(({ heldMs }) => heldMs ?? null)),
   ];
 }
 

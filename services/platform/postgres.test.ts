@@ -1,6 +1,6 @@
 // Pools on a network that forgets connections.
 import { writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import pg from 'pg';
 import pino from 'pino';
@@ -224,6 +224,31 @@ test('values are read and written as they are, whatever the database says', asyn
   await withClient(database.ownerUrl, async (client) => {
     for (const name of Object.keys(bad)) await client.query(`alter database "${database.name}" reset ${name}`);
   });
+});
+
+test('who takes no more of an answer that is being written loses his locks', async () => {
+  await withPool(async (pool) => expect((await pool.query('show tcp_user_timeout')).rows).toEqual([{ tcp_user_timeout: '10000' }]));
+  const settings = { tcp_user_timeout: '1s' };
+  // Not by way of the proxy, which would take it all.
+  const pool = openPool(database.ownerUrl, { name: 'test', max: 1, logger: openLog('test', 'silent'), patienceMs: 600_000, settings });
+  try {
+    const client = await pool.connect();
+    await client.query('begin; select pg_advisory_xact_lock(1)');
+    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+    stream.pause();
+    // More than all buffers on the way hold.
+    const answer = client.query(`select repeat('x', 1000) from generate_series(1, 100000)`);
+    answer.catch(() => undefined);
+    await withClient(database.adminUrl, async (admin) => {
+      await until(async () => (await admin.query(`select from pg_stat_activity where wait_event = 'ClientWrite'`)).rowCount === 1);
+      await until(async () => (await admin.query('select pg_try_advisory_lock(1) as free')).rows[0].free === true);
+    });
+    stream.resume();
+    await expect(answer).rejects.toThrow();
+    client.release(true);
+  } finally {
+    await pool.end();
+  }
 });
 
 test('a statement that the server refuses costs no other connection', () =>

@@ -45,7 +45,7 @@ const marker = 'app.settings';
 
 /**
  * The settings of every connection of a service, as the server takes them: each gives up on a statement after 10 s and on an idle open transaction
- * after 3 s, so that a stalled process loses its locks; and a commit waits for the disk, and values read as they were written, whatever the database
+ * after 3 s, and on a client that takes no more of an answer after 10 s, so that a stalled process loses its locks; and a commit waits for the disk, and values read as they were written, whatever the database
  * or the role says.
  */
 export function connectionOptions(more: Record<string, string> = {}): string {
@@ -55,6 +55,8 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     statement_timeout: '10s',
     idle_in_transaction_session_timeout: '3s',
     lock_timeout: '2s',
+    // The others see nothing while an answer is being written: a ledger that was cut off then held a tenant's head until TCP gave up, after minutes.
+    tcp_user_timeout: '10s',
     // What a database or a role may say otherwise, and texts and statements here take for granted. (With fewer digits a time of the log was wrong by
     // hours, which nothing mends; without nulls in arrays nothing of a delivery could be recorded.)
     extra_float_digits: '1',
