@@ -5,7 +5,7 @@
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
 import { isOutdated } from '../platform/outdated.ts';
-import { all, together, type Client, type Pool } from '../platform/postgres.ts';
+import { all, giveUp, together, type Client, type Pool } from '../platform/postgres.ts';
 import { isOfServer } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
@@ -39,6 +39,8 @@ export interface LaneOptions {
 export class Lane {
   private readonly options: LaneOptions;
   private client: Client | undefined;
+  /** Connections on which something is being read for it. */
+  private readonly readers = new Set<Client>();
   /** Books as of the newest batch that was sent and is not yet known to be committed. */
   private readonly sent = new Map<string, TenantBooks>();
   /** Keys of batches that were sent and are not yet known to be committed. */
@@ -106,6 +108,9 @@ export class Lane {
       this.open--;
       if ((error as { code?: unknown }).code === '23505') this.repeatedAt = performance.now();
       this.failures.push({ place, items, error, sent });
+      // What took this connection has mostly taken theirs: each would be waited for with a patience of its own, and this batch with it. (A ledger whose
+      // connections were forgotten posted nothing for 21 s instead of 15.)
+      if (sent && !isOfServer(error)) for (const reader of this.readers) giveUp(reader);
       if (this.open > 0) await this.settling.promise;
     }
     if (this.open === 0 && this.failures.length > 0) await this.settleFailures();
@@ -134,11 +139,14 @@ export class Lane {
   /** Reads in a transaction that `read` begins. */
   private async reading(read: (reader: Client) => Promise<void>): Promise<void> {
     const reader = await this.options.pool.connect();
+    this.readers.add(reader);
     try {
       await read(reader);
     } catch (error) {
       reader.release(true);
       throw error;
+    } finally {
+      this.readers.delete(reader);
     }
     // Nothing was written: nobody waits for the end of this.
     reader.query('commit').then(

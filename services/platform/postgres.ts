@@ -138,12 +138,12 @@ function leadsTo(client: Client, number: number, startedAt: string, logger: Logg
   if (server?.startedAt !== startedAt) {
     // Its answer has come late: it is one of those to the server before.
     if (server && number < server.since) {
-      streamOf(client).destroy();
+      giveUp(client);
       return;
     }
     if (server && server.clients.size > 0) {
       logger.warn({ connections: server.clients.size }, 'the address leads to another server: connections to the one before are given up');
-      for (const each of server.clients) streamOf(each).destroy();
+      for (const each of server.clients) giveUp(each);
     }
     server = { startedAt, since: number, clients: new Set() };
     servers.set(address, server);
@@ -200,7 +200,7 @@ function loseTogether(pool: Pool): void {
     for (const each of [...idle]) {
       // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
       each.emit('error', new Error('given up with another connection'));
-      streamOf(each).destroy();
+      giveUp(each);
     }
   });
 }
@@ -266,6 +266,11 @@ export async function all<const Queries extends readonly Promise<unknown>[]>(
   return answers.map((answer) => (answer as PromiseFulfilledResult<unknown>).value) as {
     -readonly [Place in keyof Queries]: Awaited<Queries[Place]>;
   };
+}
+
+/** Closes a connection, as one that breaks: whatever was asked over it fails. */
+export function giveUp(client: Client): void {
+  streamOf(client).destroy();
 }
 
 function streamOf(client: Client): Socket {
