@@ -80,7 +80,7 @@ describe('who may call', () => {
     for (const operation of guarded()) {
       const [wrong, said] =
         operation.security === 'apiKeyToken'
-          ? [mine.owner.token, 'this route takes an API key']
+          ? [mine.owner.token, 'this route takes an API key, not a user’s token']
           : [key, 'this route takes a user’s token, not an API key'];
       const { status, body } = await house.rest(operation.method, pathOf(operation), { ...hopeless(operation), key: wrong });
       expect([operation.id, status, body.code, body.error]).toEqual([operation.id, 401, 'unauthenticated', said]);

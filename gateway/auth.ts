@@ -97,7 +97,11 @@ export function checkAgain(check: Check): preValidationHookHandler {
 }
 
 function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Problem | undefined {
-  if (key === null) return unauthenticated(request, isKey(bearer(request)) ? undefined : 'this route takes an API key');
+  if (key === null)
+    return unauthenticated(
+      request,
+      bearer(request)?.split('.').length === 3 ? 'this route takes an API key, not a user’s token' : undefined,
+    );
   if (key.slug !== (request.params as { slug: string }).slug) return new Problem('tenant_not_found');
   if (!key.scopes.has(scope)) return missingScope(scope);
   request.caller = key;

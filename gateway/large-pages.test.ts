@@ -10,8 +10,8 @@ beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
 
 /** One that is asked of a tenant: how it fares, and its ends. */
-function asked(pages: LargePages, tenantId: string) {
-  const request = { caller: { tenantId }, leaving: null } as unknown as FastifyRequest;
+function asked(pages: LargePages, tenantId: string, actor = 'key') {
+  const request = { caller: { tenantId, actor }, leaving: null } as unknown as FastifyRequest;
   const raw = new EventEmitter();
   const fares = { state: 'waits', code: '' };
   const turn = pages.begin(request, { raw } as unknown as FastifyReply);
@@ -63,6 +63,12 @@ test('from a large one on they are made one after the other, and others’ at on
   expect(await states()).toEqual(['begun', 'begun', 'begun']);
 });
 
+test('users’ own lists keep each other’s from nothing', () => {
+  const pages = new LargePages();
+  asked(pages, '', 'ada').made(large);
+  expect(['ada', 'bob'].map((user) => asked(pages, '', user).fares.state)).toEqual(['waits', 'begun at once']);
+});
+
 test('what was large is forgotten ten seconds after the last one', () => {
   const pages = known('a', 'b');
   jest.advanceTimersByTime(9_000);
@@ -75,12 +81,12 @@ test('what was large is forgotten ten seconds after the last one', () => {
 
 test('nothing is kept of tenants that are forgotten', () => {
   const pages = known('a', 'b');
-  const { tenants } = pages as unknown as { tenants: Map<string, number> };
+  const { askers } = pages as unknown as { askers: Map<string, number> };
   jest.advanceTimersByTime(5_000);
   asked(pages, 'a').made(large);
   jest.advanceTimersByTime(5_000);
   asked(pages, 'c').made(large);
-  expect([...tenants.keys()]).toEqual(['a', 'c']);
+  expect([...askers.keys()]).toEqual(['a', 'c']);
 });
 
 test('who has waited for ten seconds is told that it is too much, and who has left waits no longer', async () => {

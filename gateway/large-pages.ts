@@ -13,29 +13,29 @@ const patienceMs = 10_000;
 /** The large answers of a route. */
 export class LargePages {
   private readonly turns = new Turns({ ofOne: 1, waiting: Infinity, patienceMs });
-  /** Tenants that were answered much, until when that is remembered, by `performance.now()`; the first the longest ago. */
-  private readonly tenants = new Map<string, number>();
+  /** Tenants, and users, that were answered much, until when that is remembered, by `performance.now()`; the first the longest ago. */
+  private readonly askers = new Map<string, number>();
   private readonly ends = new WeakMap<FastifyRequest, () => void>();
 
   /**
-   * Waits until no other large answer is made for the request's tenant; at once, undefined, where none has been of late. Rejects with a problem where
+   * Waits until no other answer of the route is made for the request's tenant; at once, undefined, where none has been large of late. Rejects with a problem where
    * that takes too long, or the client has gone.
    */
   begin(request: FastifyRequest, reply: FastifyReply): Promise<void> | undefined {
-    const { tenantId } = request.caller;
-    return (this.tenants.get(tenantId) ?? -Infinity) > performance.now() ? this.wait(tenantId, request, reply) : undefined;
+    const whose = whoseIs(request);
+    return (this.askers.get(whose) ?? -Infinity) > performance.now() ? this.wait(whose, request, reply) : undefined;
   }
 
-  private async wait(tenantId: string, request: FastifyRequest, { raw }: FastifyReply): Promise<void> {
+  private async wait(whose: string, request: FastifyRequest, { raw }: FastifyReply): Promise<void> {
     request.leaving ??= new AbortController();
     try {
-      await this.turns.begin(tenantId, request.leaving.signal);
+      await this.turns.begin(whose, request.leaving.signal);
     } catch {
       throw new Problem('overloaded');
     }
     const end = () => {
       if (!this.ends.delete(request)) return;
-      this.turns.end(tenantId);
+      this.turns.end(whose);
     };
     this.ends.set(request, end);
     // Whatever becomes of it.
@@ -46,13 +46,18 @@ export class LargePages {
   made(request: FastifyRequest, bytes: number): void {
     this.ends.get(request)?.();
     if (bytes <= largeMessage) return;
-    const { tenantId } = request.caller;
+    const whose = whoseIs(request);
     const now = performance.now();
-    this.tenants.delete(tenantId);
-    this.tenants.set(tenantId, now + rememberedMs);
-    for (const [tenant, until] of this.tenants) {
+    this.askers.delete(whose);
+    this.askers.set(whose, now + rememberedMs);
+    for (const [asker, until] of this.askers) {
       if (until > now) break;
-      this.tenants.delete(tenant);
+      this.askers.delete(asker);
     }
   }
+}
+
+// A user's own lists are of no tenant.
+function whoseIs({ caller: { tenantId, actor } }: FastifyRequest): string {
+  return tenantId === '' ? actor : tenantId;
 }

@@ -330,7 +330,7 @@ export const documentInfo = {
         '`X-Webhook-Attempt`; and `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks. It has arrived with an answer of',
         '200 to 299 within 30 seconds; else it is tried again after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
         'A delivery may come twice and out of order: `id` tells repetitions, `data.sequence` the order, which a transaction shares with its `balance.updated`.',
-        'Who was away for longer reads the list of events, which has the same ids: all but `balance.updated`, whose balances are the `balance_after` of a transaction’s `lines`.',
+        'Who was away for longer reads the list of events, which has the same ids: all but `balance.updated`, whose `balance` is the last `balance_after` of its account in a transaction’s `lines`.',
       ].join(' '),
     },
     { name: 'Deliveries', description: 'What receivers are sent.' },

@@ -58,7 +58,8 @@ const webhook = {
   events: list(word(webhookEvents)),
   enabled: {
     ...flag,
-    description: 'false: nothing is delivered, nor later. It counts when the event is taken up, shortly after the request.',
+    description:
+      'false: no event is delivered, nor later, and what is pending fails; a retry by hand and tests are sent. It counts when an event is taken up, shortly after its request.',
   },
   created_at: time,
   updated_at: time,

@@ -89,16 +89,19 @@ function answers(example: object): Record<number, Answer> {
   };
 }
 
-// What a second call does; `keyless`: without a key.
-function repeated(keyless: string): string {
+// What a second call does; `same`: what makes it one, `keyless`: without a key.
+function repeated(same: string, keyless: string): string {
   return [
     'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
-    'The same is what has the same kind, description, reference and metadata and the same entries in the same order, however amounts and metadata are spelt. The key is the tenant’s, whichever API key sends it.',
+    `The same is what has the same ${same}. The key is the tenant’s, whichever API key sends it.`,
     'A refused request does not use up its key. After a 503, or no answer at all, send the same again under the same key.',
     `Without a key ${keyless}`,
   ].join(' ');
 }
-const postedTwice = repeated('a second call posts a second time: after a lost answer look first whether it was posted.');
+const postedTwice = repeated(
+  'kind, description, reference and metadata and the same entries in the same order, however amounts and metadata are spelt',
+  'a second call posts a second time: after a lost answer look first whether it was posted.',
+);
 
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
 const exampleSingle = { ...exampleBody, idempotency_key: 'credit-43', description: 'Credit of unknown origin', reference: 'INV-1002' };
@@ -226,7 +229,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). Always in full: \`amount\`, \`entries\`, \`reference\` and \`metadata\` mean nothing here, and what is refunded in part is a double entry of its own. A refusal blames the entries of the reversal, which stand in the order of the original's. ${repeated('a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
+          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). Always in full: \`amount\`, \`entries\`, \`reference\` and \`metadata\` mean nothing here, and what is refunded in part is a double entry of its own. A refusal blames the entries of the reversal, which stand in the order of the original's. ${repeated('transaction and description', 'a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,

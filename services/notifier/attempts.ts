@@ -109,22 +109,19 @@ export class Attempts {
     const { concurrency } = this.options;
     let quick = 0;
     for (const { open, slow } of this.flights) if (open && !slow) quick++;
-    return Math.min(concurrency - quick, this.most - this.flights.size, this.roomInMemory());
+    return Math.min(concurrency - quick, this.most - this.flights.size);
   }
 
   /** Whether more than half of what may be claimed at once is. */
   isCrowded(): boolean {
-    return this.flights.size > this.most / 2 || this.bytes > this.options.mostMemory / 2;
+    return this.flights.size > this.most / 2;
   }
 
-  /** How many more the memory has room for, such as those that are in flight. */
-  private roomInMemory(): number {
+  /** How many may be in flight: as many as the memory has room for, were all like those that are. */
+  get most(): number {
+    const { concurrency, mostMemory } = this.options;
     const each = this.bytes / Math.max(1, this.flights.size);
-    return Math.floor((this.options.mostMemory - this.bytes) / Math.max(1, each));
-  }
-
-  private get most(): number {
-    return Math.min(this.options.concurrency * slowFactor, mostOpen);
+    return Math.min(concurrency * slowFactor, mostOpen, Math.max(1, Math.floor(mostMemory / Math.max(1, each))));
   }
 
   /**

@@ -94,6 +94,24 @@ test('no more hang than there is memory for, and others are delivered all the sa
     await quick.count(count);
   }
   expect(hanging.received.length).toBeLessThanOrEqual(24);
+  // More than there are places, of which each takes one.
+  for (let count = 12; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
+  await new Promise((done) => setTimeout(done, 5_000));
+  expect(hanging.received.length).toBeLessThanOrEqual(24);
+});
+
+test('where there is memory for little beside the concurrency, a few that hang keep nobody from being claimed', async () => {
+  const notifier = await start({ mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4, timeoutMs: 60_000 } });
+  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
+  const [slow, other] = [await subscribe(notifier, hanging.url), await subscribe(notifier, quick.url)];
+  await ingest(notifier, slow);
+  await hanging.count(1);
+  await ingest(notifier, other);
+  await quick.count(1);
+  // It still hangs.
+  expect((await notifier.client.listDeliveries({ tenantId: slow.tenantId, limit: 1 })).deliveries).toMatchObject([
+    { status: 'pending', attempts: 1 },
+  ]);
 });
 
 test('no more requests are under way than may be, though more is claimed while they are begun', async () => {

@@ -157,7 +157,7 @@ export class Courier {
       this.awake = false;
       const free = attempts.free();
       // One at a time would cost each delivery a claim of its own.
-      if (!ahead && free < Math.max(1, concurrency / 8)) {
+      if (!ahead && free < Math.max(1, Math.min(concurrency, attempts.most) / 8)) {
         await this.sleep(pollMs);
         continue;
       }
