@@ -1,5 +1,5 @@
 // Large answers of one route are made for one tenant one after the other. Sixteen connections that read pages of 1.8 MB had every other request wait
-// behind a piece of work for each of them, in the ledger and here: a posting of another tenant took 200 ms, 2 alone, and 24 beside one such reader.
+// behind a piece of work for each of them, in the ledger and here: a posting of another tenant took 150 to 180 ms, 2 alone, and 24 beside one such reader.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { largeMessage } from '../services/platform/large.ts';
 import { Turns } from '../services/platform/turns.ts';

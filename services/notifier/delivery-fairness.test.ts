@@ -12,11 +12,26 @@ import { recordOutcomes } from './outcomes.ts';
 
 afterEach(endStarted);
 
-test('a receiver that hangs stops only its own tenant, and holds no more than its share', async () => {
-  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4 } });
+/** A notifier, tenants whose receiver hangs, and one whose receiver answers. */
+async function hangingBeside(count: number, options: Parameters<typeof start>[0]) {
+  const notifier = await start(options);
   const [hanging, quick] = [await receiver(() => undefined), await receiver()];
-  const [slow, other] = [await subscribe(notifier, hanging.url), await subscribe(notifier, quick.url)];
-  await ingest(notifier, slow, 100);
+  const slow = await Promise.all(Array.from({ length: count }, () => subscribe(notifier, hanging.url)));
+  return { notifier, hanging, quick, slow, other: await subscribe(notifier, quick.url) };
+}
+
+/** Delivers to it one after the other for so long that those that hang would take every place they can. */
+async function deliversSteadily({ notifier, quick, other }: Awaited<ReturnType<typeof hangingBeside>>): Promise<void> {
+  const began = performance.now();
+  for (let count = 1; count <= 20 || performance.now() - began < 8_000; count++) {
+    await ingest(notifier, other);
+    await quick.count(count);
+  }
+}
+
+test('a receiver that hangs stops only its own tenant, and holds no more than its share', async () => {
+  const { notifier, hanging, slow, other } = await hangingBeside(1, { config: { concurrency: 8, endpointConcurrency: 4 } });
+  await ingest(notifier, slow[0]!, 100);
   await hanging.count(4);
   await ingest(notifier, other, 100);
   await settled(notifier.client, other.tenantId, 100);
@@ -48,10 +63,7 @@ test('an answer is slow by its own time, and not by the time for which it had to
 });
 
 test('many that hang do not use up what all share', async () => {
-  const notifier = await start({ config: { concurrency: 8, endpointConcurrency: 4 } });
-  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
-  const slow = await Promise.all(Array.from({ length: 6 }, () => subscribe(notifier, hanging.url)));
-  const other = await subscribe(notifier, quick.url);
+  const { notifier, hanging, slow, other } = await hangingBeside(6, { config: { concurrency: 8, endpointConcurrency: 4 } });
   for (const tenant of slow) await ingest(notifier, tenant, 20);
   await hanging.count(8);
   await ingest(notifier, other, 20);
@@ -61,38 +73,24 @@ test('many that hang do not use up what all share', async () => {
 
 test('not even as many as could: where half of all places are taken, one that has not answered yet gets few', async () => {
   // Thirty-two places, of which four that hang could take all.
-  const notifier = await start({ config: { concurrency: 2, endpointConcurrency: 8 } });
-  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
-  const slow = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, hanging.url)));
-  const other = await subscribe(notifier, quick.url);
+  const house = await hangingBeside(12, { config: { concurrency: 2, endpointConcurrency: 8 } });
+  const { notifier, hanging, slow } = house;
   for (const tenant of slow.slice(0, 2)) await ingest(notifier, tenant, 20);
   await hanging.count(16);
   // One each, and one more of who came before more than half were taken.
   for (const tenant of slow.slice(2)) await ingest(notifier, tenant, 20);
   await hanging.count(26);
-  // So long those that hang would take to fill all places.
-  const began = performance.now();
-  for (let count = 1; count <= 20 || performance.now() - began < 8_000; count++) {
-    await ingest(notifier, other);
-    await quick.count(count);
-  }
+  await deliversSteadily(house);
   expect(hanging.received.length).toBeLessThanOrEqual(27);
 });
 
 test('no more hang than there is memory for, and others are delivered all the same', async () => {
   // Some 105,000 bytes each.
-  const notifier = await start({ mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
-  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
-  const slow = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, hanging.url)));
-  const other = await subscribe(notifier, quick.url);
+  const house = await hangingBeside(12, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = house;
   for (const tenant of slow) await ingest(notifier, tenant, 20);
   await hanging.count(12);
-  // So long all 48 would take that their shares allow.
-  const began = performance.now();
-  for (let count = 1; count <= 20 || performance.now() - began < 8_000; count++) {
-    await ingest(notifier, other);
-    await quick.count(count);
-  }
+  await deliversSteadily(house);
   expect(hanging.received.length).toBeLessThanOrEqual(24);
   // More than there are places, of which each takes one.
   for (let count = 12; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
@@ -101,15 +99,14 @@ test('no more hang than there is memory for, and others are delivered all the sa
 });
 
 test('where there is memory for little beside the concurrency, a few that hang keep nobody from being claimed', async () => {
-  const notifier = await start({ mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4, timeoutMs: 60_000 } });
-  const [hanging, quick] = [await receiver(() => undefined), await receiver()];
-  const [slow, other] = [await subscribe(notifier, hanging.url), await subscribe(notifier, quick.url)];
-  await ingest(notifier, slow);
+  const config = { concurrency: 64, endpointConcurrency: 4, timeoutMs: 60_000 };
+  const { notifier, hanging, quick, slow, other } = await hangingBeside(1, { mostMemory: 9 * 105_000, config });
+  await ingest(notifier, slow[0]!);
   await hanging.count(1);
   await ingest(notifier, other);
   await quick.count(1);
   // It still hangs.
-  expect((await notifier.client.listDeliveries({ tenantId: slow.tenantId, limit: 1 })).deliveries).toMatchObject([
+  expect((await notifier.client.listDeliveries({ tenantId: slow[0]!.tenantId, limit: 1 })).deliveries).toMatchObject([
     { status: 'pending', attempts: 1 },
   ]);
 });
