@@ -3,7 +3,7 @@ import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { soon, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
-import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
@@ -27,7 +27,6 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const openOwn = (max: number) => openPool(config.databaseUrl, { max, name: 'identity', logger });
   const pool = openOwn(5);
   lifetime.add('pool', () => pool.end());
-  await waitForDatabase(pool);
   await checkDatabase(pool, migrationNames);
   const orm = await openOrm(config.databaseUrl, 5, logger);
   lifetime.add('orm', () => orm.close(true));

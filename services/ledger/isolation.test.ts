@@ -6,7 +6,7 @@ import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
-import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { appendOnly, kept, migrationNames } from './schema.ts';
 
@@ -221,12 +221,10 @@ describe('the service does not start', () => {
     names: readonly string[] = migrationNames,
     pool = openPool(url, { name: 'start', max: 1, logger }),
   ) => {
-    const outcome = await waitForDatabase(pool)
-      .then(() => checkDatabase(pool, names))
-      .then(
-        () => 'started',
-        (error: unknown) => (error as Error).message,
-      );
+    const outcome = await checkDatabase(pool, names).then(
+      () => 'started',
+      (error: unknown) => (error as Error).message,
+    );
     await pool.end();
     return outcome;
   };
@@ -255,6 +253,24 @@ describe('the service does not start', () => {
     }
   });
 
+  test('in a schema where every role may create, or that it may not use', async () => {
+    const { serviceUrl } = ledger.database;
+    const role = `"${new URL(serviceUrl).username}"`;
+    const asked = async (change: string, back: string) => {
+      await admin.query(change);
+      const outcome = await started(serviceUrl);
+      await admin.query(back);
+      return outcome;
+    };
+    expect(await asked('grant create on schema public to public', 'revoke create on schema public from public')).toBe(
+      "DATABASE_URL: every role may create in schema public, where a function could take the place of one of PostgreSQL's: " +
+        'revoke create on schema public from public',
+    );
+    const unused = await asked(`revoke usage on schema public from public, ${role}`, `grant usage on schema public to public, ${role}`);
+    expect(unused).toContain(`may not use schema public: as the schema's owner, grant usage on schema public to ${role}`);
+    expect(await started(serviceUrl)).toBe('started');
+  });
+
   test('on a schema older than its code, and says so in one line', async () => {
     expect(await started(ledger.database.serviceUrl, [...migrationNames, '9999-later'])).toBe(
       'DATABASE_URL: the schema lacks 9999-later: run migrate first',
@@ -274,6 +290,17 @@ describe('the service does not start', () => {
     const others = new URL(serviceUrl);
     others.searchParams.set('options', '-c work_mem=8MB');
     expect(await started(others.href)).toBe(lost);
+  });
+
+  test('unless it finds the schema when it asks again, where a connection is lost while it asks', async () => {
+    const url = new URL(ledger.database.serviceUrl);
+    const proxy = await openProxy(Number(url.port));
+    [url.hostname, url.port] = ['127.0.0.1', String(proxy.port)];
+    let cuts = 0;
+    proxy.watch = (chunk) => (chunk.includes('mikro_orm_migrations') && cuts++ === 0 ? 'cut' : 'pass');
+    expect(await started(url.href)).toBe('started');
+    expect(cuts).toBe(2);
+    await proxy.close();
   });
 
   test('where the role has no triggers', async () => {

@@ -2,7 +2,7 @@
 import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
-import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
@@ -33,7 +33,6 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const connections = 2 * config.writerLanes + config.writerWaiters;
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
-  await waitForDatabase(reads);
   await checkDatabase(reads, migrationNames);
 
   const relayed = openPool(config.databaseUrl, {

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { validate as isUuid } from 'uuid';
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
-import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';
@@ -61,7 +61,6 @@ await run(async (lifetime) => {
   const logger = openLog('notifier', 'silent');
   const pool = openPool(settings.databaseUrl('DATABASE_URL'), { name: 'notifier command', max: 2, logger });
   lifetime.add('pool', () => pool.end());
-  await waitForDatabase(pool);
   await checkDatabase(pool, migrationNames);
   const done = command === 'redrive' ? await redrive(pool, logger) : await discard(pool, ids);
   await lifetime.end();

@@ -5,7 +5,7 @@ import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts
 import type { Lifetime } from '../platform/lifetime.ts';
 import { pinnedPlans } from '../platform/plans.ts';
 import { openPool } from '../platform/postgres.ts';
-import { checkDatabase, waitForDatabase } from '../platform/postgres-start.ts';
+import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
@@ -64,7 +64,6 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('calls', () => calls.end());
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
   lifetime.add('work', () => work.end());
-  await waitForDatabase(calls);
   await checkDatabase(calls, migrationNames);
 
   const notifier = assemble(config, { calls, work, logger, metrics });

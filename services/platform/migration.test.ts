@@ -197,6 +197,31 @@ test('a way to the database on which its settings are lost is refused before any
   }
 });
 
+test('a schema in which every role may create is refused before anything is made there, and one that the service may not use', async () => {
+  const database = await freshDatabase('identity');
+  const schema = schemaOf([first]);
+  const run = () => migrate(database.ownerUrl, database.serviceUrl, schema);
+  const ask = (text: string) => withClient(database.adminUrl, (client) => client.query(text));
+  try {
+    await ask('grant create on schema public to public');
+    await expect(run()).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: every role may create in schema public, .*: revoke create on schema public from/,
+    );
+    expect((await ask(`select from pg_class where relname in ('things', 'mikro_orm_migrations')`)).rowCount).toBe(0);
+    await ask('revoke create on schema public from public');
+    await run();
+    // One of whom the owner has what he needs, and no more.
+    const [owner, service] = [database.ownerUrl, database.serviceUrl].map((url) => `"${new URL(url).username}"`);
+    await ask(`alter schema public owner to current_user; revoke all on schema public from public, ${service};
+      grant usage, create on schema public to ${owner}`);
+    await expect(run()).rejects.toThrow(`as the schema's owner, grant usage on schema public to ${service}`);
+    await ask(`grant usage on schema public to ${service}`);
+    await run();
+  } finally {
+    await database.drop();
+  }
+});
+
 test('addresses of two databases, or of one role, change nothing and are told apart', async () => {
   const database = await freshDatabase('identity');
   const { ownerUrl, serviceUrl } = database;

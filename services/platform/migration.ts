@@ -5,7 +5,7 @@ import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { connectionOptions, keepAliveMs, noTransactionTimeout, releaseBroken, type Pool } from './postgres.ts';
-import { answerOf, checkConnection } from './postgres-start.ts';
+import { answerOf, checkConnection, mayUse, othersMayNotCreate } from './postgres-start.ts';
 import { isAway } from './postgres-errors.ts';
 import { scramVerifier } from './scram.ts';
 
@@ -35,13 +35,13 @@ const pauseMs = 2_000;
 const patienceMs = 5 * 60_000;
 
 // A change may take its time, for which the connection with the lock is idle.
-const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', idle_session_timeout: '0', lock_timeout: '0' };
+const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', lock_timeout: '0' };
 
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
- * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection}, the role is not the
- * owner, or somebody has held a table, or another run has not ended, for five minutes; running it again goes on from there.
+ * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection},
+ * {@link othersMayNotCreate} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
@@ -110,6 +110,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }
+    // Before anything is made there that could call another's.
+    await othersMayNotCreate('MIGRATION_DATABASE_URL', client);
     const { rows } = await client.query<{ ms: number }>(`select setting::int as ms from pg_settings where name = 'deadlock_timeout'`);
     const lockTimeout = `${lockTimeoutMs(rows[0]?.ms ?? 1_000)}ms`;
     const done = await namesDone(client);
@@ -134,6 +136,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
           throw error;
         });
     });
+    // To grant what it may not grant is a warning to PostgreSQL.
+    await mayUse('MIGRATION_DATABASE_URL', client, role);
   } finally {
     await client.end();
   }

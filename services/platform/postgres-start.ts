@@ -1,28 +1,25 @@
 // What is asked of a database before it is used: whether it answers, can be worked with, and has the schema.
 import { setTimeout as pause } from 'node:timers/promises';
-import type pg from 'pg';
+import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { isAway, isNotSpokenTo } from './postgres-errors.ts';
 import { aboutConnection, faultOf, type Pool } from './postgres.ts';
 
-/** Waits until the database answers. Throws {@link StartFailure} after 30 seconds. */
-export async function waitForDatabase(pool: Pool): Promise<void> {
-  await answerOf('DATABASE_URL', () => pool.query('select 1'));
-}
+/** Whose address it is: the service's, or the owner's. */
+type Variable = 'DATABASE_URL' | 'MIGRATION_DATABASE_URL';
+type Connection = Pool | pg.Client;
 
 /**
  * Asks a database, whose address is in a variable, until it answers, as it may come up later than who needs it. Throws {@link StartFailure}
- * after so many seconds, and at once where the owner is refused, or can't be spoken to by TLS: what a service needs may yet be made by the migration.
+ * after so many seconds, and at once where the answer is one, or where the owner is refused, or can't be spoken to by TLS: what a service needs may
+ * yet be made by the migration.
  */
-export async function answerOf<Answer>(
-  variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL',
-  ask: () => Promise<Answer>,
-  seconds = 30,
-): Promise<Answer> {
+export async function answerOf<Answer>(variable: Variable, ask: () => Promise<Answer>, seconds = 30): Promise<Answer> {
   for (const until = performance.now() + seconds * 1000; ; await pause(250)) {
     try {
       return await ask();
     } catch (error) {
+      if (error instanceof StartFailure) throw error;
       const { code = '' } = error as { code?: string };
       const isRefused = !isAway(error) || /^(28|3D|42|55000)/.test(code) || isNotSpokenTo(error as Error);
       // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`, or has lost.
@@ -39,7 +36,7 @@ const oldest = 150_000;
  * Refuses a way to a database, named by its variable, on which the settings of a connection are lost or triggers do not hold, a server that is too old
  * and an encoding other than UTF8. Throws {@link StartFailure}.
  */
-export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATABASE_URL', connection: Pool | pg.Client): Promise<void> {
+export async function checkConnection(variable: Variable, connection: Connection): Promise<void> {
   const { rows } = await connection.query<{ settings: string | null; triggers: string; version: number; encoding: string }>(
     `select ${aboutConnection}, current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
   );
@@ -56,11 +53,19 @@ export async function checkConnection(variable: 'DATABASE_URL' | 'MIGRATION_DATA
 }
 
 /**
- * Refuses what {@link checkConnection} does, a role that row-level security does not bind (superuser, owner of a table, `BYPASSRLS`) and a schema older
- * than the code. Throws {@link StartFailure}.
+ * Waits until the database answers, and refuses what {@link checkConnection} does, a role that row-level security does not bind (superuser, owner of a
+ * table, `BYPASSRLS`, or by another's functions) or that may not use the schema, and a schema older than the code. Throws {@link StartFailure}, after 30
+ * seconds where it does not answer.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
-  await checkConnection('DATABASE_URL', pool);
+  await answerOf('DATABASE_URL', async () => {
+    await checkConnection('DATABASE_URL', pool);
+    await checkRole(pool);
+    await checkSchema(pool, migrations);
+  });
+}
+
+async function checkRole(pool: Pool): Promise<void> {
   const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
     `select rolname as name, rolsuper as super, rolbypassrls as bypass,
             exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -71,6 +76,39 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
   if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
+  await othersMayNotCreate('DATABASE_URL', pool);
+  await mayUse('DATABASE_URL', pool, role.name);
+}
+
+// `public` is everybody. Null: there is no such schema.
+async function hasRight(connection: Connection, role: string, right: 'create' | 'usage'): Promise<boolean | null> {
+  const text = `select has_schema_privilege($1::name, to_regnamespace('public'), $2) as has`;
+  const { rows } = await connection.query<{ has: boolean | null }>(text, [role, right]);
+  return rows[0]?.has ?? null;
+}
+
+/**
+ * Refuses a schema in which everybody may create, as in a database that was made before PostgreSQL 15: another role's `unnest(uuid[])` would be called by
+ * row-level security, and by the owner, in the place of PostgreSQL's own, whose parameter is of any type. Throws {@link StartFailure}.
+ */
+export async function othersMayNotCreate(variable: Variable, connection: Connection): Promise<void> {
+  if (!(await hasRight(connection, 'public', 'create'))) return;
+  throw new StartFailure(
+    `${variable}: every role may create in schema public, where a function could take the place of one of PostgreSQL's: ` +
+      'revoke create on schema public from public',
+  );
+}
+
+/** Refuses a schema that the service's role may not use: it would see no table there. Throws {@link StartFailure}. */
+export async function mayUse(variable: Variable, connection: Connection, role: string): Promise<void> {
+  if ((await hasRight(connection, role, 'usage')) !== false) return;
+  const name = pg.escapeIdentifier(role);
+  throw new StartFailure(
+    `${variable}: role ${role} may not use schema public: as the schema's owner, grant usage on schema public to ${name}`,
+  );
+}
+
+async function checkSchema(pool: Pool, migrations: readonly string[]): Promise<void> {
   const done = await pool.query<{ name: string }>('select name from mikro_orm_migrations').catch((error: pg.DatabaseError) => {
     if (error.code === '42P01' || error.code === '42501') return { rows: [] };
     throw error;

@@ -226,6 +226,25 @@ test('values are read and written as they are, whatever the database says', asyn
   });
 });
 
+test('a connection is ended neither for idling nor in the midst of a transaction, whatever the database says', async () => {
+  const say = (...settings: string[]) =>
+    withClient(database.ownerUrl, async (client) => {
+      for (const setting of settings) await client.query(`alter database "${database.name}" ${setting}`);
+    });
+  const { rows } = await withClient(database.ownerUrl, (client) =>
+    client.query<{ name: string }>(
+      `select name from pg_settings where name in ('idle_session_timeout', 'transaction_timeout') order by name`,
+    ),
+  );
+  const names = rows.map(({ name }) => name);
+  await say(...names.map((name) => `set ${name} = '30s'`));
+  await withPool(async (pool) => {
+    const { rows } = await pool.query(`select setting from pg_settings where name = any($1)`, [names]);
+    expect(rows).toEqual(names.map(() => ({ setting: '0' })));
+  });
+  await say(...names.map((name) => `reset ${name}`));
+});
+
 test('who takes no more of an answer that is being written loses his locks', async () => {
   await withPool(async (pool) => expect((await pool.query('show tcp_user_timeout')).rows).toEqual([{ tcp_user_timeout: '10000' }]));
   const settings = { tcp_user_timeout: '1s' };

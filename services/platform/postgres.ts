@@ -55,6 +55,8 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     statement_timeout: '10s',
     idle_in_transaction_session_timeout: '3s',
     lock_timeout: '2s',
+    // Which ones are idle is the pool's business: with a limit of a second logins and reads failed now and then.
+    idle_session_timeout: '0',
     // The others see nothing while an answer is being written: a ledger that was cut off then held a tenant's head until TCP gave up, after minutes.
     tcp_user_timeout: '10s',
     // What a database or a role may say otherwise, and texts and statements here take for granted. (With fewer digits a time of the log was wrong by
@@ -168,12 +170,14 @@ export function faultOf({ settings, triggers }: { settings: string | null; trigg
 }
 
 /**
- * Refuses a new connection that leads to a standby or to a pooler. While the servers change places an address may lead to the one that was first before:
- * what is read there is old, and a connection lasts.
+ * Refuses a new connection that leads to a standby or to a pooler: while the servers change places an address may lead to the one that was first before,
+ * what is read there is old, and a connection lasts. And has its transactions end by no limit of a database or a role.
  */
 export function mustBeOurs(client: Client, done: (error?: Error) => void): void {
   client
-    .query<{ standby: boolean; settings: string | null; triggers: string }>(`select pg_is_in_recovery() as standby, ${aboutConnection}`)
+    .query<{ standby: boolean; settings: string | null; triggers: string }>(
+      `select pg_is_in_recovery() as standby, ${aboutConnection}, (${noTransactionTimeout})`,
+    )
     .then(({ rows }) => {
       const about = rows[0] as (typeof rows)[number];
       const fault = faultOf(about);
