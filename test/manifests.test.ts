@@ -119,7 +119,14 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   test('select the pods that they are about, and no others', () => {
     for (const process of processes) {
       const { selector, template } = called('Deployment', process)['spec'];
-      const spread = template.spec.topologySpreadConstraints.map((each: Manifest) => each['labelSelector'].matchLabels);
+      const { topologySpreadConstraints, affinity } = template.spec;
+      // A node without all keys of these counts for none of them.
+      expect(topologySpreadConstraints.map((each: Manifest) => each['topologyKey'])).toEqual(['topology.kubernetes.io/zone']);
+      const { topologyKey, labelSelector } = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm;
+      expect(topologyKey).toBe('kubernetes.io/hostname');
+      const spread = [...topologySpreadConstraints.map((each: Manifest) => each['labelSelector']), labelSelector].map(
+        (each) => each.matchLabels,
+      );
       const others = [called('Service', process)['spec'].selector, called('PodDisruptionBudget', process)['spec'].selector.matchLabels];
       for (const labels of [selector.matchLabels, ...spread, ...others]) {
         expect(pods().filter((pod) => matches(pod['metadata'].labels, labels))).toEqual([template]);
@@ -208,10 +215,11 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
     }
   });
 
+  // What the name server of a cluster may say again without looking, what the cluster takes to tell it, and how often callers ask, seconds.
+  const [cached, told] = [5, 2];
+  const asked = Number(/lookUpMs = ([0-9_]+)/.exec(text('services/platform/replicas.ts'))?.[1]?.replaceAll('_', '')) / 1000;
+
   test('let an old replica go when all callers know the new one, and wait for migrations', () => {
-    // What the name server of a cluster may say again without looking, and what the cluster takes to tell it, seconds.
-    const [cached, told] = [5, 2];
-    const asked = Number(/lookUpMs = ([0-9_]+)/.exec(text('services/platform/replicas.ts'))?.[1]?.replaceAll('_', '')) / 1000;
     const migration = Math.max(...all('Job').map((each) => Number(each['spec'].activeDeadlineSeconds)));
     for (const { strategy, minReadySeconds, progressDeadlineSeconds } of all('Deployment').map((each) => each['spec'])) {
       expect(strategy.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
@@ -226,6 +234,13 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
     for (const { spec } of all('Deployment').map((each) => each['spec'].template)) {
       const { seconds } = spec.containers[0].lifecycle.preStop.sleep;
       expect(spec.terminationGracePeriodSeconds - Number(seconds)).toBeGreaterThan(grace);
+    }
+  });
+
+  test('have a service answer until all callers know another, also where it is the node that goes', () => {
+    for (const name of services) {
+      const { seconds } = container(called('Deployment', name))['lifecycle'].preStop.sleep;
+      expect(seconds).toBeGreaterThan(cached + told + asked);
     }
   });
 
