@@ -1,5 +1,5 @@
 // Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
-import type { FastifyRequest, preValidationHookHandler } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Keys, KnownKey } from './keys.ts';
 import { Problem, challenge, insufficient } from './problem.ts';
 import type { Tokens } from './tokens.ts';
@@ -87,8 +87,8 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
 // A body may take half a minute to come. With the three seconds for which it is known, a revoked key is dead within five.
 const checkHoldsMs = 1_000;
 
-/** Checks a caller once more whose body was long in coming: meanwhile his key may have been revoked, or his token have expired. */
-export function checkAgain(check: Check): preValidationHookHandler {
+/** Checks a caller once more who was let in a while ago, and answers a refusal: meanwhile his key may have been revoked, or his token have expired. */
+export function checkAgain(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (refusal?: Error) => void) => void {
   return (request, _reply, done) => {
     const refusal = performance.now() - request.checked < checkHoldsMs ? undefined : check(request);
     if (refusal instanceof Promise) refusal.then(done, done);

@@ -59,7 +59,8 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
     }
   };
   route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
-  if (access.by !== 'nobody') route.preValidation = [checkAgain(check), ...[route.preValidation ?? []].flat()];
+  const again = checkAgain(check);
+  if (access.by !== 'nobody') route.preValidation = [again, ...[route.preValidation ?? []].flat()];
   // Where no body is wanted no validator tells what was wrong with the one that came.
   if (!route.schema?.body) route.preValidation = [...[route.preValidation ?? []].flat(), refuseBadBody];
   // What is posted is answered with little more than was sent, and that is bounded already.
@@ -68,7 +69,7 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
   const pages = new LargePages();
   route.preHandler = (request, reply, done) => {
     const turn = pages.begin(request, reply);
-    if (turn) turn.then(() => done(), done);
+    if (turn) turn.then(() => again(request, reply, done), done);
     else done();
   };
   const bound = (
@@ -78,7 +79,7 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
     done: (error: Error | null, payload?: unknown) => void,
   ) => {
     // Bytes (the document, the page that shows it) are the same for all who ask for them: no copy is kept for who does not take them.
-    const bytes = typeof payload === 'string' ? payload.length : 0;
+    const bytes = typeof payload === 'string' ? Buffer.byteLength(payload) : 0;
     pages.made(request, bytes);
     const problem = isHead ? undefined : load.answer(request, bytes);
     if (problem) done(problem);

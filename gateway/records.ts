@@ -59,7 +59,7 @@ const webhook = {
   enabled: {
     ...flag,
     description:
-      'false: no event is delivered, nor later, and what is pending fails; a retry by hand and tests are sent. It counts when an event is taken up, shortly after its request.',
+      'false: no event is delivered, nor later, and what is pending fails; tests are sent, and a retry by hand is refused (`webhook_disabled`). It counts when an event is taken up, shortly after its request.',
   },
   created_at: time,
   updated_at: time,

@@ -207,11 +207,11 @@ export function testPort(): Promise<number> {
 }
 
 async function ready(name: string, child: Child, ops: string): Promise<void> {
-  for (const until = Date.now() + 45_000; child.running(); await pause(50)) {
+  for (const until = Date.now() + 100_000; child.running(); await pause(50)) {
     const answer = await fetch(`${ops}/readyz`, { signal: AbortSignal.timeout(2000) }).catch(() => undefined);
     await answer?.body?.cancel();
     if (answer?.ok) return;
-    if (Date.now() > until) throw new Error(`${name} is not ready after 45 s: ${child.output().slice(-2000)}`);
+    if (Date.now() > until) throw new Error(`${name} is not ready after 100 s: ${child.output().slice(-2000)}`);
   }
   throw new Error(`${name} ended at its start: ${child.output().slice(-2000)}`);
 }

@@ -1,11 +1,12 @@
 // Tables held: whoever needs one waits for as long as a test holds it.
+import { setTimeout as pause } from 'node:timers/promises';
 import { withClient } from '../deploy/local/databases.ts';
 import { until } from './asking.ts';
 import type { FreshDatabase } from './house.ts';
 
 /**
- * Holds a table, begins so many reads of it, and works while at least `waiting` of them have a connection and wait; then lets them go on, and ends
- * with them, however they end.
+ * Holds a table, begins so many reads of it, again where one ends before that, and works while at least `waiting` of them have a connection and wait; then
+ * lets them go on, and ends with them, however they end.
  */
 export async function whileHeld(
   { adminUrl }: FreshDatabase,
@@ -15,13 +16,23 @@ export async function whileHeld(
 ): Promise<void> {
   await withClient(adminUrl, async (admin) => {
     await admin.query(`begin; lock table ${table} in access exclusive mode`);
-    const ended = Promise.allSettled(Array.from({ length: reads }, () => read()));
+    let isHeld = false;
+    const reader = async () => {
+      // On a slow machine one may have waited too long for its connection.
+      for (; ; await pause(20)) {
+        await read().catch(() => undefined);
+        if (isHeld) return;
+      }
+    };
+    const ended = Promise.all(Array.from({ length: reads }, reader));
     try {
       // Not from pg_stat_activity, which stays as a transaction has seen it first.
       const ask = () => admin.query(`select from pg_locks where not granted and relation = '${table}'::regclass`);
       await until(ask, ({ rowCount }) => (rowCount ?? 0) >= waiting);
+      isHeld = true;
       await work();
     } finally {
+      isHeld = true;
       await admin.query('rollback');
       await ended;
     }

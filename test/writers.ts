@@ -75,6 +75,7 @@ export async function openWriters(): Promise<Writers> {
   const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientOfLocks });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
+  let made = Promise.resolve();
   return {
     owner,
     adminUrl: database.adminUrl,
@@ -108,10 +109,14 @@ export async function openWriters(): Promise<Writers> {
     },
     async tenantWith(...codes) {
       const id = newId('tenant');
-      for (const code of codes) {
-        const account = { code, name: code, type: 'asset' as const, allowNegative: !code.startsWith('purse'), ...unspecified };
-        await createAccount(pool, toUuid('tenant', id)!, account, by);
-      }
+      // In turns: many at once would wait too long for one of a few connections.
+      made = made.then(async () => {
+        for (const code of codes) {
+          const account = { code, name: code, type: 'asset' as const, allowNegative: !code.startsWith('purse'), ...unspecified };
+          await createAccount(pool, toUuid('tenant', id)!, account, by);
+        }
+      });
+      await made;
       return id;
     },
     async balance(tenantId, code) {

@@ -12,6 +12,16 @@ import { recordOutcomes } from './outcomes.ts';
 
 afterEach(endStarted);
 
+/** A log that tells of each attempt, which it does after others can see that it is recorded. */
+function listening() {
+  const attempts: { status: string; ms: number }[] = [];
+  const write = (line: string) => {
+    const said = JSON.parse(line) as { status?: string; ms?: number };
+    if (said.status !== undefined) attempts.push({ ms: 0, ...said, status: said.status });
+  };
+  return { logger: pino({ level: 'debug' }, { write }), attempts };
+}
+
 /** A notifier, tenants whose receiver hangs, and one whose receiver answers. */
 async function hangingBeside(count: number, options: Parameters<typeof start>[0]) {
   const notifier = await start(options);
@@ -39,25 +49,22 @@ test('a receiver that hangs stops only its own tenant, and holds no more than it
 });
 
 test('an answer is slow by its own time, and not by the time for which it had to wait for its turn', async () => {
-  const lines: { status?: string; ms?: number }[] = [];
-  const logger = pino({ level: 'debug' }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const { logger, attempts } = listening();
   const notifier = await start({ logger, config: { concurrency: 64, endpointConcurrency: 1 } });
   const leisurely = await receiver((_, response) => setTimeout(() => response.end('ok'), 400));
   const tenant = await subscribe(notifier, leisurely.url);
-  // A delivery is logged after others can see that it is recorded.
-  const delivered = (count: number) => until(async () => lines.filter(({ status }) => status === 'delivered').length >= count);
+  const delivered = (count: number) => until(async () => attempts.filter(({ status }) => status === 'delivered').length >= count);
   for (;;) {
-    lines.length = 0;
+    attempts.length = 0;
     // The first answer makes it an endpoint for which more is claimed than it answers at a time.
     await ingest(notifier, tenant);
     await delivered(1);
-    lines.length = 0;
+    attempts.length = 0;
     await ingest(notifier, tenant, 4);
     await delivered(4);
-    const made = lines.filter(({ status }) => status !== undefined);
     // On a machine so busy that an answer took a second, something may rightly have been handed back.
-    if (made.some(({ status, ms = 0 }) => status === 'delivered' && ms > 900)) continue;
-    expect(made.map(({ status }) => status)).toEqual(Array(4).fill('delivered'));
+    if (attempts.some(({ status, ms }) => status === 'delivered' && ms > 900)) continue;
+    expect(attempts.map(({ status }) => status)).toEqual(Array(4).fill('delivered'));
     return;
   }
 });
@@ -85,15 +92,15 @@ test('not even as many as could: where half of all places are taken, one that ha
 });
 
 test('no more hang than there is memory for, and others are delivered all the same', async () => {
-  // Some 105,000 bytes each.
-  const house = await hangingBeside(12, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  // Some 105,000 bytes each. As many could be claimed four at a time as leave room for one of each of the others, and for who answers.
+  const house = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
   const { notifier, hanging, slow } = house;
   for (const tenant of slow) await ingest(notifier, tenant, 20);
-  await hanging.count(12);
+  await hanging.count(8);
   await deliversSteadily(house);
   expect(hanging.received.length).toBeLessThanOrEqual(24);
   // More than there are places, of which each takes one.
-  for (let count = 12; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
+  for (let count = 8; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
   await new Promise((done) => setTimeout(done, 5_000));
   expect(hanging.received.length).toBeLessThanOrEqual(24);
 });
@@ -112,25 +119,24 @@ test('where there is memory for little beside the concurrency, a few that hang k
 });
 
 test('no more requests are under way than may be, though more is claimed while they are begun', async () => {
-  const notifier = await start({ config: { concurrency: 8 } });
-  let [open, most, longest] = [0, 0, 0];
+  const { logger, attempts } = listening();
+  const notifier = await start({ logger, config: { concurrency: 8 } });
+  let [open, most] = [0, 0];
   const busy = await receiver((_, response) => {
     most = Math.max(most, ++open);
-    const came = performance.now();
     setTimeout(() => {
       open--;
-      longest = Math.max(longest, performance.now() - came);
       response.end('ok');
     }, 20);
   });
   const tenants = await Promise.all(Array.from({ length: 6 }, () => subscribe(notifier, busy.url)));
-  for (let sent = 50; ; sent += 50) {
-    [most, longest] = [0, 0];
-    for (const tenant of tenants) await ingest(notifier, tenant, 50);
-    for (const { tenantId } of tenants) await settled(notifier.client, tenantId, sent);
+  do {
+    most = 0;
+    attempts.length = 0;
+    for (const tenant of tenants) await ingest(notifier, tenant, 15);
+    await until(() => Promise.resolve(attempts.length >= 90));
     // What takes a second on a machine so busy makes room for more, rightly.
-    if (longest < 500) break;
-  }
+  } while (attempts.some(({ ms }) => ms > 900));
   expect(most).toBe(8);
 });
 
@@ -201,7 +207,11 @@ test('a test is sent though the endpoint has its share already', async () => {
 
 test('with more tenants than a round takes, all are served', async () => {
   const notifier = await start({ claims: false });
-  const tenants = await Promise.all(Array.from({ length: 130 }, () => subscribe(notifier, 'http://127.0.0.1:1/')));
+  const tenants: Awaited<ReturnType<typeof subscribe>>[] = [];
+  // Not all at once, which is more than may wait for a connection on a slow machine.
+  for (let ten = 0; ten < 13; ten++) {
+    tenants.push(...(await Promise.all(Array.from({ length: 10 }, () => subscribe(notifier, 'http://127.0.0.1:1/')))));
+  }
   await notifier.client.ingest({ events: tenants.flatMap(({ posting }) => [posting(), posting(), posting()]) });
   const served = new Set<string>();
   for (let round = 0; round < 2; round++) {

@@ -165,11 +165,13 @@ test('a stop hands back unsent what was claimed ahead', async () => {
   const notifier = await start({ database: idle.database, config: { concurrency: 8 } });
   const all = tenants.map(({ tenant }) => tenant);
   const claims = async () => (await inTransaction(notifier.work, all, (client) => client.query('select from claims'))).rowCount ?? 0;
-  await until(async () => held.length === 8 && (await claims()) > 8);
+  // More on a machine on which the first ones have become slow, and make room, before this is seen.
+  await until(async () => held.length >= 8 && (await claims()) > held.length);
+  const begun = held.length;
   const stopped = notifier.courier.stop(30_000);
   for (const response of held) response.end();
   await stopped;
-  expect(held).toHaveLength(8);
+  expect(held).toHaveLength(begun);
   expect(await claims()).toBe(0);
 });
 

@@ -118,9 +118,9 @@ test('who is not heard any more asks by streams of their own, so that what nobod
   const channel = new Channel(`127.0.0.1:${port}`, 1 << 20);
   closing.push(() => channel.close());
   const large = { ...question, message: Buffer.alloc(400_000), patienceMs: 50 };
-  for (let turn = 0; turn < 5; turn++) expect(await said(channel.call(large))).toMatchObject({ code: 'DeadlineExceeded' });
-  const carried = paths.filter((path) => path.endsWith('Carry')).length;
-  expect([carried, paths.length > carried]).toEqual([1, true]);
+  // On a slow machine several are over before anything of them was sent.
+  while (paths.every((path) => path.endsWith('Carry'))) expect(await said(channel.call(large))).toMatchObject({ code: 'DeadlineExceeded' });
+  expect(paths.filter((path) => path.endsWith('Carry'))).toHaveLength(1);
 });
 
 test('a side that knows of no such streams is asked by others at once, though its stream stays open', async () => {

@@ -247,7 +247,8 @@ test('a connection is ended neither for idling nor in the midst of a transaction
 
 test('who takes no more of an answer that is being written loses his locks', async () => {
   await withPool(async (pool) => expect((await pool.query('show tcp_user_timeout')).rows).toEqual([{ tcp_user_timeout: '10000' }]));
-  const settings = { tcp_user_timeout: '1s' };
+  // Long enough that it is seen to wait.
+  const settings = { tcp_user_timeout: '5s' };
   // Not by way of the proxy, which would take it all.
   const pool = openPool(database.ownerUrl, { name: 'test', max: 1, logger: openLog('test', 'silent'), patienceMs: 600_000, settings });
   try {
