@@ -36,6 +36,25 @@ test.each(['', '{', 'null', '[]', '"text"'])('secrets that are %j are told of, a
   expect(readFileSync(file, 'utf8')).toBe(kept);
 });
 
+// Begins a command on a machine of its own that has IPv6 alone.
+const alone = ['--map-root-user', '--net', 'sh', '-c', 'ip link set lo up && ip addr del 127.0.0.1/8 dev lo && exec "$@"', '-'];
+const hasNamespaces = spawnSync('unshare', [...alone, 'true']).status === 0;
+(hasNamespaces ? test : test.skip)('a machine without 127.0.0.1 has no server of its own, which is told, and may be given one', () => {
+  const script = `import { keepSecrets } from './deploy/local/secrets.ts';
+    const [directory, embedded] = process.argv.slice(1);
+    const { postgresPort } = await keepSecrets(directory, [], embedded === 'embedded').catch(({ message }) => ({ postgresPort: message }));
+    console.log(postgresPort);`;
+  const directory = newDirectory();
+  const started = (embedded: string) =>
+    spawnSync('unshare', [...alone, process.execPath, '--input-type=module', '-e', script, directory, embedded], {
+      cwd: root,
+      env: bareEnvironment,
+      encoding: 'utf8',
+    }).stdout;
+  expect(started('embedded')).toBe('no port of 127.0.0.1 can be listened on (EADDRNOTAVAIL)\n');
+  expect(started('given')).toBe('0\n');
+});
+
 test('secrets are on the disk, and so is their name, before anything is made with them', () => {
   const directory = newDirectory();
   // Notes what is flushed, by its name at that moment, and what is renamed.

@@ -15,6 +15,7 @@ export interface Secrets {
   webhookEncryptionKey: string;
   /** Of the embedded server's superuser. */
   postgresPassword: string;
+  /** 0: there has been no server. */
   postgresPort: number;
   /** By role. */
   rolePasswords: Record<string, string>;
@@ -41,7 +42,7 @@ export async function keepSecrets(dataDirectory: string, roles: string[], embedd
     jwtPrivateKey: kept.jwtPrivateKey ?? newSigningKey(),
     webhookEncryptionKey: kept.webhookEncryptionKey ?? newEncryptionKey(),
     postgresPassword: kept.postgresPassword ?? newPassword(),
-    postgresPort: await portFor(kept.postgresPort),
+    postgresPort: embedded ? await portFor(kept.postgresPort) : (kept.postgresPort ?? 0),
     rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
   };
   // Who loses it can open neither the databases nor what is sealed in them.
@@ -65,8 +66,8 @@ export function newEncryptionKey(): string {
 }
 
 /** The same port as last time, for those who look into the database by hand, unless another program has taken it. */
-async function portFor(kept: number | undefined): Promise<number> {
-  return kept !== undefined && (await portProblem('127.0.0.1', kept)) === undefined ? kept : freePort();
+async function portFor(kept = 0): Promise<number> {
+  return kept !== 0 && (await portProblem('127.0.0.1', kept)) === undefined ? kept : freePort();
 }
 
 function readSecrets(file: string): Partial<Secrets> {

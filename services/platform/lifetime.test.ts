@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { setImmediate as later } from 'node:timers/promises';
-import { Lifetime, StartFailure, reasonOf, served } from './lifetime.ts';
+import { Lifetime, StartFailure, listening, reasonOf, served } from './lifetime.ts';
 
 const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
   const closing = { release: () => undefined, cut: () => undefined, ms: 0 };
@@ -24,6 +24,13 @@ test('a process that can’t listen says which variable asks for what can’t be
     new StartFailure(`HOST can't be 203.0.113.9: this machine can't listen there (EADDRNOTAVAIL)`),
   );
   expect(await tryTo('PORT', 'nowhere.invalid', 0)).toMatchObject({ message: expect.stringMatching(/^HOST can't be nowhere\.invalid: /) });
+});
+
+test('a process that has no descriptor left to listen with does not blame its address', async () => {
+  const listen = Promise.reject(Object.assign(new Error('listen EMFILE'), { code: 'EMFILE' }));
+  await expect(listening({ variable: 'PORT', host: '127.0.0.1', port: 1 }, listen)).rejects.toThrow(
+    'PORT: no descriptor is left to listen with (EMFILE): ulimit -n is too small',
+  );
 });
 
 test('a name of several addresses fails for the reason of the first', () => {

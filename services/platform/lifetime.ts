@@ -101,6 +101,8 @@ export async function listening({ variable, host, port }: ListeningPlace, listen
         `${variable} can't be ${port}: another program listens on ${host}:${port}, or a connection from there has just ended`,
       );
     if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
+    if (code === 'EMFILE' || code === 'ENFILE')
+      throw new StartFailure(`${variable}: no descriptor is left to listen with (${code}): ulimit -n is too small`);
     throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
   }
 }
