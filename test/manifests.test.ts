@@ -122,8 +122,9 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
       const { topologySpreadConstraints, affinity } = template.spec;
       // A node without all keys of these counts for none of them.
       expect(topologySpreadConstraints.map((each: Manifest) => each['topologyKey'])).toEqual(['topology.kubernetes.io/zone']);
-      const { topologyKey, labelSelector } = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm;
-      expect(topologyKey).toBe('kubernetes.io/hostname');
+      const { podAffinityTerm } = affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0];
+      const { labelSelector, ...term } = podAffinityTerm;
+      expect(term).toEqual({ topologyKey: 'kubernetes.io/hostname', matchLabelKeys: ['pod-template-hash'] });
       const spread = [...topologySpreadConstraints.map((each: Manifest) => each['labelSelector']), labelSelector].map(
         (each) => each.matchLabels,
       );

@@ -8,6 +8,7 @@ import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
+import { openOperator } from './operator.ts';
 import { appendOnly, kept, migrationNames } from './schema.ts';
 
 let ledger: RunningLedger;
@@ -264,11 +265,30 @@ describe('the service does not start', () => {
     };
     expect(await asked('grant create on schema public to public', 'revoke create on schema public from public')).toBe(
       "DATABASE_URL: every role may create in schema public, where a function could take the place of one of PostgreSQL's: " +
-        'revoke create on schema public from public',
+        "as the schema's owner, revoke create on schema public from public",
     );
     const unused = await asked(`revoke usage on schema public from public, ${role}`, `grant usage on schema public to public, ${role}`);
     expect(unused).toContain(`may not use schema public: as the schema's owner, grant usage on schema public to ${role}`);
     expect(await started(serviceUrl)).toBe('started');
+  });
+
+  test('where another role has made a function that is called in the place of PostgreSQL’s', async () => {
+    const { serviceUrl } = ledger.database;
+    const role = `stranger_${mine.tenant}`;
+    await admin.query(`create role "${role}"; grant "${role}" to current_user; grant create on schema public to "${role}"`);
+    try {
+      await admin.query(`set role "${role}"`);
+      await admin.query(`create function public.unnest(uuid[]) returns setof uuid language sql as 'select null::uuid'`);
+      await admin.query(`create function public.of_his_own() returns int language sql as 'select 1'`);
+      await admin.query('reset role');
+      const found = `the function unnest(uuid[]) of role ${role} in schema public can take the place of PostgreSQL's: drop function unnest(uuid[])`;
+      expect(await started(serviceUrl)).toBe(`DATABASE_URL: ${found}`);
+      await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${found}`);
+      await admin.query('drop function public.unnest(uuid[])');
+      expect(await started(serviceUrl)).toBe('started');
+    } finally {
+      await admin.query(`reset role; drop owned by "${role}"; drop role "${role}"`);
+    }
   });
 
   test('on a schema older than its code, and says so in one line', async () => {

@@ -66,9 +66,9 @@ export async function checkDatabase(pool: Pool, migrations: readonly string[]): 
 }
 
 async function checkRole(pool: Pool): Promise<void> {
-  const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean }>(
-    `select rolname as name, rolsuper as super, rolbypassrls as bypass,
-            exists (select from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+  const { rows } = await pool.query<{ name: string; super: boolean; bypass: boolean; owner: boolean; hasSchema: boolean }>(
+    `select rolname as name, rolsuper as super, rolbypassrls as bypass, to_regnamespace('public') is not null as "hasSchema",
+            exists (select from pg_class c where c.relnamespace = to_regnamespace('public') and c.relkind in ('r', 'p')
                     and pg_has_role(r.oid, c.relowner, 'member')) as owner
      from pg_roles r where rolname = current_user`,
   );
@@ -76,7 +76,8 @@ async function checkRole(pool: Pool): Promise<void> {
   if (!role) throw new StartFailure('DATABASE_URL: the role is not visible');
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
-  await othersMayNotCreate('DATABASE_URL', pool);
+  if (!role.hasSchema) throw new StartFailure('DATABASE_URL: there is no schema public: run migrate first');
+  await refuseOthersFunctions('DATABASE_URL', pool);
   await mayUse('DATABASE_URL', pool, role.name);
 }
 
@@ -88,15 +89,32 @@ async function hasRight(connection: Connection, role: string, right: 'create' | 
 }
 
 /**
- * Refuses a schema in which everybody may create, as in a database that was made before PostgreSQL 15: another role's `unnest(uuid[])` would be called by
- * row-level security, and by the owner, in the place of PostgreSQL's own, whose parameter is of any type. Throws {@link StartFailure}.
+ * Refuses a schema in which everybody may create, as in a database that was made before PostgreSQL 15, and one where somebody has made a function that has
+ * the name of one of PostgreSQL's: another role's `unnest(uuid[])` would be called by row-level security, and by the owner, in the place of PostgreSQL's
+ * own, whose parameter is of any type. Throws {@link StartFailure}.
  */
-export async function othersMayNotCreate(variable: Variable, connection: Connection): Promise<void> {
-  if (!(await hasRight(connection, 'public', 'create'))) return;
-  throw new StartFailure(
-    `${variable}: every role may create in schema public, where a function could take the place of one of PostgreSQL's: ` +
-      'revoke create on schema public from public',
+export async function refuseOthersFunctions(variable: Variable, connection: Connection): Promise<void> {
+  if (await hasRight(connection, 'public', 'create')) {
+    throw new StartFailure(
+      `${variable}: every role may create in schema public, where a function could take the place of one of PostgreSQL's: ` +
+        "as the schema's owner, revoke create on schema public from public",
+    );
+  }
+  const { rows } = await connection.query<{ name: string; owner: string }>(
+    `select p.oid::regprocedure::text as name, r.rolname::text as owner from pg_proc p join pg_roles r on r.oid = p.proowner
+     where p.pronamespace = to_regnamespace('public') and not r.rolsuper
+       and exists (select from pg_proc own where own.pronamespace = 'pg_catalog'::regnamespace and own.proname = p.proname)
+       and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
+       and not exists (select from pg_database d where d.datname = current_database() and d.datdba = p.proowner)
+       and not exists (select from pg_class c where c.relnamespace = p.pronamespace and c.relkind in ('r', 'p') and c.relowner = p.proowner)
+     order by p.oid limit 1`,
   );
+  const [found] = rows;
+  if (found) {
+    throw new StartFailure(
+      `${variable}: the function ${found.name} of role ${found.owner} in schema public can take the place of PostgreSQL's: drop function ${found.name}`,
+    );
+  }
 }
 
 /** Refuses a schema that the service's role may not use: it would see no table there. Throws {@link StartFailure}. */
