@@ -281,10 +281,11 @@ describe('the service does not start', () => {
       await admin.query(`create function public.unnest(uuid[]) returns setof uuid language sql as 'select null::uuid'`);
       await admin.query(`create function public.of_his_own() returns int language sql as 'select 1'`);
       await admin.query('reset role');
-      const found = `the function unnest(uuid[]) of role ${role} in schema public can take the place of PostgreSQL's: drop function unnest(uuid[])`;
+      const name = 'public.unnest(uuid[])';
+      const found = `${name}, of role ${role}, can take the place of PostgreSQL's function of that name: drop function ${name}`;
       expect(await started(serviceUrl)).toBe(`DATABASE_URL: ${found}`);
       await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${found}`);
-      await admin.query('drop function public.unnest(uuid[])');
+      await admin.query(`drop function ${name}`);
       expect(await started(serviceUrl)).toBe('started');
     } finally {
       await admin.query(`reset role; drop owned by "${role}"; drop role "${role}"`);

@@ -101,7 +101,8 @@ export async function refuseOthersFunctions(variable: Variable, connection: Conn
     );
   }
   const { rows } = await connection.query<{ name: string; owner: string }>(
-    `select p.oid::regprocedure::text as name, r.rolname::text as owner from pg_proc p join pg_roles r on r.oid = p.proowner
+    `select format('public.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)) as name, r.rolname::text as owner
+     from pg_proc p join pg_roles r on r.oid = p.proowner
      where p.pronamespace = to_regnamespace('public') and not r.rolsuper
        and exists (select from pg_proc own where own.pronamespace = 'pg_catalog'::regnamespace and own.proname = p.proname)
        and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
@@ -112,7 +113,7 @@ export async function refuseOthersFunctions(variable: Variable, connection: Conn
   const [found] = rows;
   if (found) {
     throw new StartFailure(
-      `${variable}: the function ${found.name} of role ${found.owner} in schema public can take the place of PostgreSQL's: drop function ${found.name}`,
+      `${variable}: ${found.name}, of role ${found.owner}, can take the place of PostgreSQL's function of that name: drop function ${found.name}`,
     );
   }
 }
