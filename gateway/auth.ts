@@ -84,7 +84,8 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
   };
 }
 
-// A body may take half a minute to come. With the three seconds for which it is known, a revoked key is dead within five.
+// A body may take half a minute to come, and the turn of a large page ten seconds. With the three seconds for which it is known, a revoked key is dead
+// within five.
 const checkHoldsMs = 1_000;
 
 /** Checks a caller once more who was let in a while ago, and answers a refusal: meanwhile his key may have been revoked, or his token have expired. */

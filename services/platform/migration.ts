@@ -41,7 +41,8 @@ const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
  * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection},
- * {@link refuseOthersFunctions} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five minutes; running it again goes on from there.
+ * {@link refuseOthersFunctions} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five
+ * minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
@@ -100,6 +101,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   const password = decodeURIComponent(new URL(serviceUrl).password);
   try {
     await checkConnection('MIGRATION_DATABASE_URL', client);
+    // Before anything is made there that could call another's.
+    await refuseOthersFunctions('MIGRATION_DATABASE_URL', client);
     await takeTurn(client);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
     if (known.rowCount === 0) {
@@ -110,8 +113,6 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
         if (error.code !== '42710' && error.code !== '23505') throw error;
       });
     }
-    // Before anything is made there that could call another's.
-    await refuseOthersFunctions('MIGRATION_DATABASE_URL', client);
     const { rows } = await client.query<{ ms: number }>(`select setting::int as ms from pg_settings where name = 'deadlock_timeout'`);
     const lockTimeout = `${lockTimeoutMs(rows[0]?.ms ?? 1_000)}ms`;
     const done = await namesDone(client);
