@@ -152,6 +152,24 @@ describeWithKafka("Kafka's reader", () => {
     });
   });
 
+  test('a topic that is compacted is refused, until it is not; where its settings may not be seen it is taken', async () => {
+    const set = (configValue: string) => {
+      const resource = { type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name: 'cleanup.policy', value: configValue }] };
+      return withAdmin(brokers, (admin) => admin.alterConfigs({ resources: [resource], validateOnly: false }));
+    };
+    const ensure = (kafka = testClient(brokers)) => ensureTopic(kafka, settingsOf(brokers, topic));
+    await set('compact,delete');
+    await expect(ensure()).rejects.toThrow(
+      `the topic ${topic} has cleanup.policy=compact,delete, which removes all but the last event of a tenant`,
+    );
+    const blind = testClient(brokers);
+    const admin = blind.admin();
+    blind.admin = () => ({ ...admin, describeConfigs: () => Promise.reject(new Error('Topic authorization failed')) });
+    await ensure(blind);
+    await set('delete');
+    await ensure();
+  });
+
   test('a topic that can’t be made is told with what Kafka says of it', async () => {
     const another = { ...settingsOf(brokers, newTopic()), replication: 3 };
     await expect(ensureTopic(testClient(brokers), another)).rejects.toThrow(

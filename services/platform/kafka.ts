@@ -4,7 +4,7 @@
 import dns from 'node:dns';
 import { connect, isIP, type LookupFunction } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
-import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
+import { ConfigResourceTypes, Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
 import './kafkajs.ts';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
@@ -80,10 +80,16 @@ export async function withAdmin<Result>(kafka: Kafka, ask: (admin: Admin) => Pro
   }
 }
 
-/** Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers, in its words. */
+/**
+ * Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers, in its
+ * words, and where the topic that is there is compacted: what is sent to it would be lost without a word.
+ */
 export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promise<void> {
   await withAdmin(kafka, async (admin) => {
-    if ((await admin.listTopics()).includes(settings.topic)) return;
+    if ((await admin.listTopics()).includes(settings.topic)) {
+      await refuseCompacted(admin, settings.topic);
+      return;
+    }
     const { replication } = settings;
     const configEntries = [
       { name: 'max.message.bytes', value: String(settings.maxMessageBytes) },
@@ -109,6 +115,15 @@ export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promis
       throw new Error(`the topic ${settings.topic} is not to be seen and can't be made: ${why}`, { cause: error });
     });
   });
+}
+
+async function refuseCompacted(admin: Admin, topic: string): Promise<void> {
+  const asked = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: ['cleanup.policy'] }], includeSynonyms: false };
+  // A right of its own, which who may send need not have: then it is the operator's to know.
+  const answer = await admin.describeConfigs(asked).catch(() => undefined);
+  const policy = answer?.resources[0]?.configEntries[0]?.configValue;
+  if (!policy?.includes('compact')) return;
+  throw new Error(`the topic ${topic} has cleanup.policy=${policy}, which removes all but the last event of a tenant: set it to delete`);
 }
 
 // By name: Node does not see the classes of kafkajs's errors as exports.
