@@ -272,24 +272,67 @@ describe('the service does not start', () => {
     expect(await started(serviceUrl)).toBe('started');
   });
 
-  test('where another role has made a function that is called in the place of PostgreSQL’s', async () => {
-    const { serviceUrl } = ledger.database;
+  test('where another role has made what is called in the place of PostgreSQL’s or of the owner’s', async () => {
+    const { serviceUrl, ownerUrl } = ledger.database;
     const role = `stranger_${mine.tenant}`;
+    const commanded = () => openOperator(ownerUrl).then((client) => client.end().then(() => 'opened'), String);
+    const told = (variable: string, of: string, ...found: [type: string, identity: string][]) =>
+      `${variable}: what another role has made in schema public can take the place of what has its name: ` +
+      `${found.map(([type, identity]) => `${type} ${identity} of role ${of}`).join(', ')}: ` +
+      `${found.map(([type, identity]) => `drop ${type} ${identity}`).join('; ')}; or alter its schema to another`;
     await admin.query(`create role "${role}"; grant "${role}" to current_user; grant create on schema public to "${role}"`);
     try {
       await admin.query(`set role "${role}"`);
-      await admin.query(`create function public.unnest(uuid[]) returns setof uuid language sql as 'select null::uuid'`);
-      await admin.query(`create function public.of_his_own() returns int language sql as 'select 1'`);
-      await admin.query('reset role');
-      const name = 'public.unnest(uuid[])';
-      const found = `${name}, of role ${role}, can take the place of PostgreSQL's function of that name: drop function ${name}`;
-      expect(await started(serviceUrl)).toBe(`DATABASE_URL: ${found}`);
-      await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${found}`);
-      await admin.query(`drop function ${name}`);
-      expect(await started(serviceUrl)).toBe('started');
+      const made: [type: string, identity: string, as: string][] = [
+        ['function', 'public.unnest(pg_catalog.uuid[])', `returns setof uuid language sql as 'select null::uuid'`],
+        ['function', 'public.must_change(integer,integer,pg_catalog.text)', `returns void language sql as 'select'`],
+        ['procedure', 'public.upper(integer)', `language sql as 'select'`],
+        ['aggregate', 'public.max(pg_catalog.uuid)', '(sfunc = public.of_his_own, stype = uuid)'],
+        ['operator', 'public.||(integer,pg_catalog.uuid)', '(function = public.of_his_own, leftarg = integer, rightarg = uuid)'],
+      ];
+      await admin.query(`create function public.of_his_own(uuid, uuid) returns uuid language sql as 'select $1'`);
+      await admin.query(`create function public.of_his_own(int, uuid) returns uuid language sql as 'select $2'`);
+      // Whoever has made a table there is not its owner by that.
+      await admin.query('create table public.his ()');
+      for (const [type, identity, as] of made) await admin.query(`create ${type} ${identity.replace(/^(public\.\|\|).*/, '$1')} ${as}`);
+      await admin.query(`reset role; revoke create on schema public from "${role}"`);
+      const found = made.map(([type, identity]): [string, string] => [type, identity]);
+      expect(await started(serviceUrl)).toBe(told('DATABASE_URL', role, ...found));
+      expect(await commanded()).toContain(told('MIGRATION_DATABASE_URL', role, ...found));
+      for (const [type, identity] of made.slice(1)) await admin.query(`drop ${type} ${identity}`);
+      // As a dump makes it that a superuser restores where there is no such role.
+      await admin.query('alter function public.unnest(uuid[]) owner to current_user');
+      const { rows } = await admin.query<{ name: string }>('select current_user as name');
+      expect(await started(serviceUrl)).toBe(told('DATABASE_URL', rows[0]!.name, ['function', 'public.unnest(pg_catalog.uuid[])']));
+      await admin.query('drop function public.unnest(uuid[]); create extension citext schema public');
+      expect([await started(serviceUrl), await commanded()]).toEqual(['started', 'opened']);
     } finally {
-      await admin.query(`reset role; drop owned by "${role}"; drop role "${role}"`);
+      await admin.query(`reset role; drop extension if exists citext; drop owned by "${role}"; drop role "${role}"`);
     }
+  });
+
+  test('in a schema where every role may create, whatever somebody has made there to say otherwise', async () => {
+    const { serviceUrl, ownerUrl } = ledger.database;
+    const role = `liar_${mine.tenant}`;
+    await admin.query(
+      `grant create on schema public to public; create role "${role}"; grant "${role}" to current_user; set role "${role}"`,
+    );
+    try {
+      for (const [name, parameters, type, lie] of [
+        ['has_schema_privilege', 'name, regnamespace, text', 'boolean', `$3 = 'usage'`],
+        ['format', 'text, name, text', 'text', `'lie'`],
+        ['to_regnamespace', 'varchar', 'regnamespace', 'null::regnamespace'],
+        ['pg_identify_object', 'oid, oid, bigint', 'record', `row ('lie'::text)`],
+      ]) {
+        await admin.query(`create function public.${name}(${parameters}) returns ${type} language sql as $lie$ select ${lie} $lie$`);
+      }
+      await admin.query('reset role');
+      expect(await started(serviceUrl)).toContain('DATABASE_URL: every role may create in schema public');
+      await expect(openOperator(ownerUrl)).rejects.toThrow('MIGRATION_DATABASE_URL: every role may create in schema public');
+    } finally {
+      await admin.query(`reset role; revoke create on schema public from public; drop owned by "${role}"; drop role "${role}"`);
+    }
+    expect(await started(serviceUrl)).toBe('started');
   });
 
   test('on a schema older than its code, and says so in one line', async () => {
@@ -318,7 +361,7 @@ describe('the service does not start', () => {
     const proxy = await openProxy(Number(url.port));
     [url.hostname, url.port] = ['127.0.0.1', String(proxy.port)];
     let cuts = 0;
-    proxy.watch = (chunk) => (chunk.includes('mikro_orm_migrations') && cuts++ === 0 ? 'cut' : 'pass');
+    proxy.watch = (chunk) => (chunk.includes('from mikro_orm_migrations') && cuts++ === 0 ? 'cut' : 'pass');
     expect(await started(url.href)).toBe('started');
     expect(cuts).toBe(2);
     await proxy.close();

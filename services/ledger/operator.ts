@@ -4,7 +4,7 @@ import { toId } from '../platform/ids.ts';
 import { reasonOf } from '../platform/lifetime.ts';
 import { toDecimal } from '../platform/money.ts';
 import { connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
-import { checkConnection, refuseOthersFunctions } from '../platform/postgres-start.ts';
+import { checkConnection, refuseOthers } from '../platform/postgres-start.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';
@@ -18,7 +18,7 @@ const variable = 'MIGRATION_DATABASE_URL';
 /**
  * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
  * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see; and what
- * {@link checkConnection} and {@link refuseOthersFunctions} throw.
+ * {@link checkConnection} and {@link refuseOthers} throw.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const options = connectionOptions({
@@ -39,8 +39,8 @@ export async function openOperator(url: string): Promise<pg.Client> {
   try {
     await client.query(noTransactionTimeout);
     await checkConnection(variable, client);
-    await refuseOthersFunctions(variable, client);
     await mustBeALedger(client);
+    await refuseOthers(variable, client);
     await mustSeeAllTenants(client);
   } catch (error) {
     await client.end();

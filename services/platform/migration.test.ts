@@ -197,27 +197,66 @@ test('a way to the database on which its settings are lost is refused before any
   }
 });
 
-test('a schema in which every role may create is refused before anything is made there, and one that the service may not use', async () => {
+test('a schema in which every role may create is refused before anything is made there, and what is told helps', async () => {
   const database = await freshDatabase('identity');
   const schema = schemaOf([first]);
-  const run = () => migrate(database.ownerUrl, database.serviceUrl, schema);
+  const run = (serviceUrl = database.serviceUrl) => migrate(database.ownerUrl, serviceUrl, schema);
   const ask = (text: string) => withClient(database.adminUrl, (client) => client.query(text));
+  const [owner, service] = [database.ownerUrl, database.serviceUrl].map((url) => `"${new URL(url).username}"`);
+  const unmade = new URL(database.serviceUrl);
+  unmade.username += '_unmade';
   try {
-    await ask('grant create on schema public to public');
-    await expect(run()).rejects.toThrow(
-      /^MIGRATION_DATABASE_URL: every role may create in schema public, .*: as the schema's owner, revoke create on /,
+    // As a database of before PostgreSQL 15 has it: the owner may create there as everybody may.
+    await ask(`alter schema public owner to current_user; revoke all on schema public from ${owner}; grant all on schema public to public`);
+    const advice = `revoke create on schema public from public; grant create on schema public to ${owner}`;
+    await expect(run(unmade.href)).rejects.toThrow(
+      "MIGRATION_DATABASE_URL: every role may create in schema public, where a function could take the place of one of PostgreSQL's: " +
+        `as the schema's owner, ${advice}`,
     );
-    expect((await ask(`select from pg_class where relname in ('things', 'mikro_orm_migrations')`)).rowCount).toBe(0);
-    await ask('revoke create on schema public from public');
+    const made = `select from pg_class where relname in ('things', 'mikro_orm_migrations') union all select from pg_roles where rolname = $1`;
+    const { rowCount } = await withClient(database.adminUrl, (client) => client.query(made, [unmade.username]));
+    expect(rowCount).toBe(0);
+    await ask(advice);
     await run();
-    // One of whom the owner has what he needs, and no more.
-    const [owner, service] = [database.ownerUrl, database.serviceUrl].map((url) => `"${new URL(url).username}"`);
-    await ask(`alter schema public owner to current_user; revoke all on schema public from public, ${service};
-      grant usage, create on schema public to ${owner}`);
+    await ask(`revoke usage on schema public from public, ${service}; grant usage on schema public to ${owner}`);
     await expect(run()).rejects.toThrow(`as the schema's owner, grant usage on schema public to ${service}`);
     await ask(`grant usage on schema public to ${service}`);
     await run();
   } finally {
+    await database.drop();
+  }
+});
+
+test('a function of the owner’s own may have any name, also before he has a table; another’s table makes nobody the owner', async () => {
+  const database = await freshDatabase('identity');
+  const run = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first]));
+  const ask = (url: string, text: string) => withClient(url, (client) => client.query(text));
+  try {
+    await ask(database.adminUrl, 'create table mikro_orm_migrations (); grant all on mikro_orm_migrations to public');
+    const { rows } = await withClient(database.adminUrl, (client) => client.query<{ name: string }>('select current_user as name'));
+    await expect(run()).rejects.toThrow(
+      `MIGRATION_DATABASE_URL: this role may not migrate: the table public.mikro_orm_migrations is of role ${rows[0]!.name}`,
+    );
+    await ask(database.adminUrl, 'drop table mikro_orm_migrations');
+    await ask(database.ownerUrl, `create function date_trunc(int) returns int language sql as 'select 1'`);
+    await run();
+    await run();
+  } finally {
+    await database.drop();
+  }
+});
+
+test('an event trigger of the database that has none of it is told in one line', async () => {
+  const database = await freshDatabase('identity');
+  const ask = (text: string) => withClient(database.adminUrl, (client) => client.query(text));
+  try {
+    await ask(`create function no_tables() returns event_trigger language plpgsql as $$ begin raise exception 'ask the DBA'; end $$`);
+    await ask(`create event trigger no_tables on ddl_command_start when tag in ('CREATE TABLE') execute function no_tables()`);
+    await expect(migrate(database.ownerUrl, database.serviceUrl, schemaOf([first]))).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: [^\n]*ask the DBA[^\n]*$/,
+    );
+  } finally {
+    await ask('drop event trigger if exists no_tables');
     await database.drop();
   }
 });

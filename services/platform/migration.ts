@@ -5,7 +5,7 @@ import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, reasonOf } from './lifetime.ts';
 import { connectionOptions, keepAliveMs, noTransactionTimeout, releaseBroken, type Pool } from './postgres.ts';
-import { answerOf, checkConnection, mayUse, refuseOthersFunctions } from './postgres-start.ts';
+import { answerOf, checkConnection, mayUse, refuseOthers } from './postgres-start.ts';
 import { isAway } from './postgres-errors.ts';
 import { scramVerifier } from './scram.ts';
 
@@ -41,7 +41,7 @@ const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
  * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection},
- * {@link refuseOthersFunctions} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five
+ * {@link refuseOthers} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five
  * minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
@@ -49,7 +49,8 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     await migrateAsOwner(ownerUrl, serviceUrl, schema);
   } catch (error) {
     if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
-    if (hasCode(error, /^(25006|3F000)$/) || isAway(error)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
+    // P0001: an event trigger of the database's, which would have none of it.
+    if (hasCode(error, /^(25006|3F000|P0001)$/) || isAway(error)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
     throw error;
   }
 }
@@ -102,7 +103,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   try {
     await checkConnection('MIGRATION_DATABASE_URL', client);
     // Before anything is made there that could call another's.
-    await refuseOthersFunctions('MIGRATION_DATABASE_URL', client);
+    await refuseOthers('MIGRATION_DATABASE_URL', client);
+    await mustBeOwner(client);
     await takeTurn(client);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
     if (known.rowCount === 0) {
@@ -141,6 +143,19 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
     await mayUse('MIGRATION_DATABASE_URL', client, role);
   } finally {
     await client.end();
+  }
+}
+
+// Somebody who was let create may have made the table himself, granted it, and be taken for the owner.
+async function mustBeOwner(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ owner: string }>(
+    `select r.rolname::text as owner from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.oid = c.relowner
+     where c.relnamespace = pg_catalog.to_regnamespace('public'::text)::oid and c.relname = 'mikro_orm_migrations'::name
+       and not pg_catalog.pg_has_role(c.relowner, 'usage'::text)`,
+  );
+  if (rows[0]) {
+    const whose = `the table public.mikro_orm_migrations is of role ${rows[0].owner}`;
+    throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${whose}`);
   }
 }
 

@@ -53,13 +53,14 @@ export async function checkConnection(variable: Variable, connection: Connection
 }
 
 /**
- * Waits until the database answers, and refuses what {@link checkConnection} does, a role that row-level security does not bind (superuser, owner of a
- * table, `BYPASSRLS`, or by another's functions) or that may not use the schema, and a schema older than the code. Throws {@link StartFailure}, after 30
+ * Waits until the database answers, and refuses what {@link checkConnection} and {@link refuseOthers} do, a role that row-level security does not bind
+ * (superuser, owner of a table, `BYPASSRLS`) or that may not use the schema, and a schema older than the code. Throws {@link StartFailure}, after 30
  * seconds where it does not answer.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
   await answerOf('DATABASE_URL', async () => {
     await checkConnection('DATABASE_URL', pool);
+    await refuseOthers('DATABASE_URL', pool);
     await checkRole(pool);
     await checkSchema(pool, migrations);
   });
@@ -77,45 +78,59 @@ async function checkRole(pool: Pool): Promise<void> {
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   if (!role.hasSchema) throw new StartFailure('DATABASE_URL: there is no schema public: run migrate first');
-  await refuseOthersFunctions('DATABASE_URL', pool);
   await mayUse('DATABASE_URL', pool, role.name);
 }
 
-// `public` is everybody. Null: there is no such schema.
-async function hasRight(connection: Connection, role: string, right: 'create' | 'usage'): Promise<boolean | null> {
-  const text = `select has_schema_privilege($1::name, to_regnamespace('public'), $2) as has`;
-  const { rows } = await connection.query<{ has: boolean | null }>(text, [role, right]);
-  return rows[0]?.has ?? null;
-}
-
 /**
- * Refuses a schema in which everybody may create, as in a database that was made before PostgreSQL 15, and one where somebody has made a function that has
- * the name of one of PostgreSQL's: another role's `unnest(uuid[])` would be called by row-level security, and by the owner, in the place of PostgreSQL's
- * own, whose parameter is of any type. Throws {@link StartFailure}.
+ * Refuses a schema in which everybody may create, as in a database that was made before PostgreSQL 15, and one that has a function or an operator which
+ * is not the owner's and has the name of one of PostgreSQL's, or of the owner's own: `unnest(uuid[])` would be called by row-level security, and by the
+ * owner, in the place of PostgreSQL's own, whose parameter is of any type. The owner is whoever owns `mikro_orm_migrations`, and where there is none yet
+ * who migrates. What an extension has is passed over, not what a superuser has: a dump that is restored without the roles of before makes all his own.
+ * Throws {@link StartFailure}.
  */
-export async function refuseOthersFunctions(variable: Variable, connection: Connection): Promise<void> {
+export async function refuseOthers(variable: Variable, connection: Connection): Promise<void> {
+  const isOwners = variable === 'MIGRATION_DATABASE_URL';
   if (await hasRight(connection, 'public', 'create')) {
+    const { rows } = await connection.query<{ role: string }>('select current_user as role');
     throw new StartFailure(
       `${variable}: every role may create in schema public, where a function could take the place of one of PostgreSQL's: ` +
-        "as the schema's owner, revoke create on schema public from public",
+        "as the schema's owner, revoke create on schema public from public" +
+        (isOwners ? `; grant create on schema public to ${pg.escapeIdentifier(rows[0]?.role ?? '')}` : ''),
     );
   }
-  const { rows } = await connection.query<{ name: string; owner: string }>(
-    `select format('public.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)) as name, r.rolname::text as owner
-     from pg_proc p join pg_roles r on r.oid = p.proowner
-     where p.pronamespace = to_regnamespace('public') and not r.rolsuper
-       and exists (select from pg_proc own where own.pronamespace = 'pg_catalog'::regnamespace and own.proname = p.proname)
-       and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e')
-       and not exists (select from pg_database d where d.datname = current_database() and d.datdba = p.proowner)
-       and not exists (select from pg_class c where c.relnamespace = p.pronamespace and c.relkind in ('r', 'p') and c.relowner = p.proowner)
-     order by p.oid limit 1`,
+  // Everything by its full name and the types that it has: else what is looked for would be called here first.
+  const { rows } = await connection.query<{ type: string; identity: string; owner: string }>(
+    `with owner as (
+       select coalesce(
+         (select c.relowner from pg_catalog.pg_class c
+          where c.relnamespace = pg_catalog.to_regnamespace('public'::text)::oid and c.relname = 'mikro_orm_migrations'::name),
+         (select r.oid from pg_catalog.pg_roles r where r.rolname = current_user and $1::bool)
+       ) as oid
+     ), found as (
+       select p.oid, 'pg_catalog.pg_proc'::regclass::oid as catalog, p.proowner as owner
+       from pg_catalog.pg_proc p, owner
+       where p.pronamespace = pg_catalog.to_regnamespace('public'::text)::oid and p.proowner <> owner.oid
+         and exists (select from pg_catalog.pg_proc own where own.proname = p.proname
+               and (own.pronamespace = 'pg_catalog'::regnamespace::oid or own.pronamespace = p.pronamespace and own.proowner = owner.oid))
+       union all
+       select o.oid, 'pg_catalog.pg_operator'::regclass::oid, o.oprowner
+       from pg_catalog.pg_operator o, owner
+       where o.oprnamespace = pg_catalog.to_regnamespace('public'::text)::oid and o.oprowner <> owner.oid
+         and exists (select from pg_catalog.pg_operator own where own.oprname = o.oprname and own.oprnamespace = 'pg_catalog'::regnamespace::oid)
+     )
+     select named.type, named.identity, r.rolname::text as owner
+     from found f join pg_catalog.pg_roles r on r.oid = f.owner, pg_catalog.pg_identify_object(f.catalog, f.oid, 0) named
+     where not exists (select from pg_catalog.pg_depend d where d.classid = f.catalog and d.objid = f.oid and d.deptype = 'e')
+     order by f.oid`,
+    [isOwners],
   );
-  const [found] = rows;
-  if (found) {
-    throw new StartFailure(
-      `${variable}: ${found.name}, of role ${found.owner}, can take the place of PostgreSQL's function of that name: drop function ${found.name}`,
-    );
-  }
+  if (rows.length === 0) return;
+  const found = rows.map(({ type, identity, owner }) => `${type} ${identity} of role ${owner}`);
+  const drops = rows.map(({ type, identity }) => `drop ${type} ${identity}`);
+  throw new StartFailure(
+    `${variable}: what another role has made in schema public can take the place of what has its name: ${found.join(', ')}: ` +
+      `${drops.join('; ')}; or alter its schema to another`,
+  );
 }
 
 /** Refuses a schema that the service's role may not use: it would see no table there. Throws {@link StartFailure}. */
@@ -125,6 +140,13 @@ export async function mayUse(variable: Variable, connection: Connection, role: s
   throw new StartFailure(
     `${variable}: role ${role} may not use schema public: as the schema's owner, grant usage on schema public to ${name}`,
   );
+}
+
+// `public` is everybody. Null: there is no such schema.
+async function hasRight(connection: Connection, role: string, right: 'create' | 'usage'): Promise<boolean | null> {
+  const text = `select pg_catalog.has_schema_privilege($1::name, pg_catalog.to_regnamespace('public'::text)::oid, $2::text) as has`;
+  const { rows } = await connection.query<{ has: boolean | null }>(text, [role, right]);
+  return rows[0]?.has ?? null;
 }
 
 async function checkSchema(pool: Pool, migrations: readonly string[]): Promise<void> {
