@@ -58,9 +58,11 @@ test('a database whose commits wait for a standby that is gone says so within se
       return rowCount;
     });
   // On a slow machine an answer may come too late now and then.
+  const states: string[] = [];
   const told = (by: typeof ask) =>
     until(async () => {
       const state = await by();
+      states.push(state);
       return state !== 'away' && state;
     });
   try {
@@ -78,6 +80,7 @@ test('a database whose commits wait for a standby that is gone says so within se
       await new Promise((done) => setTimeout(done, 500));
     }
     expect(await told(another)).toBe('not committing');
+    expect(states.filter((state) => state === 'away').length).toBeLessThan(states.length / 2);
     await alter('alter system reset synchronous_standby_names', 'select pg_reload_conf()');
     await until(async () => (await ask()) === 'ok');
   } finally {
