@@ -4,10 +4,13 @@
 import dns from 'node:dns';
 import { connect, isIP, type LookupFunction } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
-import { ConfigResourceTypes, Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
+import kafkajs, { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
 import './kafkajs.ts';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
+
+// Node does not see it as an export: jest's modules do.
+const { ConfigResourceTypes } = kafkajs;
 
 /**
  * Age of what a producer or consumer knows of the topic, at most, milliseconds. kafkajs asks every five minutes unless told otherwise: so long
