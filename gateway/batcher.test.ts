@@ -6,6 +6,7 @@ import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { openLog } from '../services/platform/telemetry.ts';
 import { startGrpcServer } from '../test/grpc-server.ts';
+import { until } from '../test/notifier.ts';
 import { Batcher } from './batcher.ts';
 
 const logger = openLog('test', 'silent');
@@ -50,6 +51,47 @@ test('the figures count each call once, and as sent again only those that were',
     expect(await figure('gateway_call_retries_total')).toBe(sent - postings);
     expect(await figure('gateway_postings_in_flight')).toBe(0);
   } finally {
+    caller.close();
+    await ledger.close();
+  }
+});
+
+test('a call that all clients have left ends; nothing is sent again for one who has', async () => {
+  const answering: (() => void)[] = [];
+  let cancelled = 0;
+  const asked: string[][] = [];
+  const ledger = await startGrpcServer({
+    services: [LedgerService],
+    routes: (router) =>
+      router.service(LedgerService, {
+        postTransactions: async ({ postings }, { signal }) => {
+          asked.push(postings.map(({ description }) => description));
+          signal.addEventListener('abort', () => cancelled++);
+          await new Promise<void>((answer) => answering.push(answer));
+          throw new ConnectError('the database is away', Code.Unavailable);
+        },
+      }),
+  });
+  const address = `127.0.0.1:${ledger.port}`;
+  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
+  const ledgers = () => [{ address, client: createClient(LedgerService, caller) }];
+  const batcher = new Batcher({ ledgers, logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const [left, right] = [{ destroyed: false }, { destroyed: false }];
+  const post = (description: string, answer: { destroyed: boolean }) =>
+    batcher.post(create(PostingSchema, { tenantId: newId('tenant'), description }), answer).catch(({ code }: ConnectError) => code);
+  try {
+    const outcomes = Promise.all([post('left', left), post('right', right)]);
+    await until(() => Promise.resolve(asked.length === 1));
+    left.destroyed = true;
+    answering[0]!();
+    await until(() => Promise.resolve(asked.length === 2));
+    expect([asked, cancelled]).toEqual([[['left', 'right'], ['right']], 0]);
+    right.destroyed = true;
+    expect(await outcomes).toEqual([Code.Unavailable, Code.Unavailable]);
+    await until(() => Promise.resolve(cancelled === 1));
+    expect(asked).toHaveLength(2);
+  } finally {
+    for (const answer of answering) answer();
     caller.close();
     await ledger.close();
   }

@@ -68,6 +68,8 @@ const itemsPerCall = 250;
 const bytesPerCall = 1024 * 1024;
 // A stalled replica is left for another one after this.
 const attemptMs = 3_000;
+/** How often a call is looked at whose clients may all have gone: then it ends, and the ledger posts nothing of it that is not begun. */
+const lookMs = 100;
 
 /** Sends postings to the ledger in groups. */
 export class Batcher {
@@ -102,7 +104,7 @@ export class Batcher {
   /**
    * Posts one transaction. Rejects with a ConnectError that carries what the ledger said: a refusal, `overloaded` before memory grows, or
    * `unavailable` where the outcome is open and a retry with the same key finds out. `answer` is destroyed once the client is gone: what is
-   * not yet sent is then dropped. The posting's `timeout_ms` and `retry` are set here.
+   * not yet sent is then dropped, nothing is sent again, and a call that nobody waits for any more ends. The posting's `timeout_ms` and `retry` are set here.
    */
   post(posting: Posting, answer?: { destroyed: boolean }): Promise<PostedTransaction> {
     const tenant = posting.tenantId;
@@ -232,10 +234,12 @@ export class Batcher {
       const now = performance.now();
       const longest = Math.max(...batch.map((each) => each.expires)) - now;
       for (const each of batch) each.posting.timeoutMs = Math.max(1, Math.round(Math.min(each.expires - now, attemptMs)));
+      const abandoned = new AbortController();
+      const look = setInterval(() => batch.every(isAbandoned) && abandoned.abort(), lookMs);
       try {
         const { results } = await this.ledgerOf(batch).postTransactions(
           { postings: batch.map((each) => each.posting), handBackHeld },
-          { timeoutMs: Math.max(1, Math.min(longest, attemptMs)) },
+          { timeoutMs: Math.max(1, Math.min(longest, attemptMs)), signal: abandoned.signal },
         );
         const heldBack = batch.filter((each, place) => !settle(each, results[place]));
         // Promises of a call lead to its answer for seconds after it: not emptied, it had twice as many bytes outlive two scavenges.
@@ -253,20 +257,26 @@ export class Batcher {
           return;
         }
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
-        for (const each of batch.filter(({ expires }) => expires <= then)) {
+        const items = batch.length;
+        const { again = [], over = [] } = Object.groupBy(batch, (each) => (each.expires > then && !isAbandoned(each) ? 'again' : 'over'));
+        for (const each of over) {
           each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));
         }
-        const items = batch.length;
-        batch = batch.filter(({ expires }) => expires > then);
+        batch = again;
         this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
         if (batch.length === 0) return;
         this.retries.inc();
         for (const each of batch) each.posting.retry = true;
         await new Promise((done) => setTimeout(done, then - performance.now()));
+      } finally {
+        clearInterval(look);
       }
     }
   }
 }
+
+// Whose client has gone may have asked again elsewhere and been refused: what is sent or waits for him yet could be posted behind that.
+const isAbandoned = ({ answer }: Waiting) => answer?.destroyed === true;
 
 function newStream(alone?: string): Stream {
   return { alone, waiting: new Map(), flying: new Map(), woken: false };
@@ -295,7 +305,7 @@ function take(stream: Stream, isWanted: (tenant: string) => boolean, most: numbe
     const each = of.queue[of.taken];
     if (!each || batch.length >= most || (batch.length > 0 && bytes + each.bytes > bytesPerCall)) return false;
     of.taken++;
-    if (each.answer?.destroyed === true || each.expires <= now) {
+    if (isAbandoned(each) || each.expires <= now) {
       each.reject(failure('unavailable', 'the posting was not begun'));
     } else {
       batch.push(each);

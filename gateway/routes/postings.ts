@@ -94,7 +94,7 @@ function repeated(same: string, keyless: string): string {
   return [
     'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
     `The same is what has the same ${same}. The key is the tenant’s, whichever API key sends it.`,
-    'A refused request does not use up its key. After a 503, or no answer at all, send the same again under the same key.',
+    'A refused request does not use up its key. After a 503, or no answer within ten seconds, send the same again under the same key: who waits less, and is refused then, looks ten seconds later by `idempotency_key` whether the first request was posted after all.',
     `Without a key ${keyless}`,
   ].join(' ');
 }

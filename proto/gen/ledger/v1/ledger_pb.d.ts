@@ -134,7 +134,7 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
 
   /**
    * The caller sends this again because it does not know the outcome: what it posted under this transaction id is then no replay, and what is
-   * refused now is not posted by the earlier call either, which without this may reach the database later.
+   * refused now is not posted by the earlier call either, once that was cancelled or its deadline has passed. Without this it may yet be.
    *
    * @generated from field: bool retry = 11;
    */
