@@ -36,7 +36,7 @@ function commands(heading: RegExp): string {
 /** Runs commands in one shell that stops at the first failure; only the addresses and the data directory are those of this test's house. */
 function run(script: string): string {
   const own = Object.entries(ports).reduce((text, [port, mine]) => text.replaceAll(`:${port}`, `:${mine}`), script);
-  const shell = spawnSync('bash', ['-euc', own.replaceAll('.data/', `${directory}/`)], { cwd: root, encoding: 'utf8' });
+  const shell = spawnSync('bash', ['-euc', own.replaceAll('.data/', `'${directory}'/`)], { cwd: root, encoding: 'utf8' });
   if (shell.status !== 0) throw new Error(`status ${String(shell.status)}: ${shell.stdout}${shell.stderr}`);
   return shell.stdout;
 }

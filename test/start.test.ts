@@ -112,6 +112,7 @@ beforeAll(async () => {
     LEDGER_TEST_MARK: mark,
     // What a shell may hold for other servers.
     PGSSLMODE: 'require',
+    PGOPTIONS: '-c default_transaction_read_only=on',
     NODE_USE_ENV_PROXY: '1',
     http_proxy: 'http://127.0.0.1:9',
     DATA_DIR: dataDirectory,
@@ -269,6 +270,15 @@ describe('npm start', () => {
     expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
     next.process.kill('SIGTERM');
     expect(await next.ended).toBe(0);
+    await nothingLeft();
+    // Of whom the npm has ended before it was looked for, as `npm start | head -1` ends it.
+    const alone = start({ npm_lifecycle_event: 'start', npm_pid: '999999999' });
+    await alone.ready;
+    const last = start();
+    await last.ready;
+    expect(await alone.ended).toBe(0);
+    last.process.kill('SIGTERM');
+    expect(await last.ended).toBe(0);
     await nothingLeft();
   });
 

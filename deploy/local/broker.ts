@@ -98,6 +98,8 @@ export interface Broker {
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const { directory, port, controllerPort, advertisedPort = port, children, say } = options;
   const jars = kafkaJars(say);
+  // Else Java finds no file below a directory whose name has other letters than ASCII's.
+  const env = { ...process.env, LC_ALL: 'C.UTF-8' };
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'server.properties');
   writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
@@ -106,13 +108,14 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
     // In one word: one id of 64 begins with a dash, which would be an option.
     const asked = ['format', `--cluster-id=${id}`, `--config=${file}`];
-    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', ...asked], { encoding: 'utf8' });
+    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', ...asked], { encoding: 'utf8', env });
     if (format.status !== 0) throw new StartFailure(`Kafka's data directory could not be made: ${format.stdout}${format.stderr}`);
   }
   const child = children.start({
     name: 'kafka',
     command: 'java',
     args: [...javaFlags(jars, '512m'), '-Dkafka.logs.dir=' + directory, 'kafka.Kafka', file],
+    env,
     graceSeconds: 15,
   });
   const address = `127.0.0.1:${advertisedPort}`;

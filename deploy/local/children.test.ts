@@ -31,6 +31,17 @@ test('the last words of a child whose last line was cut off are those of the lin
   expect(child.lastWords()).toBe('no room');
 });
 
+test.each([
+  ['FATAL:  could not resize shared memory', 'FATAL:  could not resize shared memory', 'LOG:  database system is shut down'],
+  ['LOG:  database system is shut down', 'FATAL:  the database system is starting up', 'LOG:  database system is shut down'],
+  ['FATAL:  no room', 'FATAL:  no room', 'PANIC:  cannot abort transaction 1', 'child process exited with exit code 1'],
+])('the last words are %j', async (words, ...lines) => {
+  const { children } = open();
+  const child = children.start({ name: 'speaker', command: 'printf', args: ['%s\n', ...lines] });
+  await child.ended;
+  expect(child.lastWords()).toBe(words);
+});
+
 test.each(['', '{', '{}', 'null', '[null]', '["text"]'])('a record of processes that is %j names none', async (text) => {
   const record = join(mkdtempSync(join(currentRun().directory, 'record-')), 'processes.json');
   writeFileSync(record, text);

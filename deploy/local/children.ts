@@ -247,7 +247,9 @@ function lastWords(text: string): string {
   const human = lines.filter((line) => !line.startsWith('{'));
   // A stack trace ends in frames, Java's also in how many it leaves out; the words stand before them.
   const words = human.filter((line) => !/^\s+at |^\s+\.{3} [0-9]+ more$|^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
-  if (words !== undefined) return words.trim();
+  // PostgreSQL's last are that it shuts down; why stands before them.
+  const cause = human.slice(-20).findLast((line) => /\bFATAL: /.test(line) && !line.includes('the database system is'));
+  if (words !== undefined) return (cause ?? words).trim();
   const entries = lines.flatMap(entryOf);
   // pino's levels: 50 is an error.
   const entry = entries.findLast(({ level }) => (level ?? 0) >= 50) ?? entries.at(-1);

@@ -1,18 +1,40 @@
 #!/bin/sh
-# Installs the packages where they are missing or older than the lock file: `sh deploy/local/install.sh [command…]`, each command one of
-# node_modules/.bin that must be there (a production install leaves the tools of the tests out). Runs before there is any package, on
-# whatever Node the machine has.
+# Installs the packages where they are missing or others than the lock file's: `sh deploy/local/install.sh [tool…] [-- command…]`, each tool one
+# of node_modules/.bin that must be there (a production install leaves the tools of the tests out), and goes on as the command. Runs before there
+# is any package, on whatever Node the machine has. No `pre` script of npm's calls it, as npm passes over those with ignore-scripts.
 set -eu
 cd "$(dirname "$0")/../.."
+tools=
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  tools="$tools $1"
+  shift
+done
+[ $# -eq 0 ] || shift
+
+give_up() {
+  echo "$1" >&2
+  exit 1
+}
+
+# What PATH, npm's patterns, Node and initdb each take for something else in the name of a directory.
+case $PWD/ in
+*[\"\$\`\\:*]* | */node_modules/*) give_up "this can't be installed or started in $PWD: its path must have none of \" \$ \` \\ : * and no node_modules" ;;
+esac
 
 complete() {
   # A link leads to another tree's packages: npm ci would remove them there.
   [ -L node_modules ] && return 0
-  [ node_modules/.package-lock.json -nt package-lock.json ] || return 1
-  for command in "$@"; do [ -e "node_modules/.bin/$command" ] || return 1; done
+  # A checkout or a copy makes the lock file newer, and often no other.
+  [ node_modules/.package-lock.json -nt package-lock.json ] || cmp -s package-lock.json node_modules/.installed-lock.json || return 1
+  for tool in $tools; do [ -e "node_modules/.bin/$tool" ] || return 1; done
 }
 
-if ! complete "$@"; then
+release() {
+  [ "$(readlink .installing)" != $$ ] || rm -f .installing
+}
+
+if ! complete; then
+  [ -w . ] || give_up "the packages can't be installed: $PWD can't be written to"
   # One at a time: npm ci removes what another one is putting there. A lock whose process is gone, or that a number used again keeps alive, is
   # taken; where none can be made, npm says why.
   tries=0
@@ -28,28 +50,40 @@ if ! complete "$@"; then
     fi
     sleep 1
   done
-  trap '[ "$(readlink .installing)" != $$ ] || rm -f .installing' EXIT
+  trap release EXIT
 fi
 
-if ! complete "$@"; then
-  echo 'installing packages (npm ci; the first time takes a minute)'
+if ! complete; then
   # npm ci removes node_modules, so neither npm nor the packages' install scripts may run on the Node in there.
   PATH=$(printf %s "$PATH" | tr : '\n' | grep -vF -e "$PWD/node_modules/" -e "$(pwd -P)/node_modules/" | paste -sd : -)
+  # The user has his reasons for that setting: it is his to lift.
+  [ "$(npm config get ignore-scripts)" != true ] ||
+    give_up "npm's setting ignore-scripts keeps out what the packages need (package.json lists them under allowScripts): give npm_config_ignore_scripts=false"
+  echo 'installing packages (npm ci; the first time takes a minute)'
   log=$(mktemp)
-  NODE_ENV= npm ci --include=dev --include=optional --no-progress >"$log" 2>&1 &
-  trap "kill $! 2>/dev/null; wait $! || :; rm -f '$log'; exit 1" INT TERM
+  # In a group of its own, which ends at once when this script is told to end: npm itself takes most of a minute, and killed alone leaves children
+  # that write on.
+  group=$(command -v setsid) || group=
+  # npm would count the machine's Node against what packages want of the one that they bring.
+  NODE_ENV= $group npm ci --include=dev --include=optional --no-progress --prefer-offline --engine-strict=false --loglevel=error >"$log" 2>&1 &
+  trap "kill ${group:+-KILL -$!} $! 2>/dev/null; wait $! || :; rm -f '$log'; exit 1" INT TERM HUP
   if ! wait $!; then
     cat "$log" >&2
     rm -f "$log"
     exit 1
   fi
   rm -f "$log"
-  trap - INT TERM
+  trap - INT TERM HUP
   # npm may have left the file as old as the lock file; it is as new as the packages.
   touch node_modules/.package-lock.json
+  cp package-lock.json node_modules/.installed-lock.json
 fi
 
 if ! [ -x node_modules/.bin/node ] && ! node -e 'process.exit(process.features.typescript ? 0 : 1)'; then
-  echo "the package node@24 could not be installed, and node $(node --version) can't run TypeScript: Node 24 is needed" >&2
-  exit 1
+  give_up "the package node@24 could not be installed, and node $(node --version) can't run TypeScript: Node 24 is needed"
+fi
+
+if [ $# -gt 0 ]; then
+  release 2>/dev/null || :
+  PATH=$PWD/node_modules/.bin:$PATH exec "$@"
 fi

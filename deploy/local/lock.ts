@@ -29,7 +29,9 @@ export async function endOrphan(directory: string): Promise<number | undefined> 
 export function lockDirectory(directory: string, name: string, npm?: number): () => void {
   const lock = join(directory, 'lock');
   const draft = `${lock}.${randomUUID()}`;
-  const own = JSON.stringify({ ...identify(name, process.pid), npm: npm === undefined ? undefined : identify('npm', npm) });
+  // It may have ended by now: whose reader of its lines goes away, as `head` does.
+  const parent = npm === undefined ? undefined : (identify('npm', npm) ?? { name: 'npm', pid: npm, started: 'before' });
+  const own = JSON.stringify({ ...identify(name, process.pid), npm: parent });
   writeFileSync(draft, own, { mode: 0o600 });
   try {
     // Hard links fail where the name exists, and never show a file half written.

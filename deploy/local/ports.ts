@@ -21,6 +21,17 @@ export async function lastingPortProblem(host: string, port: number): Promise<st
 }
 
 const given = new Set<number>();
+const kept = new Set<number>();
+
+/** Keeps a port for who will listen there: {@link freePort} gives it to nobody. */
+export function keepPort(port: number): void {
+  kept.add(port);
+}
+
+/** Whether the port can be had of 127.0.0.1, and is for nobody else. */
+export async function isFree(port: number): Promise<boolean> {
+  return !kept.has(port) && (await portProblem('127.0.0.1', port)) === undefined;
+}
 
 /**
  * A free port of 127.0.0.1 below the range from which the system takes ports of outgoing connections (32768 and up on Linux): nobody takes it
@@ -33,7 +44,7 @@ export async function freePort(share = 0, shares = 1): Promise<number> {
   let problem: string | undefined;
   for (let step = 0; step < width; step++) {
     const port = first + share * width + ((begin + step) % width);
-    if (given.has(port)) continue;
+    if (given.has(port) || kept.has(port)) continue;
     given.add(port);
     problem = await portProblem('127.0.0.1', port);
     if (problem === undefined) return port;

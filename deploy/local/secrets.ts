@@ -4,7 +4,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { writeWhole } from './children.ts';
-import { freePort, portProblem } from './ports.ts';
+import { freePort, isFree } from './ports.ts';
 
 /** Kept in `secrets.json` of the data directory, which only its owner can read. */
 export interface Secrets {
@@ -65,9 +65,9 @@ export function newEncryptionKey(): string {
   return `${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}`;
 }
 
-/** The same port as last time, for those who look into the database by hand, unless another program has taken it. */
+/** The same port as last time, for those who look into the database by hand, unless another program has taken it, or it is to be another's of this house. */
 async function portFor(kept = 0): Promise<number> {
-  return kept !== 0 && (await portProblem('127.0.0.1', kept)) === undefined ? kept : freePort();
+  return kept !== 0 && (await isFree(kept)) ? kept : freePort();
 }
 
 function readSecrets(file: string): Partial<Secrets> {

@@ -22,7 +22,7 @@ import {
 } from './databases.ts';
 import { endOrphan, lockDirectory } from './lock.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from './plan.ts';
-import { lastingPortProblem } from './ports.ts';
+import { keepPort, lastingPortProblem } from './ports.ts';
 import { endOrphanedPostgres, startPostgres } from './postgres.ts';
 import { keepSecrets, type Secrets } from './secrets.ts';
 
@@ -44,6 +44,11 @@ const notPassedOn = [
   'JWT_PRIVATE_KEY',
   'WEBHOOK_ENCRYPTION_KEY',
 ];
+
+// From package.json, for the parent may be another by the time it is looked at.
+const npm = process.env['npm_lifecycle_event'] === 'start' ? Number(process.env['npm_pid']) || undefined : undefined;
+// Of no use to the house, whose connections bring their settings along, and in its own way of a few.
+delete process.env['PGOPTIONS'];
 
 let children: Children | undefined;
 let unlock: (() => void) | undefined;
@@ -71,8 +76,7 @@ async function start(): Promise<void> {
   prepareDirectory(dataDirectory);
   const orphan = await endOrphan(dataDirectory);
   if (orphan !== undefined) say(`ended what an earlier start had left running: npm start (process ${orphan})`);
-  // The script is one `exec`, so that npm is the parent.
-  unlock = lockDirectory(dataDirectory, 'npm start', process.env['npm_lifecycle_event'] === 'start' ? process.ppid : undefined);
+  unlock = lockDirectory(dataDirectory, 'npm start', npm);
   await endLeftovers(dataDirectory);
   await checkPorts(settings);
   const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
@@ -141,7 +145,11 @@ function passedOn(): NodeJS.ProcessEnv {
 function prepareDirectory(directory: string): void {
   const probe = join(directory, `.probe-${process.pid}`);
   try {
-    makeDirectory(directory);
+    if (!existsSync(directory)) {
+      makeDirectory(directory);
+      // It will hold secrets, and may lie in a clone.
+      writeFileSync(join(directory, '.gitignore'), '*\n');
+    }
     writeFileSync(probe, '');
     rmSync(probe);
     accessSync(directory, constants.R_OK | constants.X_OK);
@@ -175,6 +183,7 @@ async function checkPorts(settings: StartSettings): Promise<void> {
   ];
   const seen = new Map<string, string>();
   for (const { name, host, port } of wanted) {
+    keepPort(port);
     const other = seen.get(`${host}:${port}`);
     if (other !== undefined) throw new BadSetting(name, `asks for ${host}:${port}, which is also ${other}`);
     seen.set(`${host}:${port}`, name);
