@@ -66,7 +66,7 @@ if ! complete; then
   group=$(command -v setsid) || group=
   # npm would count the machine's Node against what packages want of the one that they bring.
   NODE_ENV= $group npm ci --include=dev --include=optional --no-progress --prefer-offline --engine-strict=false --loglevel=error >"$log" 2>&1 &
-  trap "kill ${group:+-KILL -$!} $! 2>/dev/null; wait $! || :; rm -f '$log'; exit 1" INT TERM HUP
+  trap "{ kill ${group:+-KILL -$!} $!; wait $!; } 2>/dev/null || :; rm -f '$log'; exit 1" INT TERM HUP
   if ! wait $!; then
     cat "$log" >&2
     rm -f "$log"
