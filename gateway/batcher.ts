@@ -104,7 +104,8 @@ export class Batcher {
   /**
    * Posts one transaction. Rejects with a ConnectError that carries what the ledger said: a refusal, `overloaded` before memory grows, or
    * `unavailable` where the outcome is open and a retry with the same key finds out. `answer` is destroyed once the client is gone: what is
-   * not yet sent is then dropped, nothing is sent again, and a call that nobody waits for any more ends. The posting's `timeout_ms` and `retry` are set here.
+   * not yet sent is then dropped, nothing is sent again, and a call that nobody waits for any more ends. The posting's `timeout_ms` and `retry`
+   * are set here.
    */
   post(posting: Posting, answer?: { destroyed: boolean }): Promise<PostedTransaction> {
     const tenant = posting.tenantId;

@@ -34,6 +34,11 @@ test('the last words of a child whose last line was cut off are those of the lin
 test.each([
   ['FATAL:  could not resize shared memory', 'FATAL:  could not resize shared memory', 'LOG:  database system is shut down'],
   ['LOG:  database system is shut down', 'FATAL:  the database system is starting up', 'LOG:  database system is shut down'],
+  [
+    'LOG:  database system is shut down',
+    'FATAL:  terminating connection due to administrator command',
+    'LOG:  database system is shut down',
+  ],
   ['FATAL:  no room', 'FATAL:  no room', 'PANIC:  cannot abort transaction 1', 'child process exited with exit code 1'],
 ])('the last words are %j', async (words, ...lines) => {
   const { children } = open();

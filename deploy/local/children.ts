@@ -247,8 +247,8 @@ function lastWords(text: string): string {
   const human = lines.filter((line) => !line.startsWith('{'));
   // A stack trace ends in frames, Java's also in how many it leaves out; the words stand before them.
   const words = human.filter((line) => !/^\s+at |^\s+\.{3} [0-9]+ more$|^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
-  // PostgreSQL's last are that it shuts down; why stands before them.
-  const cause = human.slice(-20).findLast((line) => /\bFATAL: /.test(line) && !line.includes('the database system is'));
+  // PostgreSQL's last are that it shuts down, and clients' that it does; why stands before them.
+  const cause = human.slice(-20).findLast((line) => /\bFATAL: /.test(line) && !/: +(the database system is|terminating) /.test(line));
   if (words !== undefined) return (cause ?? words).trim();
   const entries = lines.flatMap(entryOf);
   // pino's levels: 50 is an error.
