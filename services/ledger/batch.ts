@@ -50,8 +50,6 @@ export class Batch {
   readonly keys = new Map<string, store.KnownKey>();
   private readonly before: readonly ReadonlyMap<string, store.KnownKey>[];
   private readonly originals = new Map<string, store.Original>();
-  /** Records of transactions that were posted before, by tenant and sequence. */
-  private readonly records = new Map<string, Transaction>();
   /** Accounts whose balances are not what their entries left, by tenant and code: nothing is posted to them, and they are read again each time. */
   private readonly torn = new Map<string, string>();
   private readonly changes = new Changes();
@@ -131,7 +129,7 @@ export class Batch {
 
   /** Reads the accounts that the books lack and the records of replays; most batches need no round trip for it. */
   async readOn(client: Client): Promise<void> {
-    await Promise.all([this.openAccounts(client), this.readReplays(client)]);
+    await Promise.all([this.openAccounts(client), readReplays(client, this.keys)]);
   }
 
   private async openAccounts(client: Client): Promise<void> {
@@ -156,16 +154,6 @@ export class Batch {
     if (original) return postedEvent(original.payload).entries.map((entry) => entry.accountCode);
     const codes = order.entries.map((entry) => entry.code);
     return order.kind === 'single' ? [...codes, suspenseCode(order.entries[0]?.currency ?? '')] : codes;
-  }
-
-  private async readReplays(client: Client): Promise<void> {
-    const known = [...this.keys].filter(([, { transaction }]) => !transaction).map(([place, { sequence }]) => ({ place, sequence }));
-    for (const [tenant, replays] of Map.groupBy(known, ({ place }) => place.slice(0, place.indexOf(' ')))) {
-      const sequences = replays.map(({ sequence }) => sequence);
-      for (const transaction of await transactionsBySequence(client, tenant, sequences)) {
-        this.records.set(`${tenant} ${transaction.sequence}`, transaction);
-      }
-    }
   }
 
   /** The rules, item by item. */
@@ -283,11 +271,14 @@ export class Batch {
   async readKeysOfRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const orders = refused.map(({ item }) => item.order);
+    const used = new Map<string, store.KnownKey>();
     for (const row of await store.knownKeys(client, orders)) {
       const from = this.states.get(row.tenant_id)?.from.sequence ?? 0n;
-      if (row.sequence <= from) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
+      if (row.sequence <= from) used.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     }
-    await this.readReplays(client);
+    await readReplays(client, used);
+    // Not before: a batch that is begun meanwhile goes by these.
+    for (const [place, key] of used) this.keys.set(place, key);
     for (const settled of refused) {
       const { order } = settled.item;
       const known = this.keys.get(`${order.tenant} ${order.idempotencyKey}`);
@@ -298,7 +289,7 @@ export class Batch {
   private replayOf(item: Item, known: store.KnownKey): Outcome {
     const { order, uncertain } = item;
     if (!known.fingerprint.equals(order.fingerprint)) throw keyReused(order);
-    const transaction = known.transaction ?? this.records.get(`${order.tenant} ${known.sequence}`);
+    const { transaction } = known;
     if (!transaction) throw new Error(`transaction ${known.id} has no event`);
     const own = known.id === order.transaction && (order.retry || uncertain);
     // Whoever waits no more may have sent it elsewhere, and it was posted there.
@@ -333,4 +324,17 @@ export function withoutBooks(order: Order): Refusal {
   const code = order.entries[0]?.code ?? '';
   const field = order.kind === 'single' ? 'account_code' : 'entries[0].account_code';
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });
+}
+
+/** Reads the transactions that keys which were used before stand for; `keys` is by tenant and key. */
+async function readReplays(client: Client, keys: ReadonlyMap<string, store.KnownKey>): Promise<void> {
+  const used = [...keys].filter(([, { transaction }]) => !transaction);
+  for (const [tenant, replays] of Map.groupBy(used, ([place]) => place.slice(0, place.indexOf(' ')))) {
+    const sequences = replays.map(([, { sequence }]) => sequence);
+    const found = new Map((await transactionsBySequence(client, tenant, sequences)).map((each) => [each.sequence, each]));
+    for (const [, key] of replays) {
+      const transaction = found.get(key.sequence);
+      if (transaction) key.transaction = transaction;
+    }
+  }
 }

@@ -57,6 +57,20 @@ test('single entries that need one suspense account, in many batches at once, ma
   expect(await failures(metrics)).toEqual({});
 });
 
+test('a key that was used before and comes again in two batches, one begun behind the other, is found by both and fails neither', async () => {
+  const tenant = await writers.tenantWith('a', 'b', 'c');
+  const used = () => transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'used' });
+  const { writer, metrics } = openLane({ items: 16 });
+  await writer.post(used());
+  // Until it knows the time well enough to decide without reading.
+  for (let turn = 0; turn < 20; turn++) await writer.post(transfer(tenant, 'a', 'b', '1.00'));
+  // The first lacks an account, and so reads the key as well; the second has all it needs, and goes by what the first has read.
+  const batch = (credit: string) => [used(), ...Array.from({ length: 15 }, () => transfer(tenant, 'a', credit, '1.00'))];
+  const outcomes = await Promise.all([...batch('c'), ...batch('b')].map((order) => writer.post(order)));
+  expect(outcomes.map(reasonOf)).toEqual(outcomes.map((_, place) => (place % 16 === 0 ? 'replayed' : 'posted')));
+  expect(await failures(metrics)).toEqual({});
+});
+
 test('a transaction that is reversed in many batches at once is reversed once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const { writer } = openLane({ items: 16 });

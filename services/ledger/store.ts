@@ -17,7 +17,7 @@ export interface KnownKey {
   id: string;
   fingerprint: Buffer;
   sequence: bigint;
-  /** The transaction, where it was decided in memory. */
+  /** The transaction, where it was decided in memory or has been read. */
   transaction?: Transaction;
 }
 
