@@ -100,3 +100,32 @@ test('a call that all clients have left ends; nothing is sent again for one who 
     await ledger.close();
   }
 });
+
+test('nor for one who leaves while it waits to be sent again', async () => {
+  let asked = 0;
+  const ledger = await startGrpcServer({
+    services: [LedgerService],
+    routes: (router) =>
+      router.service(LedgerService, {
+        postTransactions: () => {
+          asked++;
+          throw new ConnectError('the database is away', Code.Unavailable);
+        },
+      }),
+  });
+  const address = `127.0.0.1:${ledger.port}`;
+  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
+  const ledgers = () => [{ address, client: createClient(LedgerService, caller) }];
+  const answer = { destroyed: false };
+  const leaving = { ...logger, warn: () => (answer.destroyed = true) } as unknown as typeof logger;
+  const batcher = new Batcher({ ledgers, logger: leaving, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  try {
+    await expect(batcher.post(create(PostingSchema, { tenantId: newId('tenant') }), answer)).rejects.toMatchObject({
+      code: Code.Unavailable,
+    });
+    expect(asked).toBe(1);
+  } finally {
+    caller.close();
+    await ledger.close();
+  }
+});

@@ -259,16 +259,14 @@ export class Batcher {
         }
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         const items = batch.length;
-        const { again = [], over = [] } = Object.groupBy(batch, (each) => (each.expires > then && !isAbandoned(each) ? 'again' : 'over'));
-        for (const each of over) {
-          each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));
-        }
-        batch = again;
-        this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
+        batch = without(batch, (each) => each.expires <= then || isAbandoned(each));
+        if (abandoned.signal.aborted) this.options.logger.info({ items, attempt }, 'a call that nobody waited for any more was given up');
+        else this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
+        if (batch.length > 0) await new Promise((done) => setTimeout(done, then - performance.now()));
+        batch = without(batch, isAbandoned);
         if (batch.length === 0) return;
         this.retries.inc();
         for (const each of batch) each.posting.retry = true;
-        await new Promise((done) => setTimeout(done, then - performance.now()));
       } finally {
         clearInterval(look);
       }
@@ -278,6 +276,13 @@ export class Batcher {
 
 // Whose client has gone may have asked again elsewhere and been refused: what is sent or waits for him yet could be posted behind that.
 const isAbandoned = ({ answer }: Waiting) => answer?.destroyed === true;
+
+/** The others of a call whose outcome is unknown; these are told that. */
+function without(batch: Waiting[], isOver: (each: Waiting) => boolean): Waiting[] {
+  const { true: over = [], false: left = [] } = Object.groupBy(batch, (each) => `${isOver(each)}`);
+  for (const each of over) each.reject(failure('unavailable', 'the ledger did not answer in time; a retry with the same key finds out'));
+  return left;
+}
 
 function newStream(alone?: string): Stream {
   return { alone, waiting: new Map(), flying: new Map(), woken: false };
