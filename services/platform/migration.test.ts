@@ -18,6 +18,13 @@ class Second extends Migration {
   }
 }
 
+class Maker extends First {
+  override up(): void {
+    super.up();
+    this.addSql('create function made(int) returns int return 1');
+  }
+}
+
 /** To make so many takes its time, and to grant them. */
 class Many extends Migration {
   override up(): void {
@@ -28,6 +35,7 @@ class Many extends Migration {
 }
 
 const first = { name: '0001-first', class: First };
+const maker = { name: '0001-maker', class: Maker };
 const second = { name: '0002-second', class: Second };
 const many = { name: '0003-many', class: Many };
 
@@ -229,15 +237,20 @@ test('a schema in which every role may create is refused before anything is made
 
 test('a function of the owner’s own may have any name, also before he has a table; another’s table makes nobody the owner', async () => {
   const database = await freshDatabase('identity');
-  const run = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first]));
+  const run = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([maker]));
   const ask = (url: string, text: string) => withClient(url, (client) => client.query(text));
   try {
     await ask(database.adminUrl, 'create table mikro_orm_migrations (); grant all on mikro_orm_migrations to public');
     const { rows } = await withClient(database.adminUrl, (client) => client.query<{ name: string }>('select current_user as name'));
     await expect(run()).rejects.toThrow(
-      `MIGRATION_DATABASE_URL: this role may not migrate: the table public.mikro_orm_migrations is of role ${rows[0]!.name}`,
+      `MIGRATION_DATABASE_URL: this role may not migrate: public.mikro_orm_migrations is of role ${rows[0]!.name}`,
     );
-    await ask(database.adminUrl, 'drop table mikro_orm_migrations');
+    await ask(database.adminUrl, 'drop table mikro_orm_migrations; create table things (); create function made() returns int return 1');
+    await expect(run()).rejects.toThrow(/^MIGRATION_DATABASE_URL: [^\n]*relation "things" already exists[^\n]*$/);
+    await ask(database.adminUrl, 'drop table things');
+    // Of the same name as one that is about to be made.
+    await expect(run()).rejects.toThrow(/: what another role has made in schema public can .*: function public\.made\(\) of role /);
+    await ask(database.adminUrl, 'drop function made()');
     await ask(database.ownerUrl, `create function date_trunc(int) returns int language sql as 'select 1'`);
     await run();
     await run();

@@ -49,8 +49,9 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
     await migrateAsOwner(ownerUrl, serviceUrl, schema);
   } catch (error) {
     if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
-    // P0001: an event trigger of the database's, which would have none of it.
-    if (hasCode(error, /^(25006|3F000|P0001)$/) || isAway(error)) throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
+    // P0001: an event trigger of the database's, which would have none of it; 42: somebody has what has the name of what is to be made.
+    if (hasCode(error, /^(25006|3F000|P0001|42723|42P07|42710)$/) || isAway(error))
+      throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
     throw error;
   }
 }
@@ -139,6 +140,8 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
           throw error;
         });
     });
+    // Somebody may have had the name of what was made just now.
+    await refuseOthers('MIGRATION_DATABASE_URL', client);
     // To grant what it may not grant is a warning to PostgreSQL.
     await mayUse('MIGRATION_DATABASE_URL', client, role);
   } finally {
@@ -154,7 +157,7 @@ async function mustBeOwner(client: pg.Client): Promise<void> {
        and not pg_catalog.pg_has_role(c.relowner, 'usage'::text)`,
   );
   if (rows[0]) {
-    const whose = `the table public.mikro_orm_migrations is of role ${rows[0].owner}`;
+    const whose = `public.mikro_orm_migrations is of role ${rows[0].owner}`;
     throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${whose}`);
   }
 }
