@@ -36,7 +36,8 @@ test.each([
   ['LOG:  database system is shut down', 'FATAL:  the database system is starting up', 'LOG:  database system is shut down'],
   [
     'LOG:  database system is shut down',
-    'FATAL:  terminating connection due to administrator command',
+    'LOG:  database system is ready to accept connections',
+    'FATAL:  database "x" does not exist',
     'LOG:  database system is shut down',
   ],
   ['FATAL:  no room', 'FATAL:  no room', 'PANIC:  cannot abort transaction 1', 'child process exited with exit code 1'],

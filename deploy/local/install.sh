@@ -21,11 +21,16 @@ case $PWD/ in
 *[\"\$\`\\:*]* | */node_modules/*) give_up "this can't be installed or started in $PWD: its path must have none of \" \$ \` \\ : * and no node_modules" ;;
 esac
 
+# Unless somebody has installed others since, by hand.
+is_as_installed() {
+  ! [ node_modules/.package-lock.json -nt node_modules/.installed-lock.json ] && cmp -s package-lock.json node_modules/.installed-lock.json
+}
+
 complete() {
   # A link leads to another tree's packages: npm ci would remove them there.
   [ -L node_modules ] && return 0
   # A checkout or a copy makes the lock file newer, and often no other.
-  [ node_modules/.package-lock.json -nt package-lock.json ] || cmp -s package-lock.json node_modules/.installed-lock.json || return 1
+  [ node_modules/.package-lock.json -nt package-lock.json ] || is_as_installed || return 1
   for tool in $tools; do [ -e "node_modules/.bin/$tool" ] || return 1; done
 }
 
