@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { Code, ConnectError, createClient, type ServiceImpl } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService, PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
@@ -11,22 +11,36 @@ import { Batcher } from './batcher.ts';
 
 const logger = openLog('test', 'silent');
 
+type PostTransactions = ServiceImpl<typeof LedgerService>['postTransactions'];
+
+const away = (): never => {
+  throw new ConnectError('the database is away', Code.Unavailable);
+};
+
+/** A ledger that answers postings so, and a client of it. */
+async function openLedger(postTransactions: PostTransactions) {
+  const server = await startGrpcServer({
+    services: [LedgerService],
+    routes: (router) => router.service(LedgerService, { postTransactions }),
+  });
+  const address = `127.0.0.1:${server.port}`;
+  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
+  const close = async () => {
+    caller.close();
+    await server.close();
+  };
+  return { address, client: createClient(LedgerService, caller), close };
+}
+
+const posting = (description = '') => create(PostingSchema, { tenantId: newId('tenant'), description });
+
 test('the figures count each call once, and as sent again only those that were', async () => {
   let calls = 0;
-  const ledger = await startGrpcServer({
-    services: [LedgerService],
-    routes: (router) =>
-      router.service(LedgerService, {
-        postTransactions: () => {
-          calls++;
-          throw new ConnectError('the database is away', Code.Unavailable);
-        },
-      }),
+  const { address, client, close } = await openLedger(() => {
+    calls++;
+    return away();
   });
-  const address = `127.0.0.1:${ledger.port}`;
-  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
   const metrics = new Registry();
-  const client = createClient(LedgerService, caller);
   let sent = 0;
   // What is sent shortly before the posting's time is over may come to nobody.
   const counted: typeof client = {
@@ -44,15 +58,13 @@ test('the figures count each call once, and as sent again only those that were',
     // On a busy machine a posting's time may be over with its first call.
     while (calls <= postings || sent <= postings) {
       postings++;
-      const posted = batcher.post(create(PostingSchema, { tenantId: newId('tenant') }));
-      await expect(posted).rejects.toMatchObject({ code: Code.Unavailable });
+      await expect(batcher.post(posting())).rejects.toMatchObject({ code: Code.Unavailable });
     }
     expect(await figure('gateway_call_postings_count')).toBe(postings);
     expect(await figure('gateway_call_retries_total')).toBe(sent - postings);
     expect(await figure('gateway_postings_in_flight')).toBe(0);
   } finally {
-    caller.close();
-    await ledger.close();
+    await close();
   }
 });
 
@@ -60,25 +72,16 @@ test('a call that all clients have left ends; nothing is sent again for one who 
   const answering: (() => void)[] = [];
   const ended: (Code | undefined)[] = [];
   const asked: string[][] = [];
-  const ledger = await startGrpcServer({
-    services: [LedgerService],
-    routes: (router) =>
-      router.service(LedgerService, {
-        postTransactions: async ({ postings }, { signal }) => {
-          asked.push(postings.map(({ description }) => description));
-          signal.addEventListener('abort', () => ended.push((signal.reason as Partial<ConnectError>).code));
-          await new Promise<void>((answer) => answering.push(answer));
-          throw new ConnectError('the database is away', Code.Unavailable);
-        },
-      }),
+  const ledger = await openLedger(async ({ postings }, { signal }) => {
+    asked.push(postings.map(({ description }) => description));
+    signal.addEventListener('abort', () => ended.push((signal.reason as Partial<ConnectError>).code));
+    await new Promise<void>((answer) => answering.push(answer));
+    return away();
   });
-  const address = `127.0.0.1:${ledger.port}`;
-  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
-  const ledgers = () => [{ address, client: createClient(LedgerService, caller) }];
-  const batcher = new Batcher({ ledgers, logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
   const [left, right] = [{ destroyed: false }, { destroyed: false }];
   const post = (description: string, answer: { destroyed: boolean }) =>
-    batcher.post(create(PostingSchema, { tenantId: newId('tenant'), description }), answer).catch(({ code }: ConnectError) => code);
+    batcher.post(posting(description), answer).catch(({ code }: ConnectError) => code);
   try {
     const outcomes = Promise.all([post('left', left), post('right', right)]);
     await until(() => Promise.resolve(asked.length === 1));
@@ -96,36 +99,23 @@ test('a call that all clients have left ends; nothing is sent again for one who 
     expect([ended, asked.length]).toEqual([[Code.Canceled], 2]);
   } finally {
     for (const answer of answering) answer();
-    caller.close();
     await ledger.close();
   }
 });
 
 test('nor for one who leaves while it waits to be sent again', async () => {
   let asked = 0;
-  const ledger = await startGrpcServer({
-    services: [LedgerService],
-    routes: (router) =>
-      router.service(LedgerService, {
-        postTransactions: () => {
-          asked++;
-          throw new ConnectError('the database is away', Code.Unavailable);
-        },
-      }),
+  const ledger = await openLedger(() => {
+    asked++;
+    return away();
   });
-  const address = `127.0.0.1:${ledger.port}`;
-  const caller = openCaller({ addresses: [address], token: 'token', maxMessageBytes: 1 << 20 });
-  const ledgers = () => [{ address, client: createClient(LedgerService, caller) }];
   const answer = { destroyed: false };
   const leaving = { ...logger, warn: () => (answer.destroyed = true) } as unknown as typeof logger;
-  const batcher = new Batcher({ ledgers, logger: leaving, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger: leaving, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
   try {
-    await expect(batcher.post(create(PostingSchema, { tenantId: newId('tenant') }), answer)).rejects.toMatchObject({
-      code: Code.Unavailable,
-    });
+    await expect(batcher.post(posting(), answer)).rejects.toMatchObject({ code: Code.Unavailable });
     expect(asked).toBe(1);
   } finally {
-    caller.close();
     await ledger.close();
   }
 });

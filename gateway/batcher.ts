@@ -259,7 +259,7 @@ export class Batcher {
         }
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         const items = batch.length;
-        batch = without(batch, (each) => each.expires <= then || isAbandoned(each));
+        batch = without(batch, (each) => each.expires <= then);
         if (abandoned.signal.aborted) this.options.logger.info({ items, attempt }, 'a call that nobody waited for any more was given up');
         else this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
         if (batch.length > 0) await new Promise((done) => setTimeout(done, then - performance.now()));
