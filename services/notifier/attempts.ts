@@ -112,9 +112,9 @@ export class Attempts {
     return Math.min(concurrency - quick, this.most - this.flights.size);
   }
 
-  /** Whether more than half of what may be claimed at once is. */
-  isCrowded(): boolean {
-    return this.flights.size > this.most / 2;
+  /** Whether more than half of what may be claimed at once is, with so many that are still to begin. */
+  isCrowded(unbegun: number): boolean {
+    return this.flights.size + unbegun > this.most / 2;
   }
 
   /** How many may be in flight: as many as the memory has room for, were all like those that are. */

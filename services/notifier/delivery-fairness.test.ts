@@ -3,7 +3,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { patientOfLocks } from '../../test/house.ts';
-import { settled, until } from '../../test/notifier.ts';
+import { settled, until, type TestTenant } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { claimDue } from './claims.ts';
@@ -103,6 +103,23 @@ test('no more hang than there is memory for, and others are delivered all the sa
   for (let count = 8; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
   await new Promise((done) => setTimeout(done, 5_000));
   expect(hanging.received.length).toBeLessThanOrEqual(24);
+});
+
+test('what is claimed ahead counts as claimed: it takes no place that others need', async () => {
+  const house = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = house;
+  const ingestAll = (tenants: TestTenant[]) =>
+    notifier.client.ingest({ events: tenants.flatMap(({ posting }) => Array.from({ length: 20 }, () => posting())) });
+  await ingestAll(slow.slice(0, 2));
+  await hanging.count(8);
+  // These are slow then, and there is room for as many again: a whole claim, and one ahead of it.
+  await new Promise((done) => setTimeout(done, 2_000));
+  await ingestAll(slow.slice(2, 6));
+  await hanging.count(16);
+  // One of each of these.
+  await ingestAll(slow.slice(6));
+  await new Promise((done) => setTimeout(done, 2_000));
+  await deliversSteadily(house);
 });
 
 test('where there is memory for little beside the concurrency, a few that hang keep nobody from being claimed', async () => {

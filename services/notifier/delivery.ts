@@ -163,7 +163,7 @@ export class Courier {
       }
       try {
         const isAhead = ahead !== null;
-        const claiming: Promise<Round> = ahead ?? this.claim(free, tenants, lookedAt);
+        const claiming: Promise<Round> = ahead ?? this.claim(free, 0, tenants, lookedAt);
         ahead = null;
         const round = await claiming;
         const { claimed, failed, more, nextMs, asked } = round;
@@ -172,8 +172,9 @@ export class Courier {
         tenants = isFull ? Math.max(width.least, Math.ceil(round.free / width.perTenant)) : Math.min(width.most, tenants * 2);
         lookedAt = isFull ? Math.max(depth.least, lookedAt / 2) : Math.min(depth.most, lookedAt * 2);
         // Where there is no room, others may have it.
-        if (this.running && Math.min(claimed.length, attempts.free()) > concurrency / 4) {
-          ahead = this.claim(Math.ceil(concurrency * aheadOf), tenants, lookedAt);
+        const freeThen = Math.min(Math.ceil(concurrency * aheadOf), attempts.most - attempts.inFlight - claimed.length);
+        if (this.running && freeThen > 0 && Math.min(claimed.length, attempts.free()) > concurrency / 4) {
+          ahead = this.claim(freeThen, claimed.length, tenants, lookedAt);
           // Told where it is awaited.
           ahead.catch(() => undefined);
         }
@@ -236,10 +237,11 @@ export class Courier {
     return true;
   }
 
-  private async claim(free: number, tenants: number, lookedAt: number): Promise<Round> {
+  /** `unbegun`: what was claimed before and is still to begin. */
+  private async claim(free: number, unbegun: number, tenants: number, lookedAt: number): Promise<Round> {
     const { pool, vault, timeoutMs, marginMs } = this.options;
     const asked = performance.now();
-    const isCrowded = this.attempts.isCrowded();
+    const isCrowded = this.attempts.isCrowded(unbegun);
     const ofTenant = (tenant: string) => this.endpoints.claimable(tenant, isCrowded);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
     for (const [tenant, until] of this.shunned) if (until < asked) this.shunned.delete(tenant);
