@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type ServiceImpl } from '@connectrpc/connect';
+import { jest } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { LedgerService, PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
@@ -52,6 +53,8 @@ test('the figures count each call once, and as sent again only those that were',
   };
   const ledgers = () => [{ address, client: counted }];
   const batcher = new Batcher({ ledgers, logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
+  const looks = jest.spyOn(globalThis, 'setInterval');
+  const ends = jest.spyOn(globalThis, 'clearInterval');
   const figure = async (name: string) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await metrics.metrics())?.[1]);
   try {
     let postings = 0;
@@ -63,7 +66,12 @@ test('the figures count each call once, and as sent again only those that were',
     expect(await figure('gateway_call_postings_count')).toBe(postings);
     expect(await figure('gateway_call_retries_total')).toBe(sent - postings);
     expect(await figure('gateway_postings_in_flight')).toBe(0);
+    // Each call's look at whether anybody waits for it ends with it.
+    const begun = looks.mock.results.flatMap(({ value }, place) => (looks.mock.calls[place]?.[1] === 100 ? [value] : []));
+    expect(begun).toHaveLength(sent);
+    expect(ends.mock.calls.flat()).toEqual(expect.arrayContaining(begun));
   } finally {
+    jest.restoreAllMocks();
     await close();
   }
 });

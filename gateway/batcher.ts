@@ -260,8 +260,9 @@ export class Batcher {
         const then = performance.now() + Math.min(50 * 2 ** attempt, 500);
         const items = batch.length;
         batch = without(batch, (each) => each.expires <= then);
+        const again = batch.filter((each) => !isAbandoned(each)).length;
         if (abandoned.signal.aborted) this.options.logger.info({ items, attempt }, 'a call that nobody waited for any more was given up');
-        else this.options.logger.warn({ err: error, items, again: batch.length, attempt }, 'outcome of a call unknown');
+        else this.options.logger.warn({ err: error, items, again, attempt }, 'outcome of a call unknown');
         if (batch.length > 0) await new Promise((done) => setTimeout(done, then - performance.now()));
         batch = without(batch, isAbandoned);
         if (batch.length === 0) return;

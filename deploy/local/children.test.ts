@@ -40,6 +40,13 @@ test.each([
     'FATAL:  database "x" does not exist',
     'LOG:  database system is shut down',
   ],
+  [
+    'FATAL:  could not write to file',
+    'LOG:  database system is ready to accept connections',
+    'FATAL:  could not write to file',
+    'LOG:  startup process (PID 1) exited with exit code 1',
+    'LOG:  database system is shut down',
+  ],
   ['FATAL:  no room', 'FATAL:  no room', 'PANIC:  cannot abort transaction 1', 'child process exited with exit code 1'],
 ])('the last words are %j', async (words, ...lines) => {
   const { children } = open();

@@ -247,9 +247,10 @@ function lastWords(text: string): string {
   const human = lines.filter((line) => !line.startsWith('{'));
   // A stack trace ends in frames, Java's also in how many it leaves out; the words stand before them.
   const words = human.filter((line) => !/^\s+at |^\s+\.{3} [0-9]+ more$|^Node\.js v|^\s*[\^~]+$|^\s*}?$/.test(line)).at(-1);
-  // The last of a PostgreSQL that can't start are that it shuts down; why stands before them. Once it has started they are its clients' faults.
-  const hasStarted = human.some((line) => line.includes('ready to accept connections'));
-  const cause = human.findLast((line) => /\bFATAL: /.test(line) && !line.includes('the database system is'));
+  // The last of a PostgreSQL that can't start, or go on after a crash, are that it shuts down; why stands before them. While it runs they are its clients' faults.
+  const turn = human.findLast((line) => /ready to accept connections|startup process/.test(line));
+  const hasStarted = turn?.includes('ready') === true;
+  const cause = human.slice(-20).findLast((line) => /\bFATAL: /.test(line) && !line.includes('the database system is'));
   if (words !== undefined) return ((hasStarted ? undefined : cause) ?? words).trim();
   const entries = lines.flatMap(entryOf);
   // pino's levels: 50 is an error.

@@ -23,7 +23,7 @@ esac
 
 # Unless somebody has installed others since, by hand.
 is_as_installed() {
-  ! [ node_modules/.package-lock.json -nt node_modules/.installed-lock.json ] && cmp -s package-lock.json node_modules/.installed-lock.json
+  cat package-lock.json node_modules/.package-lock.json 2>/dev/null | cmp -s - node_modules/.installed-lock.json
 }
 
 complete() {
@@ -81,7 +81,7 @@ if ! complete; then
   trap - INT TERM HUP
   # npm may have left the file as old as the lock file; it is as new as the packages.
   touch node_modules/.package-lock.json
-  cp package-lock.json node_modules/.installed-lock.json
+  cat package-lock.json node_modules/.package-lock.json >node_modules/.installed-lock.json
 fi
 
 if ! [ -x node_modules/.bin/node ] && ! node -e 'process.exit(process.features.typescript ? 0 : 1)'; then

@@ -93,6 +93,7 @@ test('a lock file that is newer and no other, as a checkout makes it, has nothin
 test('a lock file as it was at the last installation has it made anew where somebody has made another since', async () => {
   await install();
   const at = (seconds: number) => new Date(Date.now() + seconds * 1000);
+  await writeFile(join(tree, 'node_modules/.package-lock.json'), '{}');
   await utimes(join(tree, 'node_modules/.package-lock.json'), at(30), at(30));
   await utimes(join(tree, 'package-lock.json'), at(60), at(60));
   await install();

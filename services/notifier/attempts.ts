@@ -49,7 +49,8 @@ export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100)
  * What an attempt takes up until it is answered, bytes: a connection with TLS some 93 KiB, and its event four times over. (2,259 to receivers that hung, of
  * 45 kB each, had a notifier killed that may have 768 MiB; V8 knew of a third of that, and its own limit never spoke.)
  */
-const memoryOf = ({ body }: Claimed): number => (100 << 10) + 4 * body.length;
+const memoryOf = ({ body }: Claimed): number => leastMemory + 4 * body.length;
+const leastMemory = 100 << 10;
 
 /** The delivery is as it was before the claim. */
 const handedBack = { status: 'pending', statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null } as const;
@@ -117,11 +118,11 @@ export class Attempts {
     return this.flights.size + unbegun > this.most / 2;
   }
 
-  /** How many may be in flight: as many as the memory has room for, were all like those that are. */
+  /** How many may be in flight: as many as the memory has room for, were all like those that are, and none smaller than the smallest. */
   get most(): number {
     const { concurrency, mostMemory } = this.options;
-    const each = this.bytes / Math.max(1, this.flights.size);
-    return Math.min(concurrency * slowFactor, mostOpen, Math.max(1, Math.floor(mostMemory / Math.max(1, each))));
+    const each = Math.max(leastMemory, this.bytes / Math.max(1, this.flights.size));
+    return Math.min(concurrency * slowFactor, mostOpen, Math.max(1, Math.floor(mostMemory / each)));
   }
 
   /**

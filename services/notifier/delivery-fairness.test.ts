@@ -122,6 +122,20 @@ test('what is claimed ahead counts as claimed: it takes no place that others nee
   await deliversSteadily(house);
 });
 
+test('no more is claimed than there is memory for, however much of it is still to begin', async () => {
+  const notifier = await start({ mostMemory: 12 * 105_000, marginMs: 600_000, config: { concurrency: 8 } });
+  const hanging = await receiver(() => undefined);
+  const tenants = await Promise.all(Array.from({ length: 20 }, () => subscribe(notifier, hanging.url)));
+  await notifier.client.ingest({ events: tenants.map(({ posting }) => posting()) });
+  await hanging.count(11);
+  const { rows } = await inTransaction(
+    notifier.work,
+    tenants.map(({ tenant }) => tenant),
+    (client) => client.query('select from claims'),
+  );
+  expect(rows.length).toBeLessThanOrEqual(12);
+});
+
 test('where there is memory for little beside the concurrency, a few that hang keep nobody from being claimed', async () => {
   const config = { concurrency: 64, endpointConcurrency: 4, timeoutMs: 60_000 };
   const { notifier, hanging, quick, slow, other } = await hangingBeside(1, { mostMemory: 9 * 105_000, config });

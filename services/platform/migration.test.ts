@@ -259,6 +259,28 @@ test('a function of the owner’s own may have any name, also before he has a ta
   }
 });
 
+test.each([
+  ['create table things (id int)', 'create type things as enum ()'],
+  ['create type things as enum ()', 'create table things ()'],
+  ['create function made() returns int return 1', 'create function made() returns int return 2'],
+  ['create table things (id int); alter table things add column id int', ''],
+])('what is in the way of %j is told', async (text, before) => {
+  class Made extends Migration {
+    override up(): void {
+      for (const each of text.split('; ')) this.addSql(each);
+    }
+  }
+  const database = await freshDatabase('identity');
+  try {
+    await withClient(database.ownerUrl, (client) => client.query(before));
+    await expect(migrate(database.ownerUrl, database.serviceUrl, schemaOf([{ name: '0001-made', class: Made }]))).rejects.toThrow(
+      /^MIGRATION_DATABASE_URL: [^\n]* already exists/,
+    );
+  } finally {
+    await database.drop();
+  }
+});
+
 test('an event trigger of the database that has none of it is told in one line', async () => {
   const database = await freshDatabase('identity');
   const ask = (text: string) => withClient(database.adminUrl, (client) => client.query(text));

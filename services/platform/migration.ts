@@ -50,7 +50,7 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
   } catch (error) {
     if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
     // P0001: an event trigger of the database's, which would have none of it; 42: somebody has what has the name of what is to be made.
-    if (hasCode(error, /^(25006|3F000|P0001|42723|42P07|42710)$/) || isAway(error))
+    if (hasCode(error, /^(25006|3F000|P0001|42723|42P07|42710|42701)$/) || isAway(error))
       throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
     throw error;
   }
