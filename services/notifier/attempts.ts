@@ -52,14 +52,16 @@ export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100)
 const memoryOf = ({ body }: Claimed): number => leastMemory + 4 * body.length;
 const leastMemory = 100 << 10;
 
+/** As much of what may be in flight is left to tenants of whom little or nothing is. */
+const keptFor = 1 / 4;
+
 /** The delivery is as it was before the claim. */
 const handedBack = { status: 'pending', statusCode: null, errorClass: null, responseBody: null, durationMs: 0, delay: null } as const;
 
 interface Flight {
   /** What it takes up of the memory, bytes. */
   bytes: number;
-  /** Its request is under way, rather than waiting for its turn or recorded. */
-  open: boolean;
+  /** Its request has been under way for long. */
   slow: boolean;
 }
 
@@ -72,6 +74,11 @@ export class Attempts {
   private readonly flights = new Set<Flight>();
   /** What they take up of the memory, bytes. */
   private bytes = 0;
+  /** Requests that are under way, those that are not known to be slow and those that are. */
+  private quick = 0;
+  private slow = 0;
+  /** What the largest of those takes up that {@link admits} has refused, bytes. */
+  private refused = 0;
   private readonly handBack = new AbortController();
   private readonly recorder: Recorder;
   private readonly seconds: Histogram<'result'>;
@@ -107,15 +114,40 @@ export class Attempts {
 
   /** How many more may begin; less than none where tests were sent beyond it. */
   free(): number {
-    const { concurrency } = this.options;
-    let quick = 0;
-    for (const { open, slow } of this.flights) if (open && !slow) quick++;
-    return Math.min(concurrency - quick, this.most - this.flights.size);
+    return Math.min(this.mostQuick - this.quick, this.most - this.flights.size);
+  }
+
+  /** Whether so few may begin that they had better wait for others: one at a time would cost each delivery a claim of its own. */
+  get isFull(): boolean {
+    return this.free() < Math.max(1, Math.floor(this.mostQuick / 8));
+  }
+
+  // Any of them may hang, and then as many may begin again: half of the places that those leave which do.
+  private get mostQuick(): number {
+    return Math.min(this.options.concurrency, Math.ceil((this.most - this.slow) / 2));
   }
 
   /** Whether more than half of what may be claimed at once is, with so many that are still to begin. */
   isCrowded(unbegun: number): boolean {
-    return this.flights.size + unbegun > this.most / 2;
+    return this.flights.size + unbegun > this.most / 2 || this.isBeyond(this.refused);
+  }
+
+  /** How many a claim may take, with so many that are still to begin: not all where there is room for many, as they may all hang. */
+  claimable(isCrowded: boolean, unbegun: number): number {
+    return Math.max(1, Math.floor(this.most * (isCrowded ? 1 : 1 - keptFor)) - this.flights.size - unbegun);
+  }
+
+  /** Whether a delivery may begin; else it had better be handed back, as it is larger than was expected. One of each tenant may. */
+  admits(claimed: Claimed): boolean {
+    const bytes = memoryOf(claimed);
+    const { claimed: has } = this.endpoints.of(claimed.tenant);
+    if (!this.isBeyond(bytes) || has < this.endpoints.claimable(claimed.tenant, true)) return true;
+    this.refused = Math.max(this.refused, bytes);
+    return false;
+  }
+
+  private isBeyond(bytes: number): boolean {
+    return bytes > 0 && this.bytes + bytes > this.options.mostMemory * (1 - keptFor);
   }
 
   /** How many may be in flight: as many as the memory has room for, were all like those that are, and none smaller than the smallest. */
@@ -166,20 +198,20 @@ export class Attempts {
   }
 
   /**
-   * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now; it stays as it was before the claim. False where
+   * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now, if any; it stays as it was before the claim. False where
    * that can't be recorded, or the claim holds no longer: then it may wait for as long as its lease lasts.
    */
-  async putOff({ tenant, id, claim }: Claimed, milliseconds: number): Promise<boolean> {
+  async putOff({ tenant, id, claim }: Claimed, milliseconds?: number): Promise<boolean> {
     const flight = this.take(0);
     try {
-      return await this.recorder.record({ tenant, id, claim, ...handedBack, heldMs: milliseconds });
+      return await this.recorder.record({ tenant, id, claim, ...handedBack, ...(milliseconds !== undefined && { heldMs: milliseconds }) });
     } finally {
       this.leave(flight);
     }
   }
 
   private take(bytes: number): Flight {
-    const flight: Flight = { bytes, open: false, slow: false };
+    const flight: Flight = { bytes, slow: false };
     this.flights.add(flight);
     this.bytes += bytes;
     return flight;
@@ -193,12 +225,13 @@ export class Attempts {
 
   // Its request is under way from its turn on, and from when there is room.
   private async opened(flight: Flight, request: () => Promise<Answer | null>): Promise<Answer | null> {
-    flight.open = true;
+    this.quick++;
     await this.recorder.room();
     try {
       return await request();
     } finally {
-      flight.open = false;
+      if (flight.slow) this.slow--;
+      else this.quick--;
     }
   }
 
@@ -206,6 +239,9 @@ export class Attempts {
   private async watched(flight: Flight, endpoint: Endpoint, send: () => Promise<Answer | null>): Promise<Answer | null> {
     const slow = setTimeout(() => {
       flight.slow = true;
+      this.quick--;
+      this.slow++;
+      endpoint.slow++;
       this.endpoints.slowDown(endpoint);
       this.changed();
     }, slowMs);
@@ -213,6 +249,7 @@ export class Attempts {
       return await send();
     } finally {
       clearTimeout(slow);
+      if (flight.slow) endpoint.slow--;
     }
   }
 

@@ -149,6 +149,89 @@ test('where there is memory for little beside the concurrency, a few that hang k
   ]);
 });
 
+/** Deliveries to it come one after the other, though others hang. */
+async function delivers({ notifier, quick, other }: Awaited<ReturnType<typeof hangingBeside>>): Promise<void> {
+  for (let count = 1; count <= 20; count++) {
+    await ingest(notifier, other);
+    await quick.count(count);
+  }
+}
+
+test('where there is memory for less than the concurrency, no claim takes all of it', async () => {
+  const house = await hangingBeside(3, { mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = house;
+  await notifier.client.ingest({ events: slow.flatMap(({ posting }) => Array.from({ length: 20 }, () => posting())) });
+  await hanging.count(3);
+  await new Promise((done) => setTimeout(done, 2_000));
+  await delivers(house);
+});
+
+test('few places are used where those that hang leave no more', async () => {
+  const house = await hangingBeside(6, { mostMemory: 18 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  const { notifier, slow } = house;
+  for (const tenant of slow) {
+    await ingest(notifier, tenant, 20);
+    await new Promise((done) => setTimeout(done, 1_200));
+  }
+  await delivers(house);
+});
+
+test('nor is all of it taken by a few with large events, or more than all', async () => {
+  const house = await hangingBeside(2, { mostMemory: 24 * 105_000, config: { concurrency: 16, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = house;
+  const large = ({ posting }: TestTenant) => {
+    const event = posting();
+    if (event.data.case === 'transactionPosted') event.data.value.metadata = JSON.stringify({ text: 'x'.repeat(45_000) });
+    return event;
+  };
+  await notifier.client.ingest({ events: slow.flatMap((tenant) => Array.from({ length: 8 }, () => large(tenant))) });
+  await hanging.count(2);
+  await new Promise((done) => setTimeout(done, 2_000));
+  await delivers(house);
+});
+
+test('who answers one and hangs with others gets no more places for it, where those are few', async () => {
+  const notifier = await start({ mostMemory: 64 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  let answered = 0;
+  const moody = () => {
+    let hung = 0;
+    return receiver((_, response, place) => {
+      if (place === 0) response.end();
+      else if (hung < 3) hung++;
+      else setTimeout(() => response.end(() => answered++), 900);
+    });
+  };
+  const quick = await receiver();
+  const tenants = [
+    await subscribe(notifier, (await moody()).url),
+    await subscribe(notifier, (await moody()).url),
+    await subscribe(notifier, (await moody()).url),
+  ];
+  const other = await subscribe(notifier, quick.url);
+  for (const tenant of tenants) await ingest(notifier, tenant, 1);
+  for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 1);
+  for (const tenant of tenants) await ingest(notifier, tenant, 200);
+  await until(() => Promise.resolve(answered >= 6));
+  const before = answered;
+  await ingest(notifier, other, 60);
+  await quick.count(60);
+  // Three of them a second.
+  expect(answered - before).toBeLessThan(15);
+});
+
+test('nor do those take all places that have answered quickly until they hang', async () => {
+  const notifier = await start({ mostMemory: 24 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  let hangs = false;
+  const [moody, quick] = [await receiver((_, response) => (hangs ? undefined : response.end())), await receiver()];
+  const slow = await Promise.all(Array.from({ length: 8 }, () => subscribe(notifier, moody.url)));
+  const other = await subscribe(notifier, quick.url);
+  for (const tenant of slow) await ingest(notifier, tenant);
+  for (const { tenantId } of slow) await settled(notifier.client, tenantId, 1);
+  hangs = true;
+  await notifier.client.ingest({ events: slow.flatMap(({ posting }) => Array.from({ length: 20 }, () => posting())) });
+  await delivers({ notifier, hanging: moody, quick, slow, other });
+});
+
 test('no more requests are under way than may be, though more is claimed while they are begun', async () => {
   const { logger, attempts } = listening();
   const notifier = await start({ logger, config: { concurrency: 8 } });

@@ -156,8 +156,7 @@ export class Courier {
     while (this.running || ahead) {
       this.awake = false;
       const free = attempts.free();
-      // One at a time would cost each delivery a claim of its own.
-      if (!ahead && free < Math.max(1, Math.min(concurrency, attempts.most) / 8)) {
+      if (!ahead && attempts.isFull) {
         await this.sleep(pollMs);
         continue;
       }
@@ -172,9 +171,8 @@ export class Courier {
         tenants = isFull ? Math.max(width.least, Math.ceil(round.free / width.perTenant)) : Math.min(width.most, tenants * 2);
         lookedAt = isFull ? Math.max(depth.least, lookedAt / 2) : Math.min(depth.most, lookedAt * 2);
         // Where there is no room, others may have it.
-        const freeThen = Math.min(Math.ceil(concurrency * aheadOf), attempts.most - attempts.inFlight - claimed.length);
-        if (this.running && freeThen > 0 && Math.min(claimed.length, attempts.free()) > concurrency / 4) {
-          ahead = this.claim(freeThen, claimed.length, tenants, lookedAt);
+        if (this.running && Math.min(claimed.length, attempts.free()) > concurrency / 4) {
+          ahead = this.claim(Math.ceil(concurrency * aheadOf), claimed.length, tenants, lookedAt);
           // Told where it is awaited.
           ahead.catch(() => undefined);
         }
@@ -237,11 +235,12 @@ export class Courier {
     return true;
   }
 
-  /** `unbegun`: what was claimed before and is still to begin. */
-  private async claim(free: number, unbegun: number, tenants: number, lookedAt: number): Promise<Round> {
+  /** `wanted`: deliveries, at most; `unbegun`: what was claimed before and is still to begin. */
+  private async claim(wanted: number, unbegun: number, tenants: number, lookedAt: number): Promise<Round> {
     const { pool, vault, timeoutMs, marginMs } = this.options;
     const asked = performance.now();
     const isCrowded = this.attempts.isCrowded(unbegun);
+    const free = Math.min(wanted, this.attempts.claimable(isCrowded, unbegun));
     const ofTenant = (tenant: string) => this.endpoints.claimable(tenant, isCrowded);
     const sweeps = (tenant: string) => this.endpoints.sweeps(tenant);
     for (const [tenant, until] of this.shunned) if (until < asked) this.shunned.delete(tenant);
@@ -280,9 +279,12 @@ export class Courier {
         continue;
       }
       for (const each of claimed.slice(place, place + room)) {
-        attempts.make(each, { claimedAt: isWanted ? asked : -Infinity }).catch((error: unknown) => this.putOff(each, error));
+        // They may be larger than what there was room for.
+        if (isWanted && attempts.free() <= 0) break;
+        place++;
+        if (isWanted && !attempts.admits(each)) void attempts.putOff(each);
+        else attempts.make(each, { claimedAt: isWanted ? asked : -Infinity }).catch((error: unknown) => this.putOff(each, error));
       }
-      place += room;
       if (place < claimed.length) await nextTurn();
     }
   }

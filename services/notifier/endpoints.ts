@@ -10,8 +10,8 @@ import { Destinations, type Destination } from './destinations.ts';
 // ones are recorded and new ones claimed. (One tenant, 32 at a time, busy machine: 510 deliveries/s without, 1,100 with.)
 const supply = 8;
 
-// Where half of what may be under way is, an endpoint that has not answered quickly has this part of its places: those of many that hang would else
-// take all. (A notifier with 1,024 descriptors, 45 tenants whose receivers hang: of 272 deliveries of another one 241 were still waiting after 75 s.)
+// Where half of what may be under way is, an endpoint that has not answered quickly, or does not answer all, has this part of its places: those of many
+// that hang would else take all. (A notifier with 1,024 descriptors, 45 tenants whose receivers hang: of 272 deliveries of another one 241 were still waiting after 75 s.)
 const crowdedPart = 8;
 
 const rememberedEndpoints = 10_000;
@@ -30,6 +30,8 @@ export interface Endpoint {
   open: number;
   /** Told true when it is their turn, false when they had better go. */
   waiting: ((turn: boolean) => void)[];
+  /** Requests under way that have been for long. */
+  slow: number;
   /** The last answer came soon. */
   quick: boolean;
   /** The last claim met deliveries that nobody is to get: there may be many, of a webhook that is deleted. */
@@ -62,13 +64,15 @@ export class Endpoints {
   /** A tenant's endpoint, the same one as long as something of it is claimed. */
   of(tenant: string): Endpoint {
     let endpoint = this.endpoints.get(tenant);
-    if (!endpoint) this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, waiting: [], quick: false, swept: false, known: null }));
+    if (!endpoint)
+      this.endpoints.set(tenant, (endpoint = { claimed: 0, open: 0, slow: 0, waiting: [], quick: false, swept: false, known: null }));
     return endpoint;
   }
 
   /** How many deliveries of a tenant may be claimed at a time; `isCrowded`: of what may be under way, more than half is. */
   claimable(tenant: string, isCrowded: boolean): number {
-    if (this.endpoints.get(tenant)?.quick === true) return this.perTenant * supply;
+    const endpoint = this.endpoints.get(tenant);
+    if (endpoint?.quick === true && !(isCrowded && endpoint.slow > 0)) return this.perTenant * supply;
     return isCrowded ? Math.ceil(this.perTenant / crowdedPart) : this.perTenant;
   }
 

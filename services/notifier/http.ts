@@ -1,7 +1,7 @@
 // The one outgoing request: a signed POST to an address that was judged, with one deadline over everything, and an answer read up to a cap.
 import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
-import { areDescriptorsLeft } from '../platform/descriptors.ts';
+import { areDescriptorsLeft, mostDescriptors } from '../platform/descriptors.ts';
 import { isOfTls } from '../platform/tls.ts';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
@@ -70,10 +70,18 @@ const lateMs = 1_000;
  */
 const keptMs = 60_000;
 
+/**
+ * So many may be kept without a request, of all receivers: they take descriptors and memory as others do, and a receiver may have them kept for half a
+ * minute. (One tenant who changed his webhook's address three times a second left 1,024 descriptors to nobody; without that limit 5,000 took 500 MiB.)
+ */
+const mostIdle = Math.min(2_000, Math.floor(mostDescriptors() / 8));
+
 /** Connections that are kept. */
 interface Kept {
   agent: Agent;
   since: number;
+  /** Its connections, and whether each is without a request. */
+  open: Map<Socket, () => boolean>;
   /** Requests. (undici's `close()` waits for them, and for ever where a certificate was of another name.) */
   underWay: number;
 }
@@ -100,24 +108,29 @@ export class Sender {
       autoSelectFamilyAttemptTimeout: addressMs,
       ...(ca !== undefined && { ca }),
     });
-    const made = {
+    const made = (open?: Kept['open']) => ({
       connect: ((to, done) =>
         connect(to, (...outcome) => {
-          if (outcome[1]) watch(outcome[1], this.closed);
+          const [, socket] = outcome;
+          if (socket) {
+            open?.set(socket, watch(socket, this.closed));
+            socket.once('close', () => open?.delete(socket));
+          }
           done(...outcome);
         })) satisfies buildConnector.connector,
       // The deadline is one, and ours.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: 16_384,
-    };
+    });
     // Shorter than what servers usually wait: what is sent on a connection that the server is closing is sent twice.
     this.open = () => {
-      const agent = new Agent({ ...made, keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
-      return { agent, since: performance.now(), underWay: 0 };
+      const open: Kept['open'] = new Map();
+      const agent = new Agent({ ...made(open), keepAliveTimeout: 2_500, keepAliveMaxTimeout: 30_000 });
+      return { agent, since: performance.now(), open, underWay: 0 };
     };
     this.kept = this.open();
-    this.single = new Agent({ ...made, pipelining: 0 });
+    this.single = new Agent({ ...made(), pipelining: 0 });
   }
 
   /**
@@ -180,11 +193,13 @@ export class Sender {
   }
 
   private async overKept<Answered>(ask: (agent: Agent) => Promise<Answered>): Promise<Answered> {
-    if (performance.now() - this.kept.since > keptMs) {
+    if (performance.now() - this.kept.since > keptMs || this.kept.open.size - this.kept.underWay > mostIdle) {
       const before = this.kept;
       this.kept = this.open();
-      if (before.underWay > 0) this.leaving.add(before);
-      else void before.agent.destroy();
+      if (before.underWay > 0) {
+        this.leaving.add(before);
+        for (const [socket, isIdle] of before.open) if (isIdle()) socket.destroy();
+      } else void before.agent.destroy();
     }
     const { kept } = this;
     kept.underWay++;
@@ -204,8 +219,8 @@ export class Sender {
 const unseenMs = 2_000;
 
 // What is read counts from one request to the next: undici has one at a time on a connection. `closed` gets the end of one that has answered
-// before and says nothing to what was just sent.
-function watch(socket: Socket, closed: WeakSet<Error>): void {
+// before and says nothing to what was just sent. Answers a look whether it has a request.
+function watch(socket: Socket, closed: WeakSet<Error>): () => boolean {
   const read = socket.read.bind(socket);
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
   const heads = new Heads();
@@ -245,6 +260,7 @@ function watch(socket: Socket, closed: WeakSet<Error>): void {
     for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, at + 1)) lines++;
     return piece;
   };
+  return () => exchange?.isOver === true;
 }
 
 const newline = 0x0a;
@@ -311,6 +327,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   statusCode: number | null = null;
   /** Answers before the answer that have come. */
   interim = 0;
+  /** Nothing more comes of it. */
+  isOver = false;
   private readonly whole = Promise.withResolvers<{ statusCode: number; text: string }>();
   private room = Buffer.alloc(0);
   /** Bytes of the body that are kept: one more than are read, at most. */
@@ -360,6 +378,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    this.isOver = true;
     this.whole.resolve({ statusCode: this.statusCode as number, text: textOf(this.room.subarray(0, this.size)) });
   }
 

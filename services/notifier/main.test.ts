@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Server } from 'node:http';
 import { createClient } from '@connectrpc/connect';
 import { type Children, type Child } from '../../deploy/local/children.ts';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -191,6 +192,35 @@ test('a process with few descriptors delivers all the same', async () => {
   await client.ingest({ events: Array.from({ length: 40 }, () => posting()) });
   await settled(client, tenantId, 40);
   notifier.close();
+});
+
+test('connections that receivers have kept leave others their descriptors', async () => {
+  const notifier = await running({}, 256);
+  const { client } = notifier;
+  // Twelve times what one tenant may have under way at once, each at another address.
+  const receivers = await Promise.all(
+    Array.from({ length: 12 }, () =>
+      startReceiver((_, response) => {
+        // As long as it may be: half a minute.
+        (response.socket as unknown as { server: Server }).server.keepAliveTimeout = 60_000;
+        response.setHeader('keep-alive', 'timeout=60');
+        setTimeout(() => response.end(), 100);
+      }),
+    ),
+  );
+  const { tenantId, posting } = newTenant();
+  for (const [place, { url }] of receivers.entries()) {
+    await (place === 0
+      ? client.configureWebhook({ tenantId, url, events: ['transaction.posted'] })
+      : client.updateWebhook({ tenantId, url }));
+    await client.ingest({ events: Array.from({ length: 32 }, () => posting()) });
+    // The rest waits five seconds where no descriptors are left.
+    await settled(client, tenantId, Math.min(100, 32 * (place + 1)));
+  }
+  const figures = await (await fetch(`${notifier.ops}/metrics`)).text();
+  expect(/^notifier_unattempted_total.*/m.exec(figures)?.[0]).toMatch(/ 0$/);
+  notifier.close();
+  for (const each of receivers) await each.close();
 });
 
 test('what a killed process had in flight is sent again by the next one, as the same attempt', async () => {
