@@ -111,6 +111,21 @@ test('a call that all clients have left ends; nothing is sent again for one who 
   }
 });
 
+test('small postings wait for no large ones: those travel by themselves', async () => {
+  const asked: number[][] = [];
+  const ledger = await openLedger(({ postings }) => {
+    asked.push(postings.map(({ description }) => description.length));
+    return away();
+  });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 300 });
+  try {
+    await Promise.allSettled([1, 5_000, 2, 6_000].map((length) => batcher.post(posting('x'.repeat(length)))));
+    expect(new Set(asked.map(String))).toEqual(new Set(['1,2', '5000,6000']));
+  } finally {
+    await ledger.close();
+  }
+});
+
 test('nor for one who leaves while it waits to be sent again', async () => {
   let asked = 0;
   const ledger = await openLedger(() => {

@@ -65,6 +65,8 @@ const smallestPart = 64;
 const fillBesideOthers = 0.75;
 const rememberedTenants = 10_000;
 const itemsPerCall = 250;
+/** A posting of more bytes travels with its like: a call is answered with its last posting, and small ones would wait for large ones. */
+const heavyBytes = 4 << 10;
 const bytesPerCall = 1024 * 1024;
 // A stalled replica is left for another one after this.
 const attemptMs = 3_000;
@@ -75,6 +77,7 @@ const lookMs = 100;
 export class Batcher {
   private readonly options: BatcherOptions;
   private readonly shared = newStream();
+  private readonly heavy = newStream();
   /** Tenants that were handed back. */
   private readonly alone = new Map<string, Stream>();
   private readonly perTenant = new Map<string, number>();
@@ -137,7 +140,7 @@ export class Batcher {
           reject(error);
         },
       };
-      this.enqueue(this.alone.get(tenant) ?? this.shared, [each]);
+      this.enqueue(this.alone.get(tenant) ?? (bytes > heavyBytes ? this.heavy : this.shared), [each]);
     });
   }
 
@@ -221,8 +224,8 @@ export class Batcher {
   // The tenant's books are another process's at the moment: what waits for them, waits by itself and in its order.
   private setApart(heldBack: Waiting[]): void {
     for (const [tenant, held] of Map.groupBy(heldBack, ({ posting }) => posting.tenantId)) {
-      const behind = this.shared.waiting.get(tenant) ?? [];
-      this.shared.waiting.delete(tenant);
+      const behind = [this.shared, this.heavy].flatMap(({ waiting }) => waiting.get(tenant) ?? []);
+      for (const { waiting } of [this.shared, this.heavy]) waiting.delete(tenant);
       const stream = this.alone.get(tenant) ?? newStream(tenant);
       this.alone.set(tenant, stream);
       this.enqueue(stream, [...held, ...behind]);

@@ -1,7 +1,7 @@
 // Takes a request's body from the connection, within what the gateway can bear.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { turnOf } from '../services/platform/large.ts';
+import { readInTurn } from './large-bodies.ts';
 import type { Load } from './load.ts';
 import { Problem } from './problem.ts';
 
@@ -65,9 +65,6 @@ export function closeGently(request: IncomingMessage): void {
   };
 }
 
-// What is in it may be 5,000 fields, some five milliseconds' work.
-const largeBody = 64 << 10;
-
 const nothing = Buffer.alloc(0);
 
 /** Reads a body; calls back once, with its bytes or why there are none. */
@@ -94,9 +91,7 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
   };
   const finish = (): void => {
     load.arrived(request);
-    const turn = turnOf(length, largeBody);
-    if (turn) void turn.then(() => end(null));
-    else end(null);
+    readInTurn(request.caller.tenantId, length, () => end(null));
   };
   if (Number(request.headers['content-length']) > bodyLimit) {
     end(new Problem('payload_too_large'));

@@ -312,6 +312,7 @@ describe('the fields of bodies', () => {
 describe('the parameters of queries', () => {
   test.each([
     ['transactions?limit=0', 'limit', 'min'],
+    [`transactions?${'x&'.repeat(99)}limit=0`, 'limit', 'min'],
     ['transactions?limit=-1', 'limit', 'min'],
     ['transactions?limit=101', 'limit', 'max'],
     ['transactions?limit=x', 'limit', 'type'],
@@ -346,6 +347,10 @@ describe('the parameters of queries', () => {
   ])('%s: %s %s', async (query, field, tag) => {
     const { status, body } = await house.rest('GET', customer.at(query), { key: customer.key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
+  });
+
+  test('what stands behind a hundred of them is not read', async () => {
+    expect((await house.rest('GET', customer.at(`transactions?${'x&'.repeat(100)}limit=0`), { key: customer.key })).status).toBe(200);
   });
 
   test('a number beyond all bounds is told as it was sent', async () => {

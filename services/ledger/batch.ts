@@ -11,7 +11,7 @@ import { isAbandoned, neverBegun, type Item, type Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { postedEvent, type Order } from './wire.ts';
+import type { Order } from './wire.ts';
 import { moveHeads, write } from './write.ts';
 
 /**
@@ -129,7 +129,18 @@ export class Batch {
 
   /** Reads the accounts that the books lack and the records of replays; most batches need no round trip for it. */
   async readOn(client: Client): Promise<void> {
-    await Promise.all([this.openAccounts(client), readReplays(client, this.keys)]);
+    await Promise.all([this.openAccounts(client), readReplays(client, this.repeated(this.keys))]);
+  }
+
+  /** Of used keys those that an order repeats: who uses one for another request is refused, whatever it was. */
+  private repeated(keys: ReadonlyMap<string, store.KnownKey>): Map<string, store.KnownKey> {
+    const found = new Map<string, store.KnownKey>();
+    for (const { order } of this.items) {
+      const place = `${order.tenant} ${order.idempotencyKey}`;
+      const known = keys.get(place);
+      if (known?.fingerprint.equals(order.fingerprint)) found.set(place, known);
+    }
+    return found;
   }
 
   private async openAccounts(client: Client): Promise<void> {
@@ -151,7 +162,7 @@ export class Batch {
 
   private codesOf(order: Order): string[] {
     const original = order.reverses && this.originals.get(`${order.tenant} ${order.reverses.uuid}`);
-    if (original) return postedEvent(original.payload).entries.map((entry) => entry.accountCode);
+    if (original) return store.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [];
     const codes = order.entries.map((entry) => entry.code);
     return order.kind === 'single' ? [...codes, suspenseCode(order.entries[0]?.currency ?? '')] : codes;
   }
@@ -213,10 +224,16 @@ export class Batch {
     this.marks.opened(this.opened, this.nowMs);
   }
 
+  // Of a key that was met with another request alone nobody has read the transaction: whoever repeats it meets it again in the database.
+  private knownBefore(place: string, { fingerprint }: Order): store.KnownKey | undefined {
+    const known = this.before.find((keys) => keys.has(place))?.get(place);
+    return known?.transaction || !known?.fingerprint.equals(fingerprint) ? known : undefined;
+  }
+
   private outcomeOf(item: Item): Outcome {
     const { order } = item;
     const place = `${order.tenant} ${order.idempotencyKey}`;
-    const known = this.keys.get(place) ?? this.before.find((keys) => keys.has(place))?.get(place);
+    const known = this.keys.get(place) ?? this.knownBefore(place, order);
     try {
       // What does not exist is said before what its key was used for; whatever was reversed exists.
       const original = order.reverses ? this.originalOf(order) : null;
@@ -276,7 +293,7 @@ export class Batch {
       const from = this.states.get(row.tenant_id)?.from.sequence ?? 0n;
       if (row.sequence <= from) used.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     }
-    await readReplays(client, used);
+    await readReplays(client, this.repeated(used));
     // Not before: a batch that is begun meanwhile goes by these.
     for (const [place, key] of used) this.keys.set(place, key);
     for (const settled of refused) {

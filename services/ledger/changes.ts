@@ -8,9 +8,9 @@ import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
 import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
 import { append, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
-import type { Original } from './store.ts';
+import { eventOfOriginal, type Original } from './store.ts';
 import { suspenseCode } from './templates.ts';
-import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { eventOf, transactionOf, type Order } from './wire.ts';
 import type { ChangedBalance, PostedOrder } from './write.ts';
 
 /** What the postings of a batch change, in their order. The books that they are posted on are changed by it. */
@@ -73,14 +73,14 @@ export class Changes {
 
   private mirrored(order: Order, original: Original): Order['entries'] {
     const reverses = order.reverses as { id: string; uuid: string };
-    const event = postedEvent(original.payload);
-    if (event.kind === 'reversal') throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
+    const event = eventOfOriginal(original);
+    if (!event && original.reversed_by === null) throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
     const taken = this.posted.some((each) => each.order.tenant === order.tenant && each.order.reverses?.uuid === reverses.uuid);
     if (original.reversed_by !== null || taken) {
       const by = original.reversed_by === null ? '' : `, by ${toId('txn', original.reversed_by)}`;
       throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already${by}`);
     }
-    return event.entries.map((entry) => ({
+    return (event as NonNullable<typeof event>).entries.map((entry) => ({
       code: entry.accountCode,
       amount: BigInt(entry.amount.replace('.', '')),
       side: opposite(entry.side as Side),

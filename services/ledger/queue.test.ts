@@ -6,11 +6,16 @@ const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 1
 function item(
   tenant: string,
   name: string,
-  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & { retry?: boolean; bytes?: number; entries?: number } = {},
+  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & {
+    retry?: boolean;
+    bytes?: number;
+    entries?: number;
+    reverses?: object;
+  } = {},
 ) {
   const outcomes: Outcome[] = [];
-  const { retry = false, bytes = 10 } = more;
-  const order = { tenant, description: name, retry, bytes, entries: Array.from({ length: more.entries ?? 2 }) };
+  const { retry = false, bytes = 10, reverses = null } = more;
+  const order = { tenant, description: name, retry, bytes, reverses, entries: Array.from({ length: more.entries ?? 2 }) };
   const made = {
     order,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
@@ -104,6 +109,12 @@ test('a batch is bounded by bytes and entries, and one larger item travels alone
     expect(names(queues.takeMixed(0, 1, 1))).toEqual([expected]);
     queues.release(['a']);
   }
+});
+
+test('a reversal counts for many, as what it reverses may have as many', () => {
+  const of = (name: string): Parameters<typeof item> => [name.charAt(0), name, { entries: 0, reverses: {} }];
+  const queues = filled(of('a1'), of('a2'), of('b1'));
+  expect([names(queues.takeMixed(0, 1, 1)), names(queues.takeMixed(1, 1, 1))]).toEqual([['a1', 'b1'], null]);
 });
 
 test('an item too large for the batch does not let a later one of its tenant overtake it', () => {

@@ -56,7 +56,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     pool: writes,
     lanes: config.writerLanes,
     waiters: config.writerWaiters,
-    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 2_000, bytes: 2 * 1024 * 1024 },
+    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
     rememberedAccounts: 100_000,
     committed,
     logger,

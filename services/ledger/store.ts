@@ -2,6 +2,7 @@
 //
 // Rows are always found from the wanted side, each by its whole key: `lateral (… offset 0)` keeps the planner from turning the join round,
 // which it does while a table is small or not analysed, and keeps doing when it has grown (7 ms for 190 balances; so, 1 ms).
+import type { TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
@@ -9,7 +10,7 @@ import { currencies, toDecimal } from '../platform/money.ts';
 import { seeing, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
-import type { Order } from './wire.ts';
+import { postedEvent, type Order } from './wire.ts';
 
 /** What an idempotency key was used for: before, or by what a batch has decided. */
 export interface KnownKey {
@@ -30,8 +31,17 @@ interface KnownKeyRow extends KnownKey {
 export interface Original {
   tenant_id: string;
   id: string;
-  payload: Buffer;
+  /** Null where it can't be reversed: it is reversed already, or a reversal itself. */
+  payload: Buffer | null;
   reversed_by: string | null;
+  /** What the payload says, once it has been read. */
+  event?: TransactionPosted;
+}
+
+/** The event of a transaction that can be reversed; read once, however many orders reverse it. */
+export function eventOfOriginal(original: Original): TransactionPosted | undefined {
+  if (original.payload) original.event ??= postedEvent(original.payload);
+  return original.event;
 }
 
 /** Begins a transaction that sees the tenants' rows. */
@@ -77,8 +87,8 @@ export async function originalsOf(client: Client, reversals: Order[]): Promise<O
   if (reversals.length === 0) return [];
   const { rows } = await client.query<Original>({
     name: 'originals',
-    text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by
-      from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id),
+    text: `select t.tenant_id, t.id, case when r.id is null and t.reverses is null then l.payload end as payload, r.id as reversed_by
+      from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
         left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,

@@ -34,6 +34,7 @@ export const pureFiles = [
   'gateway/idempotency.ts',
   'gateway/json.ts',
   'gateway/keys.ts',
+  'gateway/large-bodies.ts',
   'gateway/large-pages.ts',
   'gateway/load.ts',
   'gateway/metadata.ts',

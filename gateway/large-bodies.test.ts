@@ -1,0 +1,33 @@
+import { newId } from '../services/platform/ids.ts';
+import { readInTurn } from './large-bodies.ts';
+
+/** Takes the processor for so long, milliseconds. */
+function busy(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
+
+test('who sends large bodies that take long waits for three times as long after each, and others come between', async () => {
+  const [dear, other, quick] = [newId('tenant'), newId('tenant'), newId('tenant')];
+  const read: { whose: string; began: number; ended: number }[] = [];
+  const all = Promise.withResolvers<void>();
+  const send = (whose: string, bytes: number, milliseconds: number) =>
+    readInTurn(whose, bytes, () => {
+      const began = performance.now();
+      busy(milliseconds);
+      read.push({ whose, began, ended: performance.now() });
+      if (read.length === 8) all.resolve();
+    });
+  for (let count = 0; count < 3; count++) send(dear, 1 << 20, 60);
+  for (let count = 0; count < 2; count++) send(other, 1 << 20, 60);
+  send(quick, 1 << 20, 0);
+  send(quick, 20_000, 0);
+  send(dear, 1_000, 0);
+  await all.promise;
+  // The small one at once; then one of each, before anybody knows; then those of who is known, in turn.
+  expect(read.map(({ whose }) => whose)).toEqual([dear, dear, other, quick, quick, dear, other, dear]);
+  for (const [place, { began }] of read.entries()) {
+    const before = read[place - 1];
+    if (place > 4 && before) expect(began - before.ended).toBeGreaterThanOrEqual(3 * 60 - 2);
+  }
+});

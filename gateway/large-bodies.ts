@@ -1,0 +1,77 @@
+// Large bodies are read one in a turn of the event loop. Who sends some that take long is paced, so that most of the time is everybody else's.
+import { turnOf } from '../services/platform/large.ts';
+
+/** What is in it may be 1,500 fields, some two milliseconds' work. */
+const largeBody = 16 << 10;
+
+/**
+ * A body that takes longer, milliseconds, makes its sender's dear for a while: these wait for each other, after each for `pace` times as long as it
+ * took. (A megabyte of odd numbers and distinct keys took 300 ms, and three of them a second made others' postings 87 times as slow.)
+ */
+const dearMs = 20;
+const pace = 3;
+const rememberedMs = 10_000;
+
+/** Whose bodies are dear, until when, by `performance.now()`. */
+const dear = new Map<string, number>();
+/** Their bodies that wait; tenants take turns. */
+const waiting = new Map<string, (() => void)[]>();
+/** When the next of them may be read, by `performance.now()`. */
+let resumesAt = 0;
+let timer: NodeJS.Timeout | undefined;
+
+/**
+ * Does what a body of so many bytes needs done, `work`, when it is its turn: at once where it is small. `whose`: a tenant's id, empty where nobody has said
+ * who he is.
+ */
+export function readInTurn(whose: string, bytes: number, work: () => void): void {
+  const turn = turnOf(bytes, largeBody);
+  if (!turn) {
+    work();
+    return;
+  }
+  void turn.then(() => {
+    if (!isDear(whose)) {
+      measure(whose, work);
+      return;
+    }
+    waiting.set(whose, [...(waiting.get(whose) ?? []), work]);
+    schedule();
+  });
+}
+
+function schedule(): void {
+  if (waiting.size > 0) timer ??= setTimeout(next, Math.max(0, resumesAt - performance.now()));
+}
+
+function next(): void {
+  timer = undefined;
+  // One that nobody knew to be dear may have come between.
+  if (performance.now() < resumesAt) {
+    schedule();
+    return;
+  }
+  for (const [whose, [work, ...others]] of waiting) {
+    waiting.delete(whose);
+    if (others.length > 0) waiting.set(whose, others);
+    measure(whose, work as () => void);
+    break;
+  }
+  schedule();
+}
+
+function measure(whose: string, work: () => void): void {
+  const began = performance.now();
+  work();
+  const now = performance.now();
+  const took = now - began;
+  if (took > dearMs) {
+    for (const [each, until] of dear) if (until < now) dear.delete(each);
+    dear.set(whose, now + rememberedMs);
+  }
+  if (isDear(whose)) resumesAt = now + pace * took;
+}
+
+function isDear(whose: string): boolean {
+  return (dear.get(whose) ?? -Infinity) > performance.now();
+}
