@@ -30,10 +30,10 @@ async function hangingBeside(count: number, options: Parameters<typeof start>[0]
   return { notifier, hanging, quick, slow, other: await subscribe(notifier, quick.url) };
 }
 
-/** Delivers to it one after the other for so long that those that hang would take every place they can. */
-async function deliversSteadily({ notifier, quick, other }: Awaited<ReturnType<typeof hangingBeside>>): Promise<void> {
+/** Delivers to it one after the other, twenty at least and for so long, milliseconds: in eight seconds those that hang take every place they can. */
+async function delivers({ notifier, quick, other }: Awaited<ReturnType<typeof hangingBeside>>, leastMs = 0): Promise<void> {
   const began = performance.now();
-  for (let count = 1; count <= 20 || performance.now() - began < 8_000; count++) {
+  for (let count = 1; count <= 20 || performance.now() - began < leastMs; count++) {
     await ingest(notifier, other);
     await quick.count(count);
   }
@@ -87,7 +87,7 @@ test('not even as many as could: where half of all places are taken, one that ha
   // One each, and one more of who came before more than half were taken.
   for (const tenant of slow.slice(2)) await ingest(notifier, tenant, 20);
   await hanging.count(26);
-  await deliversSteadily(house);
+  await delivers(house, 8_000);
   expect(hanging.received.length).toBeLessThanOrEqual(27);
 });
 
@@ -97,7 +97,7 @@ test('no more hang than there is memory for, and others are delivered all the sa
   const { notifier, hanging, slow } = house;
   for (const tenant of slow) await ingest(notifier, tenant, 20);
   await hanging.count(8);
-  await deliversSteadily(house);
+  await delivers(house, 8_000);
   expect(hanging.received.length).toBeLessThanOrEqual(24);
   // More than there are places, of which each takes one.
   for (let count = 8; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
@@ -119,7 +119,7 @@ test('what is claimed ahead counts as claimed: it takes no place that others nee
   // One of each of these.
   await ingestAll(slow.slice(6));
   await new Promise((done) => setTimeout(done, 2_000));
-  await deliversSteadily(house);
+  await delivers(house);
 });
 
 test('no more is claimed than there is memory for, however much of it is still to begin', async () => {
@@ -148,14 +148,6 @@ test('where there is memory for little beside the concurrency, a few that hang k
     { status: 'pending', attempts: 1 },
   ]);
 });
-
-/** Deliveries to it come one after the other, though others hang. */
-async function delivers({ notifier, quick, other }: Awaited<ReturnType<typeof hangingBeside>>): Promise<void> {
-  for (let count = 1; count <= 20; count++) {
-    await ingest(notifier, other);
-    await quick.count(count);
-  }
-}
 
 test('where there is memory for less than the concurrency, no claim takes all of it', async () => {
   const house = await hangingBeside(3, { mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
