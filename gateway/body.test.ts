@@ -274,8 +274,8 @@ test('large bodies that have come at once are read in turns of their own, so tha
     if (turns.length < 4) setImmediate(count);
   };
   const read = (bytes: number) => {
-    const raw = new PassThrough();
-    const request = { raw, headers: {}, held: null, caller: { tenantId: '' } } as unknown as FastifyRequest;
+    const raw = Object.assign(new PassThrough(), { socket: { destroyed: false } });
+    const request = { raw, headers: {}, held: null, leaving: null, caller: { tenantId: '' } } as unknown as FastifyRequest;
     readBytes(request, new Load(9), (error, body) => turns.push(error ? NaN : body.length > 16_384 ? turn : -1));
     raw.end(Buffer.alloc(bytes));
   };

@@ -91,7 +91,13 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
   };
   const finish = (): void => {
     load.arrived(request);
-    readInTurn(request.caller.tenantId, length, () => end(null));
+    if (raw.socket.destroyed) return;
+    readInTurn(
+      request.caller.tenantId,
+      length,
+      () => end(null),
+      () => (request.leaving ??= new AbortController()).signal,
+    );
   };
   if (Number(request.headers['content-length']) > bodyLimit) {
     end(new Problem('payload_too_large'));

@@ -12,12 +12,17 @@ test('who sends large bodies that take long waits for three times as long after 
   const read: { whose: string; began: number; ended: number }[] = [];
   const all = Promise.withResolvers<void>();
   const send = (whose: string, bytes: number, milliseconds: number) =>
-    readInTurn(whose, bytes, () => {
-      const began = performance.now();
-      busy(milliseconds);
-      read.push({ whose, began, ended: performance.now() });
-      if (read.length === 8) all.resolve();
-    });
+    readInTurn(
+      whose,
+      bytes,
+      () => {
+        const began = performance.now();
+        busy(milliseconds);
+        read.push({ whose, began, ended: performance.now() });
+        if (read.length === 8) all.resolve();
+      },
+      () => new AbortController().signal,
+    );
   for (let count = 0; count < 3; count++) send(dear, 1 << 20, 60);
   for (let count = 0; count < 2; count++) send(other, 1 << 20, 60);
   send(quick, 1 << 20, 0);
@@ -30,4 +35,25 @@ test('who sends large bodies that take long waits for three times as long after 
     const before = read[place - 1];
     if (place > 4 && before) expect(began - before.ended).toBeGreaterThanOrEqual(3 * 60 - 2);
   }
+});
+
+test('what a client has left that waits is neither read nor kept, and the others of its sender go on', async () => {
+  const dear = newId('tenant');
+  const read: string[] = [];
+  const all = Promise.withResolvers<void>();
+  const clients = Object.fromEntries(['first', 'left', 'stays', 'early'].map((name) => [name, new AbortController()]));
+  for (const [name, client] of Object.entries(clients)) {
+    const work = () => {
+      busy(60);
+      read.push(name);
+      // It waits by then: the next one is read after three times as long as this one took.
+      if (name === 'first') setTimeout(() => clients['left']?.abort(), 50);
+      if (name === 'stays') all.resolve();
+    };
+    readInTurn(dear, 1 << 20, work, () => client.signal);
+  }
+  clients['early']?.abort();
+  await all.promise;
+  await new Promise((done) => setTimeout(done, 4 * 60));
+  expect(read).toEqual(['first', 'stays']);
 });

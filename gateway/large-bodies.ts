@@ -22,22 +22,31 @@ let timer: NodeJS.Timeout | undefined;
 
 /**
  * Does what a body of so many bytes needs done, `work`, when it is its turn: at once where it is small. `whose`: a tenant's id, empty where nobody has said
- * who he is.
+ * who he is. `gone`: aborted where the client leaves, for whom nothing is read or kept.
  */
-export function readInTurn(whose: string, bytes: number, work: () => void): void {
+export function readInTurn(whose: string, bytes: number, work: () => void, gone: () => AbortSignal): void {
   const turn = turnOf(bytes, largeBody);
   if (!turn) {
     work();
     return;
   }
+  const signal = gone();
   void turn.then(() => {
+    if (signal.aborted) return;
     if (!isDear(whose)) {
       measure(whose, work);
       return;
     }
     waiting.set(whose, [...(waiting.get(whose) ?? []), work]);
+    signal.addEventListener('abort', () => forget(whose, work), { once: true });
     schedule();
   });
+}
+
+function forget(whose: string, work: () => void): void {
+  const left = waiting.get(whose)?.filter((each) => each !== work) ?? [];
+  if (left.length > 0) waiting.set(whose, left);
+  else waiting.delete(whose);
 }
 
 function schedule(): void {

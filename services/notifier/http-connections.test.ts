@@ -1,5 +1,5 @@
 // The connections of requests: those that are kept and end, and those that take long to begin.
-import type { ServerResponse } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { jest } from '@jest/globals';
@@ -12,6 +12,31 @@ import type { Answer, Sender } from './http.ts';
 afterAll(endStarted);
 
 const post = (by: Sender, url: string, onceMore = true) => by.send({ url, headers: {}, body: '{"ä":1}', onceMore });
+
+test('so many are kept without a request, and of those before none though another of them hangs', async () => {
+  const keeping: Answering = ({ path }, response) => {
+    (response.socket as unknown as { server: Server }).server.keepAliveTimeout = 60_000;
+    response.setHeader('keep-alive', 'timeout=60');
+    if (path === '/hook') response.end();
+    else if (path === '/slow') setTimeout(() => response.end(), 1_000);
+  };
+  const { url, sockets, count } = await receiver(keeping);
+  const by = sender({ mostIdle: 4 });
+  const to = (path: string, times = 1) => Promise.all(Array.from({ length: times }, () => post(by, url.replace('/hook', path))));
+  const hanging = to('/hang');
+  const slow = to('/slow', 8);
+  await to('/hook', 8);
+  await count(17);
+  // More than four are idle: this one is of others.
+  await to('/hook');
+  await slow;
+  // The one that hangs, and the last.
+  const isLeft = () => Promise.resolve(sockets.size <= 2);
+  await Promise.race([until(isLeft), new Promise((done) => setTimeout(done, 10_000))]);
+  expect(sockets.size).toBe(2);
+  for (const socket of sockets) socket.destroy();
+  await hanging;
+});
 
 describe('a connection that is kept, and ends just when the next request is sent,', () => {
   /** Answers the first request of each connection; `next` has every other one. */

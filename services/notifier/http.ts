@@ -38,6 +38,8 @@ export interface SenderOptions {
   timeoutMs: number;
   /** Certificates to trust instead of the system's, PEM. */
   ca?: string;
+  /** Connections that are kept without a request, of all receivers, beside those that a burst leaves until the next request. */
+  mostIdle?: number;
 }
 
 /** Answers are read up to here, bytes; then the connection is closed. */
@@ -74,7 +76,7 @@ const keptMs = 60_000;
  * So many may be kept without a request, of all receivers: they take descriptors and memory as others do, and a receiver may have them kept for half a
  * minute. (One tenant who changed his webhook's address three times a second left 1,024 descriptors to nobody; without that limit 5,000 took 500 MiB.)
  */
-const mostIdle = Math.min(2_000, Math.floor(mostDescriptors() / 8));
+const mostIdleOfAll = Math.min(2_000, Math.floor(mostDescriptors() / 8));
 
 /** Connections that are kept. */
 interface Kept {
@@ -193,12 +195,13 @@ export class Sender {
   }
 
   private async overKept<Answered>(ask: (agent: Agent) => Promise<Answered>): Promise<Answered> {
-    if (performance.now() - this.kept.since > keptMs || this.kept.open.size - this.kept.underWay > mostIdle) {
+    const { mostIdle = mostIdleOfAll } = this.options;
+    if (performance.now() - this.kept.since > keptMs || (this.kept.open.size > mostIdle && countIdle(this.kept) > mostIdle)) {
       const before = this.kept;
       this.kept = this.open();
       if (before.underWay > 0) {
         this.leaving.add(before);
-        for (const [socket, isIdle] of before.open) if (isIdle()) socket.destroy();
+        endIdle(before);
       } else void before.agent.destroy();
     }
     const { kept } = this;
@@ -208,8 +211,20 @@ export class Sender {
     } finally {
       kept.underWay--;
       if (kept.underWay === 0 && this.leaving.delete(kept)) void kept.agent.destroy();
+      // Others of it may hang, and have it kept for as long.
+      else if (this.leaving.has(kept)) endIdle(kept);
     }
   }
+}
+
+function countIdle({ open }: Kept): number {
+  let count = 0;
+  for (const isIdle of open.values()) if (isIdle()) count++;
+  return count;
+}
+
+function endIdle({ open }: Kept): void {
+  for (const [socket, isIdle] of open) if (isIdle()) socket.destroy();
 }
 
 /**
