@@ -5,7 +5,7 @@ import { until } from '../test/asking.ts';
 import { startCheckedHouse } from '../test/contract.ts';
 import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
 import type { House } from '../test/house.ts';
-import { whileHeld } from '../test/locks.ts';
+import { waits, whileHeld } from '../test/locks.ts';
 
 // Every answer below is also held against the OpenAPI document.
 let house: House;
@@ -222,7 +222,7 @@ test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made 
   const { ledger } = house.databases;
   await whileHeld(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
     withClient(ledger.adminUrl, async (admin) => {
-      const waiting = `select from pg_locks where not granted and relation = 'accounts'::regclass`;
+      const waiting = `select from pg_locks where ${waits} and relation = 'accounts'::regclass`;
       for (let look = 0; look < 20; look++) {
         expect((await admin.query(waiting)).rowCount).toBeLessThan(2);
         await pause(20);

@@ -9,6 +9,7 @@ import { figureOf, until } from '../test/asking.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { openProxy } from '../test/proxy.ts';
 import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+import { waits } from '../test/locks.ts';
 
 // Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -360,9 +361,7 @@ test('reads that take every connection of the ledger leave it ready', async () =
     });
     try {
       const waiting = async () => {
-        const { rows } = await admin.query(
-          'select count(distinct pid) from pg_locks where not granted and database = (select oid from pg_database where datname = current_database())',
-        );
+        const { rows } = await admin.query(`select count(distinct pid) from pg_locks where ${waits}`);
         return Number(rows[0].count);
       };
       await until(waiting, (count) => count >= 8);

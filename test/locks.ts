@@ -4,6 +4,9 @@ import { withClient } from '../deploy/local/databases.ts';
 import { until } from './asking.ts';
 import type { FreshDatabase } from './house.ts';
 
+/** Locks that somebody waits for in this database: others that were copied from the same template have tables of the same numbers. */
+export const waits = 'not granted and database = (select oid from pg_database where datname = current_database())';
+
 /**
  * Holds a table, begins so many reads of it, again where one ends before that, and works while at least `waiting` of them have a connection and wait; then
  * lets them go on, and ends with them, however they end.
@@ -27,7 +30,7 @@ export async function whileHeld(
     const ended = Promise.all(Array.from({ length: reads }, reader));
     try {
       // Not from pg_stat_activity, which stays as a transaction has seen it first.
-      const ask = () => admin.query(`select from pg_locks where not granted and relation = '${table}'::regclass`);
+      const ask = () => admin.query(`select from pg_locks where ${waits} and relation = '${table}'::regclass`);
       await until(ask, ({ rowCount }) => (rowCount ?? 0) >= waiting);
       isHeld = true;
       await work();
@@ -50,9 +53,9 @@ export async function whileHeadsStand<Result>(adminUrl: string, work: () => Prom
     const outcome = work().finally(() => (ended = true));
     // Awaited below, and it may end before.
     outcome.catch(() => undefined);
-    const waits = `select from pg_locks where not granted and relation = 'heads'::regclass and clock_timestamp() > waitstart + interval '20 ms'`;
+    const waiting = `select from pg_locks where ${waits} and relation = 'heads'::regclass and clock_timestamp() > waitstart + interval '20 ms'`;
     await until(
-      () => admin.query(waits),
+      () => admin.query(waiting),
       ({ rowCount }) => ended || (rowCount ?? 0) > 0,
     );
     await admin.query('rollback');

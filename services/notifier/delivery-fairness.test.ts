@@ -3,6 +3,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { patientOfLocks } from '../../test/house.ts';
+import { waits } from '../../test/locks.ts';
 import { settled, until, type TestTenant } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -36,6 +37,7 @@ async function delivers({ notifier, quick, other }: Awaited<ReturnType<typeof ha
   for (let count = 1; count <= 20 || performance.now() - began < leastMs; count++) {
     await ingest(notifier, other);
     await quick.count(count);
+    if (leastMs > 0) await new Promise((done) => setTimeout(done, 50));
   }
 }
 
@@ -391,11 +393,7 @@ test('who finds it full while an attempt is recorded moves on when that is commi
     await holder.query(`create constraint trigger late after delete on claims deferrable initially deferred
       for each row execute function wait_for_test()`);
     await holder.query('select pg_advisory_lock(1, 1)');
-    const waiting = async () =>
-      (
-        await holder.query(`select from pg_locks where not granted and locktype = 'advisory'
-        and database = (select oid from pg_database where datname = current_database())`)
-      ).rowCount ?? 0;
+    const waiting = async () => (await holder.query(`select from pg_locks where ${waits} and locktype = 'advisory'`)).rowCount ?? 0;
     const recorded = recordOutcomes(notifier.work, [outcome(claimed!, 'pending', 0)]);
     await until(async () => (await waiting()) === 1);
     let isOver = false;
