@@ -1,14 +1,13 @@
 // What both `verify` and `rebuild --check` do beside comparing the projections.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { bareEnvironment } from '../../test/run.ts';
+import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { chainHash, type LogRow } from './log.ts';
 import { Findings, inTenant, openOperator, piecesOf, snapshot } from './operator.ts';
 import { rebuild } from './rebuild.ts';
@@ -324,7 +323,7 @@ test('an address whose options take the place of theirs is told so by the comman
 
 test('heads that were kept elsewhere tell of a log whose end is gone, of one that was made anew, and of a tenant who is gone', async () => {
   const [one, other, gone] = [await live(), await live(), await live()];
-  const file = join(mkdtempSync(join(tmpdir(), 'heads-')), 'kept');
+  const file = join(mkdtempSync(join(currentRun().directory, 'heads-')), 'kept');
   const { ownerUrl } = ledger.database;
   const { stdout: kept, status } = run(ownerUrl, 'heads');
   expect(status).toBe(0);

@@ -14,7 +14,7 @@ test.each([
     return { status: method === 'POST' ? 201 : 200, headers: new Headers(), body: { data: { transaction: { transaction_id: 'txn_1' } } } };
   };
   const tenant: Tenant = { id: 'tenant_1', slug: 'one', owner: { email: '', password: '', token: '', id: '' } };
-  const clients = new Clients({ rest } as unknown as House, [{ tenant, key: '' }], 1, 1);
+  const clients = new Clients({ rest } as unknown as House, [{ tenant, key: '' }], 1, 1, 40);
   while (posted < 2) await pause(5);
   await clients.end();
   expect(clients.wrong).toEqual(wrong);

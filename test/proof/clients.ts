@@ -61,6 +61,7 @@ export class Clients {
   /** Said of the postings that are first sent from now on. */
   during = '';
   private readonly house: House;
+  private readonly restMs: number;
   private readonly silences: Silence[] = [];
   private readonly answeredAt = new Map<string, number>();
   private readonly reads = new Set<Promise<void>>();
@@ -68,9 +69,10 @@ export class Clients {
   private endedAt = Infinity;
   private readonly work: Promise<unknown>;
 
-  /** Starts so many clients of each customer. */
-  constructor(house: House, customers: readonly Customer[], seed: number, each: number) {
+  /** Starts so many clients of each customer, who rest for so many milliseconds at most between two postings. */
+  constructor(house: House, customers: readonly Customer[], seed: number, each: number, restMs: number) {
     this.house = house;
+    this.restMs = restMs;
     this.customers = customers;
     const began = performance.now();
     for (const { tenant } of customers) this.answeredAt.set(tenant.id, began);
@@ -124,7 +126,7 @@ export class Clients {
         }
       }
       // Leaves the machine time for what is tried here: the house, not its speed.
-      await pause(chance.whole(0, 40));
+      await pause(chance.whole(0, this.restMs));
     }
   }
 

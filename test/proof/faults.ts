@@ -30,6 +30,8 @@ export interface Trial extends Task {
   inTurn?: boolean;
   /** Seconds that a process is stalled, least and most. */
   stallSeconds?: [number, number];
+  /** Milliseconds that a client rests between two postings, at most. */
+  restMs?: number;
 }
 
 const judged = ['kill ledger', 'stall ledger', 'kill postgres', 'hold a head'];
@@ -88,7 +90,7 @@ export async function tryFaults(trial: Trial): Promise<Verdict> {
 
 async function tryAll(trial: Trial, undo: (() => Promise<unknown>)[]): Promise<Verdict> {
   const { stage, received, since, odd } = await setUp(trial, undo);
-  const clients = new Clients(stage.house, stage.customers, trial.seed, 2);
+  const clients = new Clients(stage.house, stage.customers, trial.seed, 2, trial.restMs ?? 40);
   const members = stage.customers.map(({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)));
   let episodes: Episode[];
   try {
