@@ -275,7 +275,8 @@ function watch(socket: Socket, closed: WeakSet<Error>): () => boolean {
     for (let at = piece.indexOf(newline); at >= 0; at = piece.indexOf(newline, at + 1)) lines++;
     return piece;
   };
-  return () => exchange?.isOver === true;
+  // Without an exchange it never had one: undici makes another connection where an exchange is broken off, for a request that may have gone elsewhere.
+  return () => exchange?.isOver ?? true;
 }
 
 const newline = 0x0a;

@@ -20,7 +20,7 @@ async function taken(...sizes: number[]): Promise<[number, number][]> {
 }
 
 test('large messages that have come at once have turns of their own, first come first served, and small ones wait for none of them', async () => {
-  const had = await taken(11, 12, 10, 1000, 0);
+  const had = await taken(16_384, 12_000, 10, 100_000, 0);
   expect(had.map(([place]) => place)).toEqual([2, 4, 0, 1, 3]);
   const [small, other, ...large] = had.map(([, turn]) => turn);
   expect([small, other]).toEqual([0, 0]);
@@ -30,9 +30,16 @@ test('large messages that have come at once have turns of their own, first come 
 test('so it is whenever some come, also one alone', async () => {
   for (let round = 0; round < 3; round++) {
     expect((await taken(11)).map(([place]) => place)).toEqual([0]);
-    const turns = (await taken(11, 11)).map(([, turn]) => turn);
+    const turns = (await taken(8_192, 8_193)).map(([, turn]) => turn);
     expect(new Set(turns).size).toBe(2);
   }
+});
+
+test('of smaller ones 16 KiB share a turn, in the order in which they came', async () => {
+  const had = await taken(8_192, 8_192, 11, 16_373, 20_000, 11);
+  expect(had.map(([place]) => place)).toEqual([0, 1, 2, 3, 4, 5]);
+  const [first, ...others] = had.map(([, turn]) => turn);
+  expect(others.map((turn) => turn - first!)).toEqual([0, 1, 1, 2, 3]);
 });
 
 test('where nothing else is said, what has more than 256 KiB is large', () => {
