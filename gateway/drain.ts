@@ -2,6 +2,7 @@
 import { ServerResponse, type IncomingMessage, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { closeGently, isComing } from './body.ts';
+import { paceNoMore } from './large-bodies.ts';
 import type { Load } from './load.ts';
 import type { App } from './request.ts';
 
@@ -80,6 +81,7 @@ export class Drain {
   endConnections(app: App, load: Load): void {
     app.addHook('preClose', (done) => {
       const began = (this.began = performance.now());
+      paceNoMore();
       // Node would close those that idle now, and takes for one of them whose answer is written, be it unread.
       app.server.closeIdleConnections = () => undefined;
       const end = () => {

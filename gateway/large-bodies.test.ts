@@ -1,5 +1,5 @@
 import { newId } from '../services/platform/ids.ts';
-import { readInTurn } from './large-bodies.ts';
+import { paceNoMore, readInTurn } from './large-bodies.ts';
 
 /** Takes the processor for so long, milliseconds. */
 function busy(milliseconds: number): void {
@@ -56,4 +56,22 @@ test('what a client has left that waits is neither read nor kept, and the others
   await all.promise;
   await new Promise((done) => setTimeout(done, 4 * 60));
   expect(read).toEqual(['first', 'stays']);
+});
+
+test('at the end of the process those that wait are read one behind the other, without a pace', async () => {
+  const dear = newId('tenant');
+  const ended: number[] = [];
+  const all = Promise.withResolvers<void>();
+  const work = () => {
+    busy(60);
+    ended.push(performance.now());
+    // The second is still one of those that nobody knew to be dear.
+    if (ended.length === 2) setTimeout(paceNoMore, 10);
+    if (ended.length === 8) all.resolve();
+  };
+  const { signal } = new AbortController();
+  work();
+  for (let count = 0; count < 7; count++) readInTurn(dear, 1 << 20, work, () => signal);
+  await all.promise;
+  expect(ended[7]! - ended[2]!).toBeLessThan(5 * 60 * 2);
 });

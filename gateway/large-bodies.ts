@@ -9,7 +9,7 @@ const largeBody = 2 << 10;
  * took. (A megabyte of odd numbers and distinct keys took 300 ms, and three of them a second made others' postings 87 times as slow.)
  */
 const dearMs = 20;
-const pace = 3;
+let pace = 3;
 const rememberedMs = 10_000;
 
 /** Whose bodies are dear, until when, by `performance.now()`. */
@@ -41,6 +41,15 @@ export function readInTurn(whose: string, bytes: number, work: () => void, gone:
     signal.addEventListener('abort', () => forget(whose, work), { once: true });
     schedule();
   });
+}
+
+/** Paces nobody any more: in a process that ends there is little to protect, and who still waits when its time is over has no answer. */
+export function paceNoMore(): void {
+  pace = 0;
+  resumesAt = 0;
+  clearTimeout(timer);
+  timer = undefined;
+  schedule();
 }
 
 function forget(whose: string, work: () => void): void {

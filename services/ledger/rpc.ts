@@ -2,6 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { inSlices } from '../platform/large.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { isAway, isHeld } from '../platform/postgres-errors.ts';
 import { refuse } from '../platform/refusal.ts';
@@ -88,10 +89,15 @@ export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: Ledg
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
       const callTrace = context.requestHeader.get('traceparent') ?? '';
-      const read = postings.map((posting) => {
-        if (posting.traceparent === '') posting.traceparent = callTrace;
-        return readOr(posting, orderOf);
-      });
+      const read: (Order | Refusal)[] = [];
+      await inSlices(
+        postings,
+        (posting) => {
+          if (posting.traceparent === '') posting.traceparent = callTrace;
+          read.push(readOr(posting, orderOf));
+        },
+        context.signal,
+      );
       answerMustFit(read, maxMessageBytes);
       const how = { ...waitOf(context), handBack: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));

@@ -5,10 +5,11 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
 import { CallService, CarryRequestSchema, CarryResponseSchema, RefusalSchema } from '../../proto/gen/platform/v1/calls_pb.js';
+import { messageOf } from './decoding.ts';
 import { enveloped, headersOf } from './envelope.ts';
 import { Messages } from './messages.ts';
 import { refuse } from './refusal.ts';
-import { Call, isPlain, messageOf, outcomeOf, refusalTrailers, respond } from './unary.ts';
+import { Call, isPlain, outcomeOf, refusalTrailers, respond } from './unary.ts';
 import type { Admission, Method, Outcome, UnaryHandler, UnaryOptions } from './unary.ts';
 import { sentTooLarge, type UnfinishedMessage } from './unfinished.ts';
 

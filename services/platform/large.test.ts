@@ -1,4 +1,4 @@
-import { turnOf } from './large.ts';
+import { inSlices, turnOf } from './large.ts';
 
 /** Waits for turns as so many messages that came at once; answers each in the order in which it had its turn, and in which turn that was. */
 async function taken(...sizes: number[]): Promise<[number, number][]> {
@@ -45,4 +45,42 @@ test('of smaller ones 16 KiB share a turn, in the order in which they came', asy
 test('where nothing else is said, what has more than 256 KiB is large', () => {
   expect(turnOf(256 * 1024)).toBeUndefined();
   return expect(turnOf(256 * 1024 + 1)).resolves.toBeUndefined();
+});
+
+describe('large work', () => {
+  /** Takes the processor for so long, milliseconds. */
+  function busy(milliseconds: number): void {
+    for (const until = performance.now() + milliseconds; performance.now() < until;);
+  }
+
+  test('is done in pieces, after each of which others have as long as it took; what is short is one piece', async () => {
+    const done: { part: number; began: number; ended: number }[] = [];
+    const work = (part: number) => {
+      const began = performance.now();
+      busy(part);
+      done.push({ part, began, ended: performance.now() });
+    };
+    await inSlices([6, 9, 0, 0, 5], work, new AbortController().signal);
+    expect(done.map(({ part }) => part)).toEqual([6, 9, 0, 0, 5]);
+    const rests = done.slice(1).map(({ began }, place) => began - done[place]!.ended);
+    // Timers go by whole milliseconds.
+    expect(rests[0]).toBeGreaterThanOrEqual(5);
+    expect(rests[1]).toBeGreaterThanOrEqual(8);
+    let turns = 0;
+    const small = inSlices([0, 0, 0], () => turns++, new AbortController().signal);
+    expect(turns).toBe(3);
+    await small;
+  });
+
+  test('is not gone on with where nobody waits for it any more', async () => {
+    const client = new AbortController();
+    const done: number[] = [];
+    const work = (part: number) => {
+      busy(5);
+      done.push(part);
+      if (part === 2) client.abort(new Error('left'));
+    };
+    await expect(inSlices([1, 2, 3], work, client.signal)).rejects.toThrow('left');
+    expect(done).toEqual([1, 2]);
+  });
 });

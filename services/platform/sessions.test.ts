@@ -70,3 +70,29 @@ test('who has no token may leave 200 streams open, and is ended with one more, h
     await server.close();
   }
 });
+
+test('who reads no answers is given no more of them than 256 MB on a connection, and has his further calls refused', async () => {
+  const options = { host: '127.0.0.1', port: 0, isKnown: () => true, logger: openLog('test', 'silent'), metrics: new Registry() };
+  const page = Buffer.alloc(16 << 20);
+  const server = await listenBounded((request, response) => {
+    request.resume();
+    response.end(page);
+  }, options);
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 0 } });
+  try {
+    await once(session, 'remoteSettings');
+    const outcomes: string[] = [];
+    for (let place = 0; place < 24; place++) {
+      const stream = session.request({ ':method': 'POST', ':path': '/' }).on('error', () => undefined);
+      stream.end();
+      outcomes.push(await new Promise((told) => ['response', 'close'].forEach((name) => stream.once(name, () => told(name)))));
+    }
+    const answered = outcomes.indexOf('close');
+    expect(answered).toBeGreaterThanOrEqual(15);
+    expect(answered).toBeLessThanOrEqual(17);
+    expect(outcomes.slice(answered)).toEqual(Array.from({ length: 24 - answered }, () => 'close'));
+  } finally {
+    session.destroy();
+    await server.close();
+  }
+});

@@ -2,15 +2,14 @@
 // kept a service from all else for 8 s. What others send counts until its end, as that of plain unary calls does, and is decoded as theirs is.
 import type { DescMethodUnary } from '@bufbuild/protobuf';
 import { ConnectError, createContextKey, createContextValues, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
+import { messageOf, undecodable, type Decoding } from './decoding.ts';
 import { unwrapped } from './envelope.ts';
 import { compressed } from './messages.ts';
-import { messageOf, undecodable, type Admission, type UnaryOptions } from './unary.ts';
+import type { Admission, UnaryOptions } from './unary.ts';
 import { forget } from './unfinished.ts';
 
 /** What a unary call was sent, or why that is refused; nothing where Connect is left to read it. */
 const sent = createContextKey<{ message: ReturnType<typeof messageOf> } | { refusal: unknown } | undefined>(undefined);
-
-type Decoding = Pick<UnaryOptions, 'maxMessageBytes' | 'refused'>;
 
 /**
  * Gives the handlers an empty message in the place of one whose caller is not admitted; refusing him is left to the interceptor. Of others all

@@ -4,7 +4,6 @@
 import { constants, type Http2ServerRequest, type Http2ServerResponse, type IncomingHttpHeaders } from 'node:http2';
 import {
   create,
-  fromBinary,
   toBinary,
   type DescMessage,
   type DescMethodUnary,
@@ -14,9 +13,9 @@ import {
 } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextValues, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
+import { messageInTurns, type Decoding } from './decoding.ts';
 import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
 import { compressed } from './messages.ts';
-import { makesMoreThan } from './objects.ts';
 import { closeAnswered, closeSoon, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
@@ -41,9 +40,7 @@ export interface LoggedCall extends Pick<HandlerContext, 'service' | 'method' | 
 }
 
 /** What is known of the server around. */
-export interface UnaryOptions {
-  /** Largest message in either direction, bytes. */
-  maxMessageBytes: number;
+export interface UnaryOptions extends Decoding {
   maxTimeoutMs: number;
   /** Of answers that are encoded otherwise than by `toBinary`, by their types. */
   encoders?: ReadonlyMap<DescMessage, Encoder> | undefined;
@@ -51,8 +48,6 @@ export interface UnaryOptions {
   admit: (service: string, authorization: string) => Admission;
   /** Runs and logs a call; what it throws is a ConnectError. */
   logged: <Result>(call: LoggedCall, run: () => Promise<Result>) => Promise<Result>;
-  /** The refusal of a message that is its caller's fault. */
-  refused: (why: string) => ConnectError;
 }
 
 /** What a caller may send. */
@@ -65,9 +60,6 @@ export interface Admission {
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
 export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => boolean;
-
-// For each so many bytes that a message may have, decoding one may make an object: 32 MiB admit a thousand postings of 200 entries.
-const bytesPerObject = 160;
 
 const timedOut = 'the operation timed out';
 
@@ -117,7 +109,7 @@ async function answer(called: Method, request: Http2ServerRequest, response: Htt
   const outcome = await outcomeOf(called, call, options, async (admission) => {
     call.begin(timeoutOf(headers, options.maxTimeoutMs));
     stream.once('close', () => call.leave());
-    return messageOf(called.method.input, unwrapped(await bodyOf(request, admission, call.signal), options), options);
+    return messageInTurns(called.method.input, unwrapped(await bodyOf(request, admission, call.signal), options), options, call.signal);
   });
   if (!stream.destroyed) respond(request, response, outcome);
 }
@@ -310,24 +302,6 @@ function unwrapped(body: Buffer, { maxMessageBytes }: UnaryOptions): Buffer {
   if (received > length) throw new ConnectError('protocol error: received extra input message for unary method', Code.Unimplemented);
   return body.subarray(envelopeBytes);
 }
-
-/** A message of its bytes. Throws what `refused` makes of one that can't be decoded, or holds too many others. */
-export function messageOf<Type extends DescMessage>(
-  type: Type,
-  bytes: Uint8Array,
-  { maxMessageBytes, refused }: Pick<UnaryOptions, 'maxMessageBytes' | 'refused'>,
-): MessageShape<Type> {
-  const mostObjects = Math.floor(maxMessageBytes / bytesPerObject);
-  try {
-    if (!makesMoreThan(mostObjects, type, bytes)) return fromBinary(type, bytes);
-  } catch {
-    throw refused(undecodable);
-  }
-  throw refused(`the message holds more than ${mostObjects} others`);
-}
-
-/** Why a message is refused that is none. */
-export const undecodable = 'the message can not be decoded';
 
 /** The trailers of a refusal. Throws where its message holds half a character. */
 export function refusalTrailers(failure: ConnectError): Record<string, string> {

@@ -4,6 +4,7 @@
 export const pureFiles = [
   'services/platform/arrays.ts',
   'services/platform/cursor.ts',
+  'services/platform/decoding.ts',
   'services/platform/large.ts',
   'services/platform/money.ts',
   'services/platform/ids.ts',
