@@ -67,12 +67,12 @@ const envelope = (message: Uint8Array, { flags = 0, length = message.length } = 
 
 const message = toBinary(PostTransactionRequestSchema, create(PostTransactionRequestSchema, { posting: { description: 'of a test' } }));
 
-function open(headers: Record<string, string>) {
-  return session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...known, ...headers });
+function open(headers: Record<string, string>, by = session) {
+  return by.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...known, ...headers });
 }
 
-async function call(body: Uint8Array | null, headers: Record<string, string> = {}): Promise<Answer> {
-  const stream = open(headers);
+async function call(body: Uint8Array | null, headers: Record<string, string> = {}, by = session): Promise<Answer> {
+  const stream = open(headers, by);
   const said: Record<string, unknown> = {};
   const chunks: Buffer[] = [];
   stream.on('response', (given) => Object.assign(said, given));
@@ -349,4 +349,47 @@ test('who is not answered, because he never ends his request, keeps the server f
   await new Promise((done) => caller.ping(done));
   await other.close();
   caller.destroy();
+});
+
+test('calls with messages beyond 1 MiB are worked on two at once, others beside them; eight wait, and what is more is told to wait', async () => {
+  const most = 2 << 20;
+  const begun: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const roomy = await startGrpcServer({
+    services: [LedgerService],
+    routes: (router) => {
+      router.service(LedgerService, {
+        async postTransaction({ posting }) {
+          begun.push(posting?.tenantId ?? '');
+          if (posting?.tenantId === 'large') await gate.promise;
+          return {};
+        },
+      });
+    },
+    tokens: ['right'],
+    maxMessageBytes: most,
+  });
+  const client = connect(`http://127.0.0.1:${roomy.port}`);
+  try {
+    const ask = (tenantId: string, bytes: number) => {
+      const posting = { tenantId, description: 'x'.repeat(bytes) };
+      const sent = toBinary(PostTransactionRequestSchema, create(PostTransactionRequestSchema, { posting }));
+      return call(envelope(sent), {}, client);
+    };
+    const large = Array.from({ length: 11 }, () => ask('large', (1 << 20) + 1));
+    // One of them is more than may wait, and is refused while the others are held.
+    const refused = await Promise.race(large);
+    expect(refused).toMatchObject({ status: String(Code.ResourceExhausted), message: 'too many calls are waiting' });
+    expect(await ask('small', 1_000)).toMatchObject({ status: '0' });
+    expect(await ask('of a MiB', (1 << 20) - 100)).toMatchObject({ status: '0' });
+    expect(begun).toEqual(['large', 'large', 'small', 'of a MiB']);
+    gate.resolve();
+    const statuses = (await Promise.all(large)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === '0')).toHaveLength(10);
+    // And again, as all have given their places back.
+    expect(await ask('large', (1 << 20) + 1)).toMatchObject({ status: '0' });
+  } finally {
+    client.close();
+    await roomy.close();
+  }
 });
