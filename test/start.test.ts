@@ -69,7 +69,7 @@ function left(): { pid: number; command: string }[] {
 
 async function nothingLeft(): Promise<void> {
   // What the kernel ends for a killed parent takes a moment.
-  for (const until = Date.now() + 45_000; left().length > 0 && Date.now() < until;) await pause(50);
+  for (const until = Date.now() + 45_000; left().length > 0 && Date.now() < until;) await pause(200);
   expect(left()).toEqual([]);
 }
 
@@ -125,7 +125,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const { pid } of left()) process.kill(pid, 'SIGKILL');
-  for (const until = Date.now() + 10_000; left().length > 0 && Date.now() < until;) await pause(50);
+  for (const until = Date.now() + 10_000; left().length > 0 && Date.now() < until;) await pause(200);
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -228,7 +228,7 @@ describe('npm start', () => {
 
   test('is not ready before each of its services is', async () => {
     const house = start();
-    while (!left().some(({ command }) => command.endsWith('services/notifier/main.ts '))) await pause(2);
+    while (!left().some(({ command }) => command.endsWith('services/notifier/main.ts '))) await pause(25);
     const notifier = pidOf('services/notifier/main.ts ');
     process.kill(notifier, 'SIGSTOP');
     while (!/^waiting for notifier \(/m.test(house.output())) await pause(20);
