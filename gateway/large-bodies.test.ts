@@ -37,25 +37,27 @@ test('who sends large bodies that take long waits for three times as long after 
   }
 });
 
-test('what a client has left that waits is neither read nor kept, and the others of its sender go on', async () => {
-  const dear = newId('tenant');
+test('what a client has left that waits is neither read nor kept, and the others go on', async () => {
+  const [dear, other] = [newId('tenant'), newId('tenant')];
   const read: string[] = [];
   const all = Promise.withResolvers<void>();
-  const clients = Object.fromEntries(['first', 'left', 'stays', 'early'].map((name) => [name, new AbortController()]));
+  const clients = Object.fromEntries(['first', 'left', 'stays', 'early', 'single', 'all'].map((name) => [name, new AbortController()]));
   for (const [name, client] of Object.entries(clients)) {
     const work = () => {
       busy(60);
       read.push(name);
       // It waits by then: the next one is read after three times as long as this one took.
       if (name === 'first') setTimeout(() => clients['left']?.abort(), 50);
+      // All that the other one has.
+      if (name === 'single') setTimeout(() => clients['all']?.abort(), 50);
       if (name === 'stays') all.resolve();
     };
-    readInTurn(dear, 1 << 20, work, () => client.signal);
+    readInTurn(name === 'single' || name === 'all' ? other : dear, 1 << 20, work, () => client.signal);
   }
   clients['early']?.abort();
   await all.promise;
   await new Promise((done) => setTimeout(done, 4 * 60));
-  expect(read).toEqual(['first', 'stays']);
+  expect(read).toEqual(['first', 'single', 'stays']);
 });
 
 test('at the end of the process those that wait are read one behind the other, without a pace', async () => {
