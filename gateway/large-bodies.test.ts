@@ -60,6 +60,20 @@ test('what a client has left that waits is neither read nor kept, and the others
   expect(read).toEqual(['first', 'single', 'stays']);
 });
 
+test('bodies of up to 16 KiB are not paced, whatever their sender sends beside them', async () => {
+  const dear = newId('tenant');
+  const { signal } = new AbortController();
+  const read = (bytes: number, milliseconds: number) =>
+    new Promise<void>((done) => {
+      const work = () => done(busy(milliseconds));
+      readInTurn(dear, bytes, work, () => signal);
+    });
+  await read(1 << 20, 60);
+  const began = performance.now();
+  await Promise.all([1, 2, 3].map(() => read(16 << 10, 0)));
+  expect(performance.now() - began).toBeLessThan(3 * 60);
+});
+
 test('at the end of the process those that wait are read one behind the other, without a pace', async () => {
   const dear = newId('tenant');
   const ended: number[] = [];

@@ -4,6 +4,9 @@ import { turnOf } from '../services/platform/large.ts';
 /** What is in it may be 200 fields, some three tenths of a millisecond's work. (Where it was 16 KiB, as many connections' bodies of that came in one turn.) */
 const largeBody = 2 << 10;
 
+/** Smaller ones are not paced: whatever takes long of them is the machine's matter, a collection of garbage or another process. */
+const pacedBody = 16 << 10;
+
 /**
  * A body that takes longer, milliseconds, makes its sender's dear for a while: these wait for each other, after each for `pace` times as long as it
  * took. (A megabyte of odd numbers and distinct keys took 300 ms, and three of them a second made others' postings 87 times as slow.)
@@ -33,6 +36,10 @@ export function readInTurn(whose: string, bytes: number, work: () => void, gone:
   const signal = gone();
   void turn.then(() => {
     if (signal.aborted) return;
+    if (bytes <= pacedBody) {
+      work();
+      return;
+    }
     if (!isDear(whose)) {
       measure(whose, work);
       return;

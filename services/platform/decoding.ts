@@ -13,7 +13,7 @@ export interface Decoding {
   refused: (why: string) => ConnectError;
 }
 
-/** A message of more bytes is decoded a piece at a time. The house's own postings come in smaller ones. */
+/** A message of more bytes is decoded a piece at a time, but for those on a stream of calls. */
 const largeAlone = 32 << 10;
 const pieceBytes = 16 << 10;
 

@@ -72,6 +72,21 @@ describe('large work', () => {
     await small;
   });
 
+  test('of several at once leaves others as long, too', async () => {
+    const done: { began: number; ended: number }[] = [];
+    const work = () => {
+      const began = performance.now();
+      busy(6);
+      done.push({ began, ended: performance.now() });
+    };
+    const { signal } = new AbortController();
+    await Promise.all([1, 2, 3].map(() => inSlices([1, 2, 3], work, signal)));
+    // Their first parts are done at once, and the first rest may have passed with that; timers go by whole milliseconds.
+    const rests = done.slice(4).map(({ began }, place) => began - done[place + 3]!.ended);
+    expect(rests).toHaveLength(5);
+    for (const each of rests) expect(each).toBeGreaterThanOrEqual(5);
+  });
+
   test('is not gone on with where nobody waits for it any more', async () => {
     const client = new AbortController();
     const done: number[] = [];

@@ -35,6 +35,9 @@ function begin(): void {
 /** A piece of large work takes so long, milliseconds: then others have a turn, and as long again. */
 const sliceMs = 4;
 
+/** Ends when others have had as long as the last piece took, of whatever large work: with a rest for each alone, those of many filled each other's. */
+let rest = Promise.resolve();
+
 /**
  * Large work by its parts, some in a turn of the event loop that no other such work has, and after each turn as long for everybody else: a thousand postings
  * with 1,400 names in the metadata of each took two seconds, in which nobody was answered. `gone`: aborted where nobody waits for it any more; its reason is
@@ -42,13 +45,24 @@ const sliceMs = 4;
  */
 export async function inSlices<Part>(parts: Iterable<Part>, work: (part: Part) => void, gone: AbortSignal): Promise<void> {
   let began = performance.now();
-  for (const part of parts) {
-    work(part);
-    const took = performance.now() - began;
-    if (took < sliceMs) continue;
-    await pause(took);
-    await turnOf(Infinity);
-    gone.throwIfAborted();
-    began = performance.now();
+  let end: (() => void) | undefined;
+  try {
+    for (const part of parts) {
+      work(part);
+      const took = performance.now() - began;
+      if (took < sliceMs) continue;
+      if (end) void pause(took).then(end);
+      else rest = Promise.all([rest, pause(took)]).then(() => undefined);
+      const before = rest;
+      const mine = Promise.withResolvers<void>();
+      end = mine.resolve;
+      rest = mine.promise;
+      await before;
+      await turnOf(Infinity);
+      began = performance.now();
+      gone.throwIfAborted();
+    }
+  } finally {
+    if (end) void pause(performance.now() - began).then(end);
   }
 }

@@ -351,7 +351,7 @@ test('who is not answered, because he never ends his request, keeps the server f
   caller.destroy();
 });
 
-test('calls with messages beyond 1 MiB are worked on two at once, others beside them; eight wait, and what is more is told to wait', async () => {
+test('calls with messages beyond 1 MiB are worked on one of a connection and two in all, others beside them; eight wait, and what is more is told to', async () => {
   const most = 2 << 20;
   const begun: string[] = [];
   const gate = Promise.withResolvers<void>();
@@ -369,15 +369,15 @@ test('calls with messages beyond 1 MiB are worked on two at once, others beside 
     tokens: ['right'],
     maxMessageBytes: most,
   });
-  const client = connect(`http://127.0.0.1:${roomy.port}`);
+  const clients = [1, 2].map(() => connect(`http://127.0.0.1:${roomy.port}`));
   try {
-    const ask = (tenantId: string, bytes: number) => {
+    const ask = (tenantId: string, bytes: number, place = 0) => {
       const posting = { tenantId, description: 'x'.repeat(bytes) };
       const sent = toBinary(PostTransactionRequestSchema, create(PostTransactionRequestSchema, { posting }));
-      return call(envelope(sent), {}, client);
+      return call(envelope(sent), {}, clients[place % 2]);
     };
-    const large = Array.from({ length: 11 }, () => ask('large', (1 << 20) + 1));
-    // One of them is more than may wait, and is refused while the others are held.
+    const large = Array.from({ length: 11 }, (_, place) => ask('large', (1 << 20) + 1, place));
+    // One is more than may wait, and is refused while the others are held.
     const refused = await Promise.race(large);
     expect(refused).toMatchObject({ status: String(Code.ResourceExhausted), message: 'too many calls are waiting' });
     expect(await ask('small', 1_000)).toMatchObject({ status: '0' });
@@ -389,7 +389,7 @@ test('calls with messages beyond 1 MiB are worked on two at once, others beside 
     // And again, as all have given their places back.
     expect(await ask('large', (1 << 20) + 1)).toMatchObject({ status: '0' });
   } finally {
-    client.close();
+    for (const client of clients) client.close();
     await roomy.close();
   }
 });

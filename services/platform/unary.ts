@@ -64,11 +64,22 @@ export interface Admission {
 export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => boolean;
 
 /**
- * Calls with larger messages are worked on two at once, and eight more wait: of a thousand postings of 200 entries the 7.6 MiB are more than a hundred when
- * they are decoded, and four such calls at once had a ledger hold 776 MiB.
+ * Calls with larger messages are worked on two at once, one of a connection, and eight more wait: of a thousand postings of 200 entries the 7.6 MiB are
+ * more than a hundred when they are decoded, and four such calls at once had a ledger hold 776 MiB.
  */
 const largeCall = 1 << 20;
-const largeCalls = new Turns({ ofOne: 2, waiting: 16, waitingOfOne: 8 });
+const largeCalls = new Turns({ most: 2, ofOne: 1, waiting: 8, waitingOfOne: 8 });
+
+// By their connections: who posts to books that somebody holds, ten seconds a call, kept all other callers waiting where there was one line for all.
+const callers = new WeakMap<object, string>();
+let lastCaller = 0;
+
+function callerOf({ stream }: Http2ServerRequest): string {
+  const connection = stream.session ?? stream;
+  const known = callers.get(connection) ?? String(++lastCaller);
+  callers.set(connection, known);
+  return known;
+}
 
 const timedOut = 'the operation timed out';
 
@@ -115,25 +126,26 @@ export function isPlain({ method, headers }: Http2ServerRequest): boolean {
 async function answer(called: Method, request: Http2ServerRequest, response: Http2ServerResponse, options: UnaryOptions): Promise<void> {
   const { stream, headers } = request;
   const call = new Call(called.method, request.url, headers);
-  const place = { isTaken: false };
+  let place: string | undefined;
   const outcome = await outcomeOf(called, call, options, async (admission) => {
     call.begin(timeoutOf(headers, options.maxTimeoutMs));
     stream.once('close', () => call.leave());
     const bytes = unwrapped(await bodyOf(request, admission, call.signal), options);
     if (bytes.length > largeCall) {
-      await placeOf(call);
-      place.isTaken = true;
+      const caller = callerOf(request);
+      await placeOf(caller, call);
+      place = caller;
     }
     return messageInTurns(called.method.input, bytes, options, call.signal);
   });
-  if (place.isTaken) largeCalls.end('');
+  if (place !== undefined) largeCalls.end(place);
   if (!stream.destroyed) respond(request, response, outcome);
 }
 
 /** Waits for a place among large calls, which is to be given back. */
-async function placeOf({ signal }: Call): Promise<void> {
+async function placeOf(caller: string, { signal }: Call): Promise<void> {
   try {
-    await largeCalls.begin('', signal);
+    await largeCalls.begin(caller, signal);
   } catch (error) {
     if (!(error instanceof Overloaded)) throw error;
     throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message: error.message, retryAfter: 1 });
