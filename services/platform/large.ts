@@ -5,8 +5,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 export const largeMessage = 256 << 10;
 
 /**
- * Bytes of messages that share a turn, where they are no larger than that. (Of postings of 3 KiB some had come at once in most turns: with a turn for each, 64
- * connections posted 13 % fewer.)
+ * Bytes of messages that share a turn, where they are no larger than that. (With a turn for each of them 64 connections posted
+ * 0.79 to 1.07 times as many postings of 3 KiB as without turns.)
  */
 const together = 16 << 10;
 
