@@ -79,7 +79,9 @@ describe('register', () => {
     const registered = client.register({ email, password, ...names });
     const text = await until(async () => {
       await admin.query('select pg_stat_clear_snapshot()');
-      const query = `select query from pg_stat_activity where datname = current_database() and query like '%"users"%' and wait_event_type = 'Lock'`;
+      // What a connection waits for is read after its text: without its state an idle one's last statement passes for the next one's, which waits.
+      const waits = `datname = current_database() and state = 'active' and wait_event_type = 'Lock'`;
+      const query = `select query from pg_stat_activity where ${waits} and query like '%"users"%'`;
       return (await admin.query<{ query: string }>(query)).rows[0]?.query;
     });
     await admin.query('rollback');

@@ -15,9 +15,8 @@ import { Code, ConnectError, createContextValues, type ConnectRouter, type Handl
 import { parseTimeout, setTrailerStatus } from '@connectrpc/connect/protocol-grpc';
 import { messageInTurns, type Decoding } from './decoding.ts';
 import { enveloped, envelopeBytes, headersOf } from './envelope.ts';
+import { largeCall, placeOf } from './large-calls.ts';
 import { compressed } from './messages.ts';
-import { refuse } from './refusal.ts';
-import { Overloaded, Turns } from './turns.ts';
 import { closeAnswered, closeSoon, sentTooLarge, tooLarge, type Unfinished } from './unfinished.ts';
 
 type Implementation = (
@@ -62,24 +61,6 @@ export interface Admission {
 
 /** Answers unary calls of gRPC; false: the request is not one, and has not been touched. */
 export type UnaryHandler = (request: Http2ServerRequest, response: Http2ServerResponse) => boolean;
-
-/**
- * Calls with larger messages are worked on two at once, one of a connection, and eight more wait: of a thousand postings of 200 entries the 7.6 MiB are
- * more than a hundred when they are decoded, and four such calls at once had a ledger hold 776 MiB.
- */
-const largeCall = 1 << 20;
-const largeCalls = new Turns({ most: 2, ofOne: 1, waiting: 8, waitingOfOne: 8 });
-
-// By their connections: who posts to books that somebody holds, ten seconds a call, kept all other callers waiting where there was one line for all.
-const callers = new WeakMap<object, string>();
-let lastCaller = 0;
-
-function callerOf({ stream }: Http2ServerRequest): string {
-  const connection = stream.session ?? stream;
-  const known = callers.get(connection) ?? String(++lastCaller);
-  callers.set(connection, known);
-  return known;
-}
 
 const timedOut = 'the operation timed out';
 
@@ -126,30 +107,16 @@ export function isPlain({ method, headers }: Http2ServerRequest): boolean {
 async function answer(called: Method, request: Http2ServerRequest, response: Http2ServerResponse, options: UnaryOptions): Promise<void> {
   const { stream, headers } = request;
   const call = new Call(called.method, request.url, headers);
-  let place: string | undefined;
+  let ended: (() => void) | undefined;
   const outcome = await outcomeOf(called, call, options, async (admission) => {
     call.begin(timeoutOf(headers, options.maxTimeoutMs));
     stream.once('close', () => call.leave());
     const bytes = unwrapped(await bodyOf(request, admission, call.signal), options);
-    if (bytes.length > largeCall) {
-      const caller = callerOf(request);
-      await placeOf(caller, call);
-      place = caller;
-    }
+    if (bytes.length > largeCall) ended = await placeOf(request, bytes.length, admission.unfinished, call.signal);
     return messageInTurns(called.method.input, bytes, options, call.signal);
   });
-  if (place !== undefined) largeCalls.end(place);
+  ended?.();
   if (!stream.destroyed) respond(request, response, outcome);
-}
-
-/** Waits for a place among large calls, which is to be given back. */
-async function placeOf(caller: string, { signal }: Call): Promise<void> {
-  try {
-    await largeCalls.begin(caller, signal);
-  } catch (error) {
-    if (!(error instanceof Overloaded)) throw error;
-    throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message: error.message, retryAfter: 1 });
-  }
 }
 
 type Received = MessageShape<DescMethodUnary['input']>;

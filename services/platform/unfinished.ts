@@ -34,7 +34,7 @@ export function boundsOfStrangers({ bytes, ms }: UnfinishedBounds): UnfinishedBo
 /** A message that has begun. */
 export interface UnfinishedMessage {
   /** Counts a piece of it; what speaks against it, if anything. After the end nothing is counted. */
-  add(piece: Uint8Array): ConnectError | undefined;
+  add(piece: { length: number }): ConnectError | undefined;
   /** Gives back what was counted. A second call does nothing. */
   end(): void;
 }

@@ -6,6 +6,7 @@ export const pureFiles = [
   'services/platform/cursor.ts',
   'services/platform/decoding.ts',
   'services/platform/large.ts',
+  'services/platform/large-calls.ts',
   'services/platform/money.ts',
   'services/platform/ids.ts',
   'services/platform/json.ts',
