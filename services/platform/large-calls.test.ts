@@ -23,12 +23,26 @@ describe('calls with large messages', () => {
   });
 
   test('of more than 8 MiB are worked on one in all, and who waits for that keeps no smaller one waiting', async () => {
-    const [first, second, smaller] = [ask(huge, 'one'), ask(huge, 'two'), ask(large, 'three')];
-    expect(await begun(first, second, smaller)).toEqual([true, false, true]);
+    // One after the other: the second would find a turn among all.
+    const first = ask(huge, 'one');
+    expect(await begun(first)).toEqual([true]);
+    const second = ask(huge, 'two');
+    expect(await begun(second)).toEqual([false]);
+    const smaller = ask(large, 'three');
+    expect(await begun(smaller, second)).toEqual([true, false]);
     (await smaller.place)();
     (await first.place)();
     expect(await begun(second)).toEqual([true]);
     (await second.place)();
+  });
+
+  test('of more than 8 MiB wait for those of their connection without a turn that others wait for', async () => {
+    const [first, mine, other] = [ask(large, 'one'), ask(huge, 'one'), ask(huge, 'two')];
+    expect(await begun(first, mine, other)).toEqual([true, false, true]);
+    (await other.place)();
+    (await first.place)();
+    expect(await begun(mine)).toEqual([true]);
+    (await mine.place)();
   });
 
   test('that wait count among the messages that have not ended, and no longer when it is their turn', async () => {
@@ -55,6 +69,20 @@ describe('calls with large messages', () => {
     const next = ask(huge, 'four');
     expect(await begun(next)).toEqual([true]);
     (await next.place)();
+  });
+
+  test.each([
+    ['more than 8 MiB', huge, 1],
+    ['more than 1 MiB', large, 2],
+  ])('of %s are refused where those of eight connections wait', async (_, bytes, most) => {
+    const asked: Asked[] = [];
+    for (let place = 0; place < most + 8; place++) {
+      asked.push(ask(bytes, `${place}`));
+      await begun();
+    }
+    const refused = await ask(bytes, 'more').place.catch((error: unknown) => error);
+    expect(refusalOf(refused)).toMatchObject({ reason: 'overloaded', message: 'too many calls are waiting' });
+    for (const { place } of asked) (await place)();
   });
 
   test('are refused where eight wait, and whoever leaves gives his place in the line back', async () => {
