@@ -87,6 +87,12 @@ describe('large work', () => {
     for (const each of rests) expect(each).toBeGreaterThanOrEqual(5);
   });
 
+  test('rests no longer than half a second where the process stood still', async () => {
+    const began = performance.now();
+    await inSlices([800, 800], busy, new AbortController().signal);
+    expect(performance.now() - began).toBeLessThan(2 * (800 + 500) + 200);
+  });
+
   test('is not gone on with where nobody waits for it any more', async () => {
     const client = new AbortController();
     const done: number[] = [];

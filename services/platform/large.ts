@@ -35,6 +35,11 @@ function begin(): void {
 /** A piece of large work takes so long, milliseconds: then others have a turn, and as long again. */
 const sliceMs = 4;
 
+/** But no longer than this: what is longer is no work of ours, but a process that stood still. (Of five seconds all large work stood still five more.) */
+const longestRestMs = 500;
+
+const restAfter = (tookMs: number) => pause(Math.min(tookMs, longestRestMs));
+
 /** Ends when others have had as long as the last piece took, of whatever large work: with a rest for each alone, those of many filled each other's. */
 let rest = Promise.resolve();
 
@@ -51,8 +56,8 @@ export async function inSlices<Part>(parts: Iterable<Part>, work: (part: Part) =
       work(part);
       const took = performance.now() - began;
       if (took < sliceMs) continue;
-      if (end) void pause(took).then(end);
-      else rest = Promise.all([rest, pause(took)]).then(() => undefined);
+      if (end) void restAfter(took).then(end);
+      else rest = Promise.all([rest, restAfter(took)]).then(() => undefined);
       const before = rest;
       const mine = Promise.withResolvers<void>();
       end = mine.resolve;
@@ -63,6 +68,6 @@ export async function inSlices<Part>(parts: Iterable<Part>, work: (part: Part) =
       gone.throwIfAborted();
     }
   } finally {
-    if (end) void pause(performance.now() - began).then(end);
+    if (end) void restAfter(performance.now() - began).then(end);
   }
 }
