@@ -85,9 +85,9 @@ describe('calls with large messages', () => {
     for (const { place } of asked) (await place)();
   });
 
-  test('are refused where eight wait, and whoever leaves gives his place in the line back', async () => {
+  test('are refused where four of their connection wait, and whoever leaves gives his place in the line back', async () => {
     const first = ask(huge, 'one');
-    const waiting = Array.from({ length: 8 }, () => ask(huge, 'one'));
+    const waiting = Array.from({ length: 4 }, () => ask(huge, 'one'));
     const refused = await ask(huge, 'one').place.catch((error: unknown) => error);
     expect(refusalOf(refused)).toMatchObject({ reason: 'overloaded', message: 'too many calls are waiting' });
     waiting[3]?.caller.abort(left);
