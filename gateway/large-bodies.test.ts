@@ -74,6 +74,27 @@ test('bodies of up to 16 KiB are not paced, whatever their sender sends beside t
   expect(performance.now() - began).toBeLessThan(3 * 60);
 });
 
+test('nobody is paced for how long the process stood still', async () => {
+  const paced = async () => {
+    const dear = newId('tenant');
+    let ended = 0;
+    const next = Promise.withResolvers<number>();
+    const works = [
+      () => {
+        busy(800);
+        ended = performance.now();
+      },
+      () => next.resolve(performance.now() - ended),
+    ];
+    for (const work of works) readInTurn(dear, 1 << 20, work, () => new AbortController().signal);
+    return next.promise;
+  };
+  let waited = await paced();
+  // Where the machine is busy, the process may stand still meanwhile, too.
+  for (let again = 0; waited > 2_350 && again < 4; again++) waited = await paced();
+  expect(waited).toBeLessThan(2_350);
+});
+
 test('at the end of the process those that wait are read one behind the other, without a pace', async () => {
   const dear = newId('tenant');
   const ended: number[] = [];

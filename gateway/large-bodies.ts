@@ -1,5 +1,5 @@
 // Large bodies are read in turns of the event loop of their own. Who sends some that take long is paced, so that most of the time is everybody else's.
-import { turnOf } from '../services/platform/large.ts';
+import { longestPieceMs, turnOf } from '../services/platform/large.ts';
 
 /** What is in it may be 200 fields, some three tenths of a millisecond's work. (Where it was 16 KiB, as many connections' bodies of that came in one turn.) */
 const largeBody = 2 << 10;
@@ -94,7 +94,7 @@ function measure(whose: string, work: () => void): void {
     for (const [each, until] of dear) if (until < now) dear.delete(each);
     dear.set(whose, now + rememberedMs);
   }
-  if (isDear(whose)) resumesAt = now + pace * took;
+  if (isDear(whose)) resumesAt = now + pace * Math.min(took, longestPieceMs);
 }
 
 function isDear(whose: string): boolean {

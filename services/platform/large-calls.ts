@@ -9,11 +9,11 @@ import type { Unfinished } from './unfinished.ts';
 export const largeCall = 1 << 20;
 
 /**
- * Calls with messages beyond so many bytes take such turns, one behind the other: first among those of their connection, as who has a turn that others wait for
- * must not wait for his own calls (nine of one connection at books that somebody held kept another's of 9 MiB 26 s), of which four wait: eight of
- * 32 MiB are all that may wait, and had 106 of another's 108 calls refused. Then among the largest. Of a thousand postings
- * of 200 entries the 7.6 MiB are more than a hundred when they are decoded, and four such calls at once had a ledger hold 776 MiB. Ten of 16.8 MiB had it
- * hold 980, and 682 as they are now, where a pod has 1,024.
+ * Calls with messages beyond so many bytes take such turns, one behind the other. First among those of their connection, without a turn that others wait for:
+ * with the one of the largest, nine calls for books that somebody held kept another connection's waiting for 26 s. Four of them wait there, as eight of 32 MiB
+ * are all that may, and 106 of another's 108 calls were refused. Then among the largest, and then among all: of a thousand postings of 200 entries the 7.6 MiB
+ * are more than a hundred when they are decoded, and four such calls at once had a ledger hold 776 MiB. Ten of 16.8 MiB had it hold 980, and 682 with a turn
+ * of their own, where a pod has 1,024.
  */
 const lines = [
   { beyond: largeCall, turns: new Turns({ ofOne: 1, waiting: 8, waitingOfOne: 4 }) },

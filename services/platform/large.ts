@@ -35,10 +35,12 @@ function begin(): void {
 /** A piece of large work takes so long, milliseconds: then others have a turn, and as long again. */
 const sliceMs = 4;
 
-/** But no longer than this: what is longer is no work of ours, but a process that stood still. (Of five seconds all large work stood still five more.) */
-const longestRestMs = 500;
+/**
+ * A piece takes no longer, milliseconds: what seems to is a process that stood still. (When one had for five seconds, all large work rested for five more.)
+ */
+export const longestPieceMs = 500;
 
-const restAfter = (tookMs: number) => pause(Math.min(tookMs, longestRestMs));
+const restAfter = (tookMs: number) => pause(Math.min(tookMs, longestPieceMs));
 
 /** Ends when others have had as long as the last piece took, of whatever large work: with a rest for each alone, those of many filled each other's. */
 let rest = Promise.resolve();
