@@ -1,5 +1,6 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { startNameServer, type NameServer } from '../../test/names.ts';
+import { until } from '../../test/notifier.ts';
 import { BlockedAddress, dnsResolve, isPublic, Targets } from './addresses.ts';
 
 const never = (name: string) => Promise.reject(new Error(`${name} was looked up`));
@@ -260,7 +261,7 @@ describe('names are resolved by DNS itself', () => {
   beforeAll(async () => {
     names = await startNameServer((name, type) => {
       if (name === 'slow.test' && questions(name, type) < 3) return null;
-      if (name === 'old.test' && type === 'AAAA') return null;
+      if ((name === 'old.test' && type === 'AAAA') || name.startsWith('dead')) return null;
       return { addresses: records[name] ?? [] };
     });
   });
@@ -287,6 +288,26 @@ describe('names are resolved by DNS itself', () => {
     };
     // On a busy machine a second may pass, and it is asked again, but not each time.
     expect(Math.min(await asked(), await asked(), await asked())).toBe(1);
+  });
+
+  test('of those that no name server answers for the system is asked for one at a time, and for others at once', async () => {
+    const asked: string[] = [];
+    const hanging = Promise.withResolvers<string[]>();
+    const system = (name: string) => {
+      asked.push(name);
+      return name === 'hosts.test' ? Promise.resolve(['192.168.0.7']) : hanging.promise;
+    };
+    const bySystem = dnsResolve({ system, servers: [names.address] });
+    const dead = ['dead.test', 'dead.test', 'dead2.test'].map(bySystem);
+    await until(() => Promise.resolve(asked.length > 0));
+    for (let again = 0; again < 5; again++) expect(await bySystem('hosts.test')).toEqual(['192.168.0.7']);
+    // All three have been given up by DNS when a later one has.
+    const later = bySystem('dead3.test');
+    await until(() => Promise.resolve(questions('dead3.test', 'A') > 1));
+    expect(asked.filter((name) => name !== 'hosts.test')).toEqual(['dead.test']);
+    hanging.resolve(['192.168.0.8']);
+    expect(await Promise.all([...dead, later])).toEqual(Array(4).fill(['192.168.0.8']));
+    expect(asked.filter((name) => name !== 'hosts.test').sort()).toEqual(['dead.test', 'dead.test', 'dead2.test', 'dead3.test']);
   });
 
   test('one that has none is told as the name server told it', async () => {

@@ -4,6 +4,7 @@ import { Resolver, lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
+import { Turns } from '../platform/turns.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -77,14 +78,26 @@ const resolvable = /^(?=.{1,253}\.?$)([^.]{1,63}\.)*[^.]{1,63}\.?$/;
 /** Whoever configures a target does not wait for longer for its addresses, milliseconds. */
 const admitMs = 5_000;
 
+/** Whether a name server has said that there is no such name, or no such address of it. */
+const isNone = (answer: PromiseSettledResult<string[]>): boolean =>
+  answer.status === 'rejected' && ['ENOTFOUND', 'ENODATA'].includes((answer.reason as NodeJS.ErrnoException).code ?? '');
+
+const bySystem: Resolve = async (name) => (await lookup(name, { all: true, hints: ADDRCONFIG })).map(({ address }) => address);
+
+/** What waits for the system's resolver, milliseconds: it gives up on a name server sooner or later. */
+const patienceMs = 10_000;
+
 /**
  * Resolves names by DNS itself. The system's resolver (getaddrinfo) would do it on one of the process's four threads, and four tenants
- * whose name servers never answer would stop everybody's look-ups. `system`: asks that one where DNS knows nothing, for names of a
- * developer's machine. `servers`: `address:port` of name servers to ask instead of the system's.
+ * whose name servers never answer would stop everybody's look-ups. `system`: asks that one, or what is given, where DNS knows nothing, for names of a
+ * developer's machine; for names that no name server has answered for one at a time, as libuv gives it two threads, and two such names kept PostgreSQL's
+ * from being found. `servers`: `address:port` of name servers to ask instead of the system's.
  */
-export function dnsResolve({ system, servers }: { system: boolean; servers?: string[] }): Resolve {
-  const resolver = new Resolver({ timeout: 1_000, tries: system ? tries.beforeSystem : tries.dns });
+export function dnsResolve({ system, servers }: { system: boolean | Resolve; servers?: string[] }): Resolve {
+  const resolver = new Resolver({ timeout: 1_000, tries: system === false ? tries.dns : tries.beforeSystem });
   if (servers) resolver.setServers(servers);
+  const ask = system === true ? bySystem : system;
+  const unanswered = new Turns({ most: 1, ofOne: 1, patienceMs });
   return async (name) => {
     // RFC 6761: these never leave the machine, whatever DNS says.
     if (/(^|\.)localhost\.?$/i.test(name)) return ['127.0.0.1', '::1'];
@@ -94,7 +107,7 @@ export function dnsResolve({ system, servers }: { system: boolean; servers?: str
     const answers = [four, ...(await Promise.race([six, ...late]))];
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     if (addresses.length > 0) return addresses;
-    if (system) return (await lookup(name, { all: true, hints: ADDRCONFIG })).map(({ address }) => address);
+    if (ask !== false) return isNone(four) ? ask(name) : unanswered.take(name, undefined, () => ask(name));
     throw answers.find((answer) => answer.status === 'rejected')?.reason ?? new Error(`${name} has no address`);
   };
 }

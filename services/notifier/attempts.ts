@@ -63,6 +63,8 @@ interface Flight {
   bytes: number;
   /** Its request has been under way for long. */
   slow: boolean;
+  /** Its receiver may have it. */
+  sent: boolean;
 }
 
 /** Attempts of this process. */
@@ -189,7 +191,7 @@ export class Attempts {
         answer = await this.opened(flight, request).finally(() => endpoints.leave(endpoint));
       }
       if (answer) endpoint.quick = answer.durationMs < slowMs;
-      return await this.record(claimed, answer, awaited);
+      return await this.record(claimed, flight, answer, awaited);
     } finally {
       endpoint.claimed--;
       endpoints.forgetIdle();
@@ -211,7 +213,7 @@ export class Attempts {
   }
 
   private take(bytes: number): Flight {
-    const flight: Flight = { bytes, slow: false };
+    const flight: Flight = { bytes, slow: false, sent: false };
     this.flights.add(flight);
     this.bytes += bytes;
     return flight;
@@ -253,12 +255,12 @@ export class Attempts {
     }
   }
 
-  private async record(claimed: Claimed, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
+  private async record(claimed: Claimed, { sent }: Flight, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
     const { retryDelays } = this.options;
     const { tenant, id, claim, attempt, byHand } = claimed;
     const place = { tenant, id, claim };
     if (answer === null) {
-      const end = awaited && ({ status: 'failed', errorClass: 'timeout' } as const);
+      const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : sent && { heldMs: 0, isBegun: true };
       const recorded = await this.recorder.record({ ...place, ...handedBack, ...end });
       this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
       return null;
@@ -288,6 +290,7 @@ export class Attempts {
     const headers = deliveryHeaders(secrets, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
     // A receiver that hangs up on an event each time has it three times and once more, not six times; a test is never repeated by itself.
     const onceMore = attempt === 1 && !awaited;
+    flight.sent = true;
     return this.watched(flight, endpoint, () => sender.send({ url: destination.url, headers, body, onceMore }, this.handBack.signal));
   }
 

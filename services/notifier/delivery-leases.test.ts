@@ -143,6 +143,22 @@ test('a stop hands back what is in flight, and it keeps its number', async () =>
   expect(attemptsOf(hanging)).toEqual(['1', '1', '1', '1']);
 });
 
+test('what a stop cuts off and nobody repeats, as its webhook is gone by then, is in the history', async () => {
+  const hanging = await receiver(() => undefined);
+  const first = await start();
+  const tenant = await subscribe(first, hanging.url);
+  await ingest(first, tenant);
+  await hanging.count(1);
+  await first.courier.stop(0);
+  await first.client.deleteWebhook({ tenantId: tenant.tenantId });
+  await start({ database: first.database });
+  await settled(first.client, tenant.tenantId, 1);
+  const delivery = await only(first, tenant);
+  expect(delivery).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 });
+  expect(delivery.tries).toMatchObject([{ number: 1, errorClass: 'timeout' }]);
+  expect(hanging.received).toHaveLength(1);
+});
+
 test('a stop waits for answers within its grace', async () => {
   const held: ServerResponse[] = [];
   const slow = await receiver((_, response) => held.push(response));

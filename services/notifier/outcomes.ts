@@ -19,6 +19,8 @@ export interface Outcome {
   delay: number | null;
   /** So many milliseconds from now what is handed back stays claimed, by nobody. */
   heldMs?: number;
+  /** What is handed back so has been sent: whoever takes it over repeats the attempt, or notes it where the webhook is gone meanwhile. */
+  isBegun?: boolean;
 }
 
 const record = {
@@ -46,12 +48,12 @@ const record = {
 
 const hold = {
   name: 'hold',
-  // From when until when it is held is nothing: it was not begun.
+  // Where it was not begun, from when until when it is held is nothing.
   text: `with held as (
       select o.*, clock_timestamp() + milliseconds * interval '1 ms' as at
-      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[]) as o (tenant_id, id, claim_id, milliseconds)
+      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::boolean[]) as o (tenant_id, id, claim_id, milliseconds, begun)
     )
-    update claims c set started_at = at, until = at from held o
+    update claims c set started_at = case when begun then c.started_at else at end, until = at from held o
     where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.id`,
 };
 
@@ -117,6 +119,7 @@ function heldOf(outcomes: Outcome[]): unknown[] {
     uuidArray(outcomes.map(({ id }) => id)),
     uuidArray(outcomes.map(({ claim }) => claim)),
     plainArray(outcomes.map(({ heldMs }) => heldMs ?? null)),
+    plainArray(outcomes.map(({ isBegun = false }) => isBegun)),
   ];
 }
 
@@ -143,5 +146,5 @@ export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
   lower: { ...lower, types: ['uuid[]'] },
   not_held: { ...notHeld, types: ['uuid[]', 'uuid[]'] },
-  hold: { ...hold, types: ['uuid[]', 'uuid[]', 'uuid[]', 'float8[]'] },
+  hold: { ...hold, types: ['uuid[]', 'uuid[]', 'uuid[]', 'float8[]', 'boolean[]'] },
 };
