@@ -261,7 +261,7 @@ describe('names are resolved by DNS itself', () => {
   beforeAll(async () => {
     names = await startNameServer((name, type) => {
       if (name === 'slow.test' && questions(name, type) < 3) return null;
-      if ((name === 'old.test' && type === 'AAAA') || name.startsWith('dead')) return null;
+      if ((/^(old|half)/.test(name) && type === 'AAAA') || name.startsWith('dead')) return null;
       return { addresses: records[name] ?? [] };
     });
   });
@@ -298,16 +298,17 @@ describe('names are resolved by DNS itself', () => {
       return name === 'hosts.test' ? Promise.resolve(['192.168.0.7']) : hanging.promise;
     };
     const bySystem = dnsResolve({ system, servers: [names.address] });
-    const dead = ['dead.test', 'dead.test', 'dead2.test'].map(bySystem);
+    // Of the last one a name server says that it has none of one family, and of the other nothing.
+    const dead = ['dead.test', 'dead.test', 'half.test'].map(bySystem);
     await until(() => Promise.resolve(asked.length > 0));
     for (let again = 0; again < 5; again++) expect(await bySystem('hosts.test')).toEqual(['192.168.0.7']);
     // All three have been given up by DNS when a later one has.
     const later = bySystem('dead3.test');
     await until(() => Promise.resolve(questions('dead3.test', 'A') > 1));
-    expect(asked.filter((name) => name !== 'hosts.test')).toEqual(['dead.test']);
+    expect(asked.filter((name) => name !== 'hosts.test')).toHaveLength(1);
     hanging.resolve(['192.168.0.8']);
     expect(await Promise.all([...dead, later])).toEqual(Array(4).fill(['192.168.0.8']));
-    expect(asked.filter((name) => name !== 'hosts.test').sort()).toEqual(['dead.test', 'dead.test', 'dead2.test', 'dead3.test']);
+    expect(asked.filter((name) => name !== 'hosts.test').sort()).toEqual(['dead.test', 'dead.test', 'dead3.test', 'half.test']);
   });
 
   test('one that has none is told as the name server told it', async () => {

@@ -4,7 +4,7 @@ import { Resolver, lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
-import { Turns } from '../platform/turns.ts';
+import { Overloaded, Turns } from '../platform/turns.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -107,8 +107,14 @@ export function dnsResolve({ system, servers }: { system: boolean | Resolve; ser
     const answers = [four, ...(await Promise.race([six, ...late]))];
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
     if (addresses.length > 0) return addresses;
-    if (ask !== false) return isNone(four) ? ask(name) : unanswered.take(name, undefined, () => ask(name));
-    throw answers.find((answer) => answer.status === 'rejected')?.reason ?? new Error(`${name} has no address`);
+    const why: unknown = answers.find((answer) => answer.status === 'rejected')?.reason ?? new Error(`${name} has no address`);
+    if (ask === false) throw why;
+    if (answers.every(isNone)) return ask(name);
+    try {
+      return await unanswered.take(name, undefined, () => ask(name));
+    } catch (error) {
+      throw error instanceof Overloaded ? why : error;
+    }
   };
 }
 

@@ -203,10 +203,11 @@ export class Attempts {
    * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now, if any; it stays as it was before the claim. False where
    * that can't be recorded, or the claim holds no longer: then it may wait for as long as its lease lasts.
    */
-  async putOff({ tenant, id, claim }: Claimed, milliseconds?: number): Promise<boolean> {
+  async putOff({ tenant, id, claim, isBegun }: Claimed, milliseconds?: number): Promise<boolean> {
     const flight = this.take(0);
+    const held = (isBegun || milliseconds !== undefined) && { heldMs: milliseconds ?? 0, isBegun };
     try {
-      return await this.recorder.record({ tenant, id, claim, ...handedBack, ...(milliseconds !== undefined && { heldMs: milliseconds }) });
+      return await this.recorder.record({ tenant, id, claim, ...handedBack, ...held });
     } finally {
       this.leave(flight);
     }
@@ -260,7 +261,9 @@ export class Attempts {
     const { tenant, id, claim, attempt, byHand } = claimed;
     const place = { tenant, id, claim };
     if (answer === null) {
-      const end = awaited ? ({ status: 'failed', errorClass: 'timeout' } as const) : sent && { heldMs: 0, isBegun: true };
+      const end = awaited
+        ? ({ status: 'failed', errorClass: 'timeout' } as const)
+        : (sent || claimed.isBegun) && { heldMs: 0, isBegun: true };
       const recorded = await this.recorder.record({ ...place, ...handedBack, ...end });
       this.log(claimed, null, awaited ? 'failed' : 'handed back', recorded);
       return null;

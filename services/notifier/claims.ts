@@ -18,6 +18,8 @@ export interface Claimed {
   eventType: string;
   attempt: number;
   byHand: boolean;
+  /** Whether somebody has sent this attempt before, and it is repeated. */
+  isBegun: boolean;
   /** When it was due, milliseconds since the Unix epoch. */
   dueMs: number;
   /** When the attempt began. */
@@ -171,11 +173,11 @@ const claim = {
         and (not r.held or r.id in (select delivery_id from dropped))
       returning d.tenant_id, d.id
     )
-    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, ${ms('r.run_at')} as due_ms, ${ms('at')} as started_ms, r.url, r.secrets, r.since_ms, p.body, p.traceparent
+    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, r.begun, ${ms('r.run_at')} as due_ms, ${ms('at')} as started_ms, r.url, r.secrets, r.since_ms, p.body, p.traceparent
     from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
     where not r.held or r.id in (select delivery_id from taken_over)
     union all
-    select tenant_id, id, null, null, null, null, null, null, null, null, null, null, null from failed
+    select tenant_id, id, null, null, null, null, null, null, null, null, null, null, null, null from failed
     order by 2`,
 };
 
@@ -235,6 +237,7 @@ interface ClaimRow {
   event_type: string;
   attempt: number;
   by_hand: boolean;
+  begun: boolean;
   due_ms: number;
   started_ms: number;
   url: string;
@@ -357,6 +360,7 @@ function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
     eventType: row.event_type,
     attempt: row.attempt,
     byHand: row.by_hand,
+    isBegun: row.begun,
     dueMs: row.due_ms,
     startedMs: row.started_ms,
     destination: { url: row.url, secrets: secretsOf(row.secrets), since_ms: row.since_ms },

@@ -159,6 +159,27 @@ test('what a stop cuts off and nobody repeats, as its webhook is gone by then, i
   expect(hanging.received).toHaveLength(1);
 });
 
+test('what was cut off so stays begun, though who takes it over hands it back unsent', async () => {
+  const hanging = await receiver(() => undefined);
+  const first = await start();
+  const tenant = await subscribe(first, hanging.url);
+  await ingest(first, tenant);
+  await hanging.count(1);
+  await first.courier.stop(0);
+  const second = await start({ database: first.database, claims: false });
+  for (const unsent of ['too late', 'put off'] as const) {
+    const [claimed] = (await claimDue(second.work, bounds)).claimed;
+    expect(claimed).toMatchObject({ attempt: 1, isBegun: true });
+    if (unsent === 'put off') await second.courier.attempts.putOff(claimed!);
+    else await second.courier.attempts.make(claimed!, { claimedAt: -Infinity });
+  }
+  await first.client.deleteWebhook({ tenantId: tenant.tenantId });
+  second.courier.start();
+  await settled(first.client, tenant.tenantId, 1);
+  expect(await only(first, tenant)).toMatchObject({ status: 'failed', attempts: 1, tries: [{ number: 1, errorClass: 'timeout' }] });
+  expect(hanging.received).toHaveLength(1);
+});
+
 test('a stop waits for answers within its grace', async () => {
   const held: ServerResponse[] = [];
   const slow = await receiver((_, response) => held.push(response));

@@ -55,7 +55,21 @@ export async function sendTest(
        insert into due (tenant_id, next_at) select $1, until from claimed ${unlessSooner}`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body, traceparent],
     );
-    return { tenant, id, claim, eventId, eventType, attempt: 1, byHand: true, dueMs: startedMs, startedMs, destination, body, traceparent };
+    return {
+      tenant,
+      id,
+      claim,
+      eventId,
+      eventType,
+      attempt: 1,
+      byHand: true,
+      isBegun: false,
+      dueMs: startedMs,
+      startedMs,
+      destination,
+      body,
+      traceparent,
+    };
   });
   const sent = await courier.attempts.make(claimed, { awaited: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};
