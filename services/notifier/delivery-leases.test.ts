@@ -143,13 +143,19 @@ test('a stop hands back what is in flight, and it keeps its number', async () =>
   expect(attemptsOf(hanging)).toEqual(['1', '1', '1', '1']);
 });
 
-test('what a stop cuts off and nobody repeats, as its webhook is gone by then, is in the history', async () => {
+/** A delivery whose receiver had begun to hang when its notifier stopped. */
+async function cutOff() {
   const hanging = await receiver(() => undefined);
   const first = await start();
   const tenant = await subscribe(first, hanging.url);
   await ingest(first, tenant);
   await hanging.count(1);
   await first.courier.stop(0);
+  return { hanging, first, tenant };
+}
+
+test('what a stop cuts off and nobody repeats, as its webhook is gone by then, is in the history', async () => {
+  const { hanging, first, tenant } = await cutOff();
   await first.client.deleteWebhook({ tenantId: tenant.tenantId });
   await start({ database: first.database });
   await settled(first.client, tenant.tenantId, 1);
@@ -160,12 +166,7 @@ test('what a stop cuts off and nobody repeats, as its webhook is gone by then, i
 });
 
 test('what was cut off so stays begun, though who takes it over hands it back unsent', async () => {
-  const hanging = await receiver(() => undefined);
-  const first = await start();
-  const tenant = await subscribe(first, hanging.url);
-  await ingest(first, tenant);
-  await hanging.count(1);
-  await first.courier.stop(0);
+  const { hanging, first, tenant } = await cutOff();
   const second = await start({ database: first.database, claims: false });
   for (const unsent of ['too late', 'put off'] as const) {
     const [claimed] = (await claimDue(second.work, bounds)).claimed;
