@@ -90,8 +90,8 @@ const patienceMs = 10_000;
 /**
  * Resolves names by DNS itself. The system's resolver (getaddrinfo) would do it on one of the process's four threads, and four tenants
  * whose name servers never answer would stop everybody's look-ups. `system`: asks that one, or what is given, where DNS knows nothing, for names of a
- * developer's machine; for names that no name server has answered for one at a time, as libuv gives it two threads, and two such names kept PostgreSQL's
- * from being found. `servers`: `address:port` of name servers to ask instead of the system's.
+ * developer's machine; for names that no name server has answered for one at a time, as libuv gives it two threads: with two such look-ups under way no
+ * other is answered, PostgreSQL's among them. `servers`: `address:port` of name servers to ask instead of the system's.
  */
 export function dnsResolve({ system, servers }: { system: boolean | Resolve; servers?: string[] }): Resolve {
   const resolver = new Resolver({ timeout: 1_000, tries: system === false ? tries.dns : tries.beforeSystem });
