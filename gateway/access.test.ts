@@ -2,11 +2,11 @@
 import { withClient } from '../deploy/local/databases.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { scopes } from './auth.ts';
-import { startCheckedHouse, type CheckedHouse, type Contract, type Operation } from '../test/contract.ts';
+import { startCheckedCluster, type CheckedCluster, type Contract, type Operation } from '../test/contract.ts';
 import { id, time } from '../test/customer.ts';
-import type { Person, RestOptions, Tenant } from '../test/house.ts';
+import type { Person, RestOptions, Tenant } from '../test/cluster.ts';
 
-let house: CheckedHouse;
+let cluster: CheckedCluster;
 let contract: Contract;
 let stranger: Person;
 let mine: Tenant;
@@ -15,16 +15,16 @@ let key: string;
 const ofScope = new Map<string, string>();
 
 beforeAll(async () => {
-  house = await startCheckedHouse();
-  ({ contract } = house);
-  mine = await house.tenant();
-  stranger = await house.signUp();
-  theirs = await house.tenant({ person: stranger });
-  key = await house.apiKey(mine);
-  for (const scope of scopes) ofScope.set(scope, await house.apiKey(mine, [scope]));
-  await house.rest('POST', `/v1/tenants/${mine.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  cluster = await startCheckedCluster();
+  ({ contract } = cluster);
+  mine = await cluster.tenant();
+  stranger = await cluster.signUp();
+  theirs = await cluster.tenant({ person: stranger });
+  key = await cluster.apiKey(mine);
+  for (const scope of scopes) ofScope.set(scope, await cluster.apiKey(mine, [scope]));
+  await cluster.rest('POST', `/v1/tenants/${mine.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 /** The operation's path; unknown but well-formed records, unless told otherwise. */
 const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?: Tenant; id?: 'sound' | 'malformed' } = {}) =>
@@ -46,7 +46,7 @@ const hopeless = ({ method }: Operation): RestOptions =>
   method === 'GET' ? {} : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
 
 const ask = async (operation: Operation, path: string, options: RestOptions) => {
-  const { status, body } = await house.rest(operation.method, path, options);
+  const { status, body } = await cluster.rest(operation.method, path, options);
   return [operation.id, status, body.code];
 };
 
@@ -70,7 +70,7 @@ describe('who may call', () => {
         // What is no bearer token is not called a wrong one (RFC 6750, section 3.1).
         [`Basic ${key}`, 'Bearer realm="ledger"'],
       ] as const) {
-        const { status, headers } = await house.rest(operation.method, pathOf(operation), { headers: { authorization } });
+        const { status, headers } = await cluster.rest(operation.method, pathOf(operation), { headers: { authorization } });
         expect([operation.id, status, headers.get('www-authenticate')]).toEqual([operation.id, 401, said]);
       }
     }
@@ -82,7 +82,7 @@ describe('who may call', () => {
         operation.security === 'apiKeyToken'
           ? [mine.owner.token, 'this route takes an API key, not a user’s token']
           : [key, 'this route takes a user’s token, not an API key'];
-      const { status, body } = await house.rest(operation.method, pathOf(operation), { ...hopeless(operation), key: wrong });
+      const { status, body } = await cluster.rest(operation.method, pathOf(operation), { ...hopeless(operation), key: wrong });
       expect([operation.id, status, body.code, body.error]).toEqual([operation.id, 401, 'unauthenticated', said]);
     }
   });
@@ -92,7 +92,7 @@ describe('who may call', () => {
     for (const operation of guarded().filter(({ path }) => /\{(slug|tenant_id)\}/.test(path))) {
       const credential = operation.security === 'apiKeyToken' ? single : mine.owner.token;
       const path = pathOf(operation, { tenant: theirs, id: 'malformed' });
-      const answer = await house.rest(operation.method, path, { ...hopeless(operation), key: credential });
+      const answer = await cluster.rest(operation.method, path, { ...hopeless(operation), key: credential });
       expect([operation.id, answer.status, answer.body.error]).toEqual([operation.id, 404, 'tenant not found']);
       const upper = { ...mine, slug: mine.slug.toUpperCase(), id: mine.id.toUpperCase() };
       for (const tenant of [upper, { ...mine, slug: 'nobody', id: newId('tenant') }]) {
@@ -102,15 +102,15 @@ describe('who may call', () => {
   });
 
   test('who is a member and no owner is told that by each route of owners, before body and ids', async () => {
-    const member = await house.signUp();
-    await withClient(house.databases.identity.adminUrl, (client) =>
+    const member = await cluster.signUp();
+    await withClient(cluster.databases.identity.adminUrl, (client) =>
       client.query(`insert into memberships values ($1, $2, 'member', now())`, [toUuid('tenant', mine.id), toUuid('user', member.id)]),
     );
     const answers = guarded()
       .filter(({ path }) => path.includes('{tenant_id}'))
       .map(async (operation) => {
         const path = pathOf(operation, { id: 'malformed' });
-        const { status, headers, body } = await house.rest(operation.method, path, { ...hopeless(operation), key: member.token });
+        const { status, headers, body } = await cluster.rest(operation.method, path, { ...hopeless(operation), key: member.token });
         return [operation.id, status, body.code, headers.get('www-authenticate')];
       });
     const refused = [403, 'forbidden', 'Bearer realm="ledger", error="insufficient_scope"'];
@@ -128,7 +128,7 @@ describe('who may call', () => {
     for (const operation of guardedByKey) {
       for (const scope of scopes) {
         const path = pathOf(operation, { id: 'malformed' });
-        const { status, headers, body } = await house.rest(operation.method, path, {
+        const { status, headers, body } = await cluster.rest(operation.method, path, {
           ...hopeless(operation),
           key: ofScope.get(scope) ?? '',
         });
@@ -173,9 +173,9 @@ describe('who may call', () => {
 
   test('balances in the hierarchy want balances:read too', async () => {
     const path = `/v1/tenants/${mine.slug}/accounts/hierarchy?include=balances`;
-    expect((await house.rest('GET', path, { key: ofScope.get('accounts:read') ?? '' })).status).toBe(403);
-    const both = await house.apiKey(mine, ['accounts:read', 'balances:read']);
-    expect((await house.rest('GET', path, { key: both })).status).toBe(200);
+    expect((await cluster.rest('GET', path, { key: ofScope.get('accounts:read') ?? '' })).status).toBe(403);
+    const both = await cluster.apiKey(mine, ['accounts:read', 'balances:read']);
+    expect((await cluster.rest('GET', path, { key: both })).status).toBe(200);
   });
 });
 
@@ -218,11 +218,11 @@ describe('after the credential', () => {
       if (operation.body) {
         const [field = ''] = Object.keys(operation.body);
         const wrong = { ...given, body: { [field]: [] } };
-        const { body } = await house.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
+        const { body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
       const [, name = ''] = /\{(key_id|transaction_id|delivery_id)\}/.exec(operation.path) ?? [];
-      const { status, body } = await house.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
+      const { status, body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
       // A malformed delivery has a code and a message of its own.
       const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };
       expect([operation.id, status, body.details]).toEqual([operation.id, 400, details]);
@@ -248,7 +248,7 @@ describe('after the credential', () => {
 
   test('routes that come later are unknown today', async () => {
     for (const path of ['reports', 'statements', 'holds', 'exports', 'transactions/batch/x']) {
-      const { status, body } = await house.rest('GET', `/v1/tenants/${mine.slug}/${path}`, { key });
+      const { status, body } = await cluster.rest('GET', `/v1/tenants/${mine.slug}/${path}`, { key });
       expect([path, status, body.code]).toEqual([path, 404, 'route_not_found']);
     }
   });
@@ -259,7 +259,7 @@ describe('users', () => {
   const password = 'correct horse';
 
   test('register, log in in any case of the email, read themselves, renew and leave', async () => {
-    const registered = await house.rest('POST', '/v1/auth/register', {
+    const registered = await cluster.rest('POST', '/v1/auth/register', {
       body: { email, password, first_name: 'Ada', last_name: 'Lovelace' },
     });
     expect(registered.status).toBe(201);
@@ -273,42 +273,46 @@ describe('users', () => {
     };
     expect(registered.body).toEqual({ success: true, data: { user }, message: expect.any(String) });
 
-    const login = await house.rest('POST', '/v1/auth/login', { body: { email: email.toLowerCase(), password } });
+    const login = await cluster.rest('POST', '/v1/auth/login', { body: { email: email.toLowerCase(), password } });
     expect(login.status).toBe(200);
     expect(login.body.data).toEqual({ token: expect.any(String), expires_at: time, refresh_token: expect.any(String), user });
     expect(login.headers.get('ratelimit-policy')).toBe('"login";q=10;w=900');
     expect(login.headers.get('ratelimit')).toMatch(/^"login";r=10;t=\d+$/);
     expect(login.headers.get('cache-control')).toBe('no-store');
 
-    const me = await house.rest('GET', '/v1/user', { key: login.body.data.token });
+    const me = await cluster.rest('GET', '/v1/user', { key: login.body.data.token });
     expect(me.body.data).toEqual({ user: registered.body.data.user });
 
-    const renewed = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: login.body.data.refresh_token } });
+    const renewed = await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: login.body.data.refresh_token } });
     expect(renewed.body.data.user).toEqual(registered.body.data.user);
     expect(renewed.body.data.refresh_token).not.toBe(login.body.data.refresh_token);
-    const left = await house.rest('POST', '/v1/auth/logout', { body: { refresh_token: renewed.body.data.refresh_token } });
+    const left = await cluster.rest('POST', '/v1/auth/logout', { body: { refresh_token: renewed.body.data.refresh_token } });
     expect([left.status, left.body.success]).toEqual([200, true]);
-    const again = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: renewed.body.data.refresh_token } });
+    const again = await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: renewed.body.data.refresh_token } });
     expect([again.status, again.body.code]).toEqual([401, 'unauthenticated']);
   });
 
   test('an email that is taken is a conflict that names the field', async () => {
-    const { status, body } = await house.rest('POST', '/v1/auth/register', { body: { email, password, first_name: 'A', last_name: 'L' } });
+    const { status, body } = await cluster.rest('POST', '/v1/auth/register', {
+      body: { email, password, first_name: 'A', last_name: 'L' },
+    });
     expect([status, body.code, body.details.field]).toEqual([409, 'email_taken', 'email']);
   });
 
   test('a wrong password and an unknown email get the same answer, and after ten failures a time to wait', async () => {
     const tries = [];
     for (let attempt = 0; attempt < 11; attempt += 1)
-      tries.push(await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' } }));
-    const unknown = await house.rest('POST', '/v1/auth/login', { body: { email: `nobody.${process.pid}@example.com`, password: 'wrong' } });
+      tries.push(await cluster.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' } }));
+    const unknown = await cluster.rest('POST', '/v1/auth/login', {
+      body: { email: `nobody.${process.pid}@example.com`, password: 'wrong' },
+    });
     expect({ ...unknown.body, request_id: '' }).toEqual({ ...tries[0]!.body, request_id: '' });
     expect(unknown.body).toMatchObject({ error: 'invalid email or password', code: 'unauthenticated' });
     expect(tries.map(({ status }) => status)).toEqual([...Array(10).fill(401), 429]);
     expect(tries[0]!.headers.get('ratelimit')).toMatch(/^"login";r=9;t=\d+$/);
     // Nobody is believed to be another by his own word.
     const forwarded = { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': '192.0.2.1' } };
-    expect((await house.rest('POST', '/v1/auth/login', forwarded)).status).toBe(429);
+    expect((await cluster.rest('POST', '/v1/auth/login', forwarded)).status).toBe(429);
     const { headers, body } = tries[10]!;
     expect(body.code).toBe('rate_limited');
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
@@ -319,19 +323,19 @@ describe('users', () => {
 
 describe('tenants and keys', () => {
   test('a tenant is created, its slug taken, and listed by page', async () => {
-    const person = await house.signUp();
+    const person = await cluster.signUp();
     for (const name of ['one', 'two', 'three']) {
       const body = { name, slug: `${name}-${process.pid}`, business_type: 'other', description: name === 'one' ? 'First' : null };
-      const created = await house.rest('POST', '/v1/tenants', { key: person.token, body });
+      const created = await cluster.rest('POST', '/v1/tenants', { key: person.token, body });
       expect(created.status).toBe(201);
       expect(created.body.data.tenant).toEqual({ ...body, id: id('tenant'), status: 'active', created_at: time });
-      const taken = await house.rest('POST', '/v1/tenants', { key: person.token, body });
+      const taken = await cluster.rest('POST', '/v1/tenants', { key: person.token, body });
       expect([taken.status, taken.body.code]).toEqual([409, 'slug_taken']);
     }
     const names = [];
     let cursor = '';
     do {
-      const { body } = await house.rest('GET', `/v1/tenants?limit=2&cursor=${cursor}`, { key: person.token });
+      const { body } = await cluster.rest('GET', `/v1/tenants?limit=2&cursor=${cursor}`, { key: person.token });
       names.push(...body.data.tenants.map((each: any) => each.name));
       expect(body.data.pagination).toEqual({ limit: 2, next_cursor: cursor === '' ? expect.any(String) : null, has_more: cursor === '' });
       cursor = body.data.pagination.next_cursor;
@@ -343,7 +347,7 @@ describe('tenants and keys', () => {
     const token = { key: mine.owner.token };
     const keys = `/v1/tenants/${mine.id}/api-keys`;
     const body = { name: 'Batch', scopes: ['balances:read', 'balances:read'], expires_at: '2099-01-01T00:00:00Z' };
-    const created = await house.rest('POST', keys, { ...token, body });
+    const created = await cluster.rest('POST', keys, { ...token, body });
     expect([created.status, created.headers.get('cache-control')]).toEqual([201, 'no-store']);
     const { key: text, ...shown } = created.body.data.api_key;
     expect(shown).toEqual({
@@ -357,17 +361,17 @@ describe('tenants and keys', () => {
       revoked_at: null,
     });
     expect(text).toMatch(/^lk_live_[0-9a-z]{26}_[0-9A-Za-z]{49}$/);
-    const listed = await house.rest('GET', keys, token);
+    const listed = await cluster.rest('GET', keys, token);
     expect(listed.body.data.api_keys[0]).toEqual(shown);
     expect(JSON.stringify(listed.body)).not.toContain(text.slice(36, 60));
 
-    const replaced = await house.rest('POST', `${keys}/${shown.id}/rotate`, { ...token, body: { overlap_seconds: 60 } });
+    const replaced = await cluster.rest('POST', `${keys}/${shown.id}/rotate`, { ...token, body: { overlap_seconds: 60 } });
     expect(replaced.status).toBe(201);
     expect(replaced.body.data.api_key).toMatchObject({ id: id('key'), name: 'Batch', scopes: ['balances:read'], key: expect.any(String) });
     expect(replaced.body.data.previous).toEqual({ ...shown, expires_at: time });
-    const deleted = await house.rest('DELETE', `${keys}/${shown.id}`, token);
+    const deleted = await cluster.rest('DELETE', `${keys}/${shown.id}`, token);
     expect([deleted.status, deleted.body]).toEqual([200, { success: true, data: { id: shown.id, deleted: true } }]);
-    expect((await house.rest('DELETE', `${keys}/${shown.id}`, token)).status).toBe(200);
-    expect((await house.rest('POST', `${keys}/${shown.id}/rotate`, token)).body.code).toBe('key_not_found');
+    expect((await cluster.rest('DELETE', `${keys}/${shown.id}`, token)).status).toBe(200);
+    expect((await cluster.rest('POST', `${keys}/${shown.id}/rotate`, token)).body.code).toBe('key_not_found');
   });
 });

@@ -1,21 +1,21 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { withClient } from '../deploy/local/databases.ts';
 import { plainAsset } from '../test/account.ts';
-import { until } from '../test/asking.ts';
-import { startCheckedHouse } from '../test/contract.ts';
+import { until } from '../test/waiting.ts';
+import { startCheckedCluster } from '../test/contract.ts';
 import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
-import type { House } from '../test/house.ts';
-import { waits, whileHeld } from '../test/locks.ts';
+import type { Cluster } from '../test/cluster.ts';
+import { waits, whileLocked } from '../test/locks.ts';
 
 // Every answer below is also held against the OpenAPI document.
-let house: House;
+let cluster: Cluster;
 let customer: Customer;
 
 beforeAll(async () => {
-  house = await startCheckedHouse();
-  customer = await newCustomer(house);
+  cluster = await startCheckedCluster();
+  customer = await newCustomer(cluster);
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 describe('accounts', () => {
   test('a chart is set up once, and again without a change, but not as another business', async () => {
@@ -53,16 +53,16 @@ describe('accounts', () => {
     expect((await customer.get('accounts?limit=1')).accounts).toEqual([account]);
     expect((await customer.get('accounts?type=asset&parent_code=ASSETS&status=active')).accounts).toContainEqual(account);
     const path = customer.at('accounts/code/PETTY.CASH');
-    const changed = await house.rest('PATCH', path, {
+    const changed = await cluster.rest('PATCH', path, {
       key: customer.key,
       body: { name: 'Cash', description: 'In the drawer', version: 1 },
     });
     expect(changed.body.data.account).toMatchObject({ name: 'Cash', description: 'In the drawer', version: 2, metadata: body.metadata });
-    const stale = await house.rest('PATCH', path, { key: customer.key, body: { name: 'X', version: 1 } });
+    const stale = await cluster.rest('PATCH', path, { key: customer.key, body: { name: 'X', version: 1 } });
     expect([stale.status, stale.body.code, stale.body.details.value]).toEqual([409, 'version_conflict', 1]);
-    expect((await house.rest('PATCH', path, { key: customer.key, body: { description: '' } })).body.data.account.description).toBeNull();
-    expect((await house.rest('PATCH', path, { key: customer.key, body: { status: 'closed' } })).body.data.account.status).toBe('closed');
-    const system = await house.rest('PATCH', customer.at('accounts/code/SUSPENSE-USD'), { key: customer.key, body: { name: 'X' } });
+    expect((await cluster.rest('PATCH', path, { key: customer.key, body: { description: '' } })).body.data.account.description).toBeNull();
+    expect((await cluster.rest('PATCH', path, { key: customer.key, body: { status: 'closed' } })).body.data.account.status).toBe('closed');
+    const system = await cluster.rest('PATCH', customer.at('accounts/code/SUSPENSE-USD'), { key: customer.key, body: { name: 'X' } });
     expect([system.status, system.body.code]).toEqual([409, 'account_is_system']);
   });
 
@@ -78,10 +78,10 @@ describe('accounts', () => {
   });
 
   test('nothing is made or opened below a closed group', async () => {
-    const other = await newCustomer(house);
+    const other = await newCustomer(cluster);
     const make = (body: object) => other.post('accounts', { name: 'Till', type: 'asset', ...body });
     const turn = (code: string, status: string) =>
-      house.rest('PATCH', other.at(`accounts/code/${code}`), { key: other.key, body: { status } });
+      cluster.rest('PATCH', other.at(`accounts/code/${code}`), { key: other.key, body: { status } });
     for (const body of [
       { account_code: 'TILLS', is_group: true },
       { account_code: 'TILL-1', parent_code: 'TILLS' },
@@ -150,7 +150,7 @@ describe('balances and events', () => {
     ['accounts/code/SETTLEMENT-USD/balance?currency=NGN', 'currency_not_allowed', 'currency'],
     ['accounts/code/SETTLEMENT-USD/balance/history?currency=NGN', 'currency_not_allowed', 'currency'],
   ])('%s is refused: %s', async (path, code, field) => {
-    const { status, body } = await house.rest('GET', customer.at(path), { key: customer.key });
+    const { status, body } = await cluster.rest('GET', customer.at(path), { key: customer.key });
     expect([status, body.code, body.details.field]).toEqual([422, code, field]);
   });
 
@@ -204,7 +204,7 @@ describe('balances and events', () => {
 
 /** A tenant whose page of accounts is large, by its bytes alone. */
 async function withLargePage() {
-  const other = await newCustomer(house);
+  const other = await newCustomer(cluster);
   const metadata = { note: '字'.repeat(5_400) };
   for (let place = 0; place < 20; place++)
     await other.post('accounts', { account_code: `A${place}`, name: 'Large', type: 'asset', metadata });
@@ -214,13 +214,13 @@ async function withLargePage() {
 test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made one after the other', async (method) => {
   const other = await withLargePage();
   const read = async () => {
-    const answer = await fetch(`${house.url}${other.at('accounts')}`, { method, headers: { authorization: `Bearer ${other.key}` } });
+    const answer = await fetch(`${cluster.url}${other.at('accounts')}`, { method, headers: { authorization: `Bearer ${other.key}` } });
     const { byteLength: length } = await answer.arrayBuffer();
     return method === 'GET' ? length : Number(answer.headers.get('content-length'));
   };
   expect(await read()).toBeGreaterThan(300_000);
-  const { ledger } = house.databases;
-  await whileHeld(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
+  const { ledger } = cluster.databases;
+  await whileLocked(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
     withClient(ledger.adminUrl, async (admin) => {
       const waiting = `select from pg_locks where ${waits} and relation = 'accounts'::regclass`;
       for (let look = 0; look < 20; look++) {
@@ -234,14 +234,14 @@ test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made 
 
 test('who waits for his turn with a large page is refused where his key has been revoked meanwhile', async () => {
   const other = await withLargePage();
-  const asked = async (path: string) => (await house.rest('GET', other.at(path), { key: other.key })).status;
+  const asked = async (path: string) => (await cluster.rest('GET', other.at(path), { key: other.key })).status;
   const read = () => asked('accounts');
   expect(await read()).toBe(200);
   const statuses: number[] = [];
-  const { ledger } = house.databases;
-  await whileHeld(ledger, 'accounts', { reads: 3, read: async () => statuses.push(await read()), waiting: 1 }, async () => {
+  const { ledger } = cluster.databases;
+  await whileLocked(ledger, 'accounts', { reads: 3, read: async () => statuses.push(await read()), waiting: 1 }, async () => {
     const id = `key_${other.key.split('_')[2]}`;
-    await house.rest('DELETE', `/v1/tenants/${other.tenant.id}/api-keys/${id}`, { key: other.tenant.owner.token });
+    await cluster.rest('DELETE', `/v1/tenants/${other.tenant.id}/api-keys/${id}`, { key: other.tenant.owner.token });
     await until(
       () => asked('transactions'),
       (status) => status === 401,

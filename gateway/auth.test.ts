@@ -3,33 +3,33 @@ import { connect } from 'node:net';
 import { text as allOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { startAlone } from '../test/alone.ts';
-import { figureOf, until } from '../test/asking.ts';
+import { startGatewayOnly } from '../test/gateway-only.ts';
+import { metricOf, until } from '../test/waiting.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { newEmail } from '../test/identity.ts';
-import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+import { startCluster, type Answer, type Cluster, type Tenant } from '../test/cluster.ts';
 
 // Some of these wait for what is known of a key to be forgotten, again on a machine that was too busy the first time.
 jest.setTimeout(180_000);
 
 const maxInFlight = 64;
-let house: House;
-let rest: House['rest'];
+let cluster: Cluster;
+let rest: Cluster['rest'];
 let tenant: Tenant;
 let key: string;
 
 beforeAll(async () => {
-  house = await startHouse({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight), TRUST_PROXY: '127.0.0.0/8,::1' } } });
-  rest = checkedRest(house, await readContract(house.url));
-  tenant = await house.tenant();
-  key = await house.apiKey(tenant);
+  cluster = await startCluster({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight), TRUST_PROXY: '127.0.0.0/8,::1' } } });
+  rest = checkedRest(cluster, await readContract(cluster.url));
+  tenant = await cluster.tenant();
+  key = await cluster.apiKey(tenant);
   await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const balance = (withKey = key) =>
   rest('GET', `/v1/tenants/${tenant.slug}/accounts/code/TECHNOLOGY/balance?currency=USD`, { key: withKey });
-const inFlight = () => figureOf(house, 'gateway', 'http_requests_in_flight');
+const inFlight = () => metricOf(cluster, 'gateway', 'http_requests_in_flight');
 
 /** Asks with a key until it is refused with that status: the answer, and when the last one that was taken was asked for, milliseconds. */
 async function lastTaken(withKey: string, status: number): Promise<{ refused: Answer; since: number }> {
@@ -46,7 +46,7 @@ async function lastTaken(withKey: string, status: number): Promise<{ refused: An
 
 describe('a key', () => {
   test('is asked about once by all who come at once, and not at all where its checksum is wrong', async () => {
-    const asked = () => figureOf(house, 'identity', 'grpc_server_seconds_count{', 'VerifyApiKey');
+    const asked = () => metricOf(cluster, 'identity', 'grpc_server_seconds_count{', 'VerifyApiKey');
     // Once more for each further three seconds, on however busy a machine.
     const askedOf = async (work: () => Promise<unknown>) => {
       const [before, began] = [await asked(), performance.now()];
@@ -54,7 +54,7 @@ describe('a key', () => {
       const more = (await asked()) - before;
       return { more, atMost: 1 + Math.floor((performance.now() - began) / 2500) };
     };
-    const text = await house.apiKey(tenant);
+    const text = await cluster.apiKey(tenant);
     const wrong = text.slice(0, -1) + (text.endsWith('x') ? 'y' : 'x');
     expect((await askedOf(async () => expect((await balance(wrong)).status).toBe(401))).more).toBe(0);
     const right = await askedOf(async () => {
@@ -66,7 +66,7 @@ describe('a key', () => {
   });
 
   test('is dead everywhere within five seconds of its revocation', async () => {
-    const text = await house.apiKey(tenant);
+    const text = await cluster.apiKey(tenant);
     expect((await balance(text)).status).toBe(200);
     const id = `key_${text.split('_')[2]}`;
     await rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: tenant.owner.token });
@@ -77,13 +77,13 @@ describe('a key', () => {
   });
 
   test('posts nothing more once it is dead, also where a posting was begun before', async () => {
-    const text = await house.apiKey(tenant);
+    const text = await cluster.apiKey(tenant);
     expect((await balance(text)).status).toBe(200);
     const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
     const body = (name: string) => JSON.stringify({ ...line, idempotency_key: name });
     /** Begins a posting; what is returned sends the end of it and answers with the status. */
     const begin = async (name: string) => {
-      const socket = connect(Number(new URL(house.url).port), '127.0.0.1').setEncoding('utf8');
+      const socket = connect(Number(new URL(cluster.url).port), '127.0.0.1').setEncoding('utf8');
       const sent = body(name);
       const head = `POST /v1/tenants/${tenant.slug}/transactions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${text}\r\n`;
       const more = `Content-Type: application/json\r\nContent-Length: ${sent.length}\r\nConnection: close\r\n\r\n`;
@@ -122,7 +122,7 @@ describe('a key', () => {
 });
 
 test('the address that a trusted proxy names is the one whose failed logins count', async () => {
-  const { email } = await house.signUp();
+  const { email } = await cluster.signUp();
   const attempt = (address: string) =>
     rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': address } });
   // Some proxies name the port, too.
@@ -132,7 +132,7 @@ test('the address that a trusted proxy names is the one whose failed logins coun
 });
 
 test.each(['127.0.0.9:443', '[::1]', '[::1]:443'])('a trusted proxy that another names as %s is still one', async (proxy) => {
-  const { email } = await house.signUp();
+  const { email } = await cluster.signUp();
   const attempt = (address: string) =>
     rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': `${address}, ${proxy}` } });
   for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.5')).status).toBe(401);
@@ -141,7 +141,7 @@ test.each(['127.0.0.9:443', '[::1]', '[::1]:443'])('a trusted proxy that another
 });
 
 test('who logs in from another address does not wait until all are registered who came from one', async () => {
-  const { email, password } = await house.signUp();
+  const { email, password } = await cluster.signUp();
   const from = (address: string, path: string, body: object) =>
     rest('POST', `/v1/auth/${path}`, { body, headers: { 'x-forwarded-for': address } });
   const mostAtOnce = maxInFlight / 2 - 2;
@@ -166,7 +166,7 @@ describe('while identity is away', () => {
     const path = `/v1/tenants/${tenant.id}/api-keys`;
     const { token } = tenant.owner;
     const leaving = new AbortController();
-    await house.kill('identity', 'SIGSTOP');
+    await cluster.kill('identity', 'SIGSTOP');
     try {
       const idle = await inFlight();
       // On a busy machine the first may be answered, that identity is away, before the last have come.
@@ -178,7 +178,7 @@ describe('while identity is away', () => {
       await Promise.all(left);
       await until(inFlight, (count) => count <= idle);
     } finally {
-      await house.kill('identity', 'SIGCONT');
+      await cluster.kill('identity', 'SIGCONT');
     }
     await until(
       () => rest('GET', '/readyz'),
@@ -193,7 +193,7 @@ describe('while identity is away', () => {
         () => balance(),
         ({ status }) => status === 200,
       );
-      await house.kill('identity');
+      await cluster.kill('identity');
       const killed = Date.now();
       const { refused: away, since } = await lastTaken(key, 503);
       return { away, takenMs: since - killed };
@@ -201,7 +201,7 @@ describe('while identity is away', () => {
     let { away, takenMs } = await awayFor();
     // On a busy machine three seconds may have passed before the first question.
     for (let again = 0; takenMs < 0 && again < 3; again += 1) {
-      await house.restart('identity');
+      await cluster.restart('identity');
       ({ away, takenMs } = await awayFor());
     }
     expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
@@ -222,7 +222,7 @@ describe('while identity is away', () => {
       ({ status, body }) => status === 503 && body.dependencies.ledger === 'ok' && body.dependencies.notifier === 'ok',
     );
     expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok', notifier: 'ok' } });
-    await house.restart('identity');
+    await cluster.restart('identity');
     await until(
       () => balance(),
       ({ status }) => status === 200,
@@ -231,9 +231,9 @@ describe('while identity is away', () => {
 });
 
 test('a gateway whose internal token is taken by nobody is not ready, and says who refuses it', async () => {
-  const { identity, ledger, notifier } = house.addresses;
+  const { identity, ledger, notifier } = cluster.addresses;
   const addresses = { IDENTITY_ADDR: identity.join(','), LEDGER_ADDR: ledger.join(','), NOTIFIER_ADDR: notifier.join(',') };
-  const stranger = await startAlone({ ...addresses, INTERNAL_TOKEN: 'another' });
+  const stranger = await startGatewayOnly({ ...addresses, INTERNAL_TOKEN: 'another' });
   try {
     const dependencies = { identity: 'refused', ledger: 'refused', notifier: 'refused' };
     const ready = await until(

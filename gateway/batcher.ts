@@ -8,7 +8,7 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import type { LedgerService, Posting, PostingResult, Refusal, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
 import { openGauge } from '../services/platform/gauges.ts';
-import { refuse } from '../services/platform/refusal.ts';
+import { refuse } from '../services/platform/errors.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
 /** One replica of the ledger. */

@@ -3,14 +3,14 @@ import { connect } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
-import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
+import { lastAnswer, startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 import { readBytes } from './body.ts';
 import { Load } from './load.ts';
 
 // Services are away: a body that passes every check is answered 503 `unavailable`.
-let alone: Alone;
+let alone: GatewayOnly;
 beforeAll(async () => {
-  alone = await startAlone();
+  alone = await startGatewayOnly();
 });
 afterAll(() => alone.stop());
 
@@ -224,7 +224,7 @@ test('nothing is begun that comes behind a body which was refused', async () => 
 });
 
 test('a body that is slow in coming gives way where others need its place', async () => {
-  const few = await startAlone({ MAX_IN_FLIGHT: '4' });
+  const few = await startGatewayOnly({ MAX_IN_FLIGHT: '4' });
   let slow: Promise<ReturnType<typeof lastAnswer>>[] = [];
   try {
     const head = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;

@@ -2,21 +2,21 @@ import { createHmac } from 'node:crypto';
 import { newId } from '../services/platform/ids.ts';
 import { readContract } from '../test/contract.ts';
 import { deposit, id, newWallet, time } from '../test/customer.ts';
-import type { House } from '../test/house.ts';
+import type { Cluster } from '../test/cluster.ts';
 import { until, type Answering } from '../test/notifier.ts';
-import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookHouse } from '../test/subscriber.ts';
+import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookCluster } from '../test/subscriber.ts';
 
 // Every answer below is also held against the OpenAPI document.
-let house: House;
+let cluster: Cluster;
 
 beforeAll(async () => {
-  house = await startHookHouse();
+  cluster = await startHookCluster();
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 test('what is posted arrives signed, is listed and read', async () => {
   const receiver = await newReceiver((_, response) => response.end('thank you'));
-  const { tenant, call, post, settled } = await newSubscriber(house);
+  const { tenant, call, post, settled } = await newSubscriber(cluster);
   const none = await call('GET');
   expect(none.body).toEqual({
     success: true,
@@ -66,13 +66,13 @@ test('what is posted arrives signed, is listed and read', async () => {
 });
 
 test('every event, and a test of it, comes with the headers and the body that the document shows, and no field beyond', async () => {
-  const contract = await readContract(house.url);
+  const contract = await readContract(cluster.url);
   const { document } = contract;
   const receiver = await newReceiver();
-  const { key, at, post } = await newWallet(house);
+  const { key, at, post } = await newWallet(cluster);
   await post('webhooks', { url: receiver.url, events: allEvents });
   await post('accounts', { account_code: 'PETTY-CASH', name: 'Petty cash', type: 'asset' });
-  await house.rest('PATCH', at('accounts/code/PETTY-CASH'), { key, body: { name: 'Coins' } });
+  await cluster.rest('PATCH', at('accounts/code/PETTY-CASH'), { key, body: { name: 'Coins' } });
   await post('transactions/double-entry', deposit());
   for (const event_type of Object.keys(document.webhooks)) expect((await post('webhooks/test', { event_type })).status).toBe(200);
   const seen: string[] = [];
@@ -99,7 +99,7 @@ test('every event, and a test of it, comes with the headers and the body that th
 test('a delivery that fails three times is failed, is retried by hand five times an hour', async () => {
   let answer: Answering = failing;
   const receiver = await newReceiver((...given) => answer(...given));
-  const { call, post, settled } = await newSubscriber(house);
+  const { call, post, settled } = await newSubscriber(cluster);
   await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
   await post();
   const [failed] = await settled(1);
@@ -145,7 +145,7 @@ test('the list is filtered, counted and paged', async () => {
     response.statusCode = request.body.includes('refuse me') ? 500 : 200;
     response.end();
   });
-  const { call, post, settled } = await newSubscriber(house);
+  const { call, post, settled } = await newSubscriber(cluster);
   await call('POST', '', { url: receiver.url, events: allEvents });
   for (const description of ['one', 'two', 'refuse me']) await post(description);
   // A posting and two balances each.
@@ -194,7 +194,7 @@ test('the list is filtered, counted and paged', async () => {
 
 test('disabled or deleted, nothing is retried', async () => {
   const receiver = await newReceiver(failing);
-  const { call, post, settled } = await newSubscriber(house);
+  const { call, post, settled } = await newSubscriber(cluster);
   await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
   await post();
   const [failed] = await settled(1);
@@ -208,7 +208,7 @@ test('disabled or deleted, nothing is retried', async () => {
 
 test('another tenant’s delivery is an unknown one', async () => {
   const receiver = await newReceiver(failing);
-  const [one, other] = [await newSubscriber(house), await newSubscriber(house)];
+  const [one, other] = [await newSubscriber(cluster), await newSubscriber(cluster)];
   for (const { call } of [one, other]) await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
   await one.post();
   const [delivery] = await one.settled(1);
@@ -220,11 +220,11 @@ test('another tenant’s delivery is an unknown one', async () => {
 
 test('without the notifier postings are answered, webhooks are not, and all arrives when it is back', async () => {
   const receiver = await newReceiver();
-  const { call, post, settled } = await newSubscriber(house);
+  const { call, post, settled } = await newSubscriber(cluster);
   await call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
-  await house.kill('notifier');
+  await cluster.kill('notifier');
   const ready = await until(async () => {
-    const answer = await house.rest('GET', '/readyz');
+    const answer = await cluster.rest('GET', '/readyz');
     const { identity, ledger, notifier } = answer.body.dependencies;
     // A busy machine may take a moment longer to answer for the others.
     return identity === 'ok' && ledger === 'ok' && notifier !== 'ok' ? answer : null;
@@ -243,7 +243,7 @@ test('without the notifier postings are answered, webhooks are not, and all arri
     const { status, body: said } = await call(method, path, body);
     expect([method, path, status, said.code]).toEqual([method, path, 503, 'unavailable']);
   }
-  await house.restart('notifier');
+  await cluster.restart('notifier');
   const [received] = await receiver.count(1);
   expect(JSON.parse(received!.body).data.transaction_id).toBe(transaction_id);
   expect(await settled(1)).toHaveLength(1);

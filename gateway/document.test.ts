@@ -5,13 +5,13 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { templates } from '../services/ledger/templates.ts';
 import { deliveryHeaders } from '../services/notifier/webhook.ts';
 import { contractOf, type Contract } from '../test/contract.ts';
-import { startAlone, type Alone } from '../test/alone.ts';
+import { startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 
-let alone: Alone;
+let alone: GatewayOnly;
 let contract: Contract;
 
 beforeAll(async () => {
-  alone = await startAlone();
+  alone = await startGatewayOnly();
   contract = contractOf(await (await fetch(`${alone.url}/openapi.json`)).json());
 });
 afterAll(() => alone.stop());

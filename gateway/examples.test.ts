@@ -1,17 +1,17 @@
-import { startCheckedHouse, type CheckedHouse, type Operation } from '../test/contract.ts';
+import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 
-let house: CheckedHouse;
+let cluster: CheckedCluster;
 beforeAll(async () => {
-  house = await startCheckedHouse({ environment: { notifier: { WEBHOOK_TIMEOUT: '2' } } });
+  cluster = await startCheckedCluster({ environment: { notifier: { WEBHOOK_TIMEOUT: '2' } } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 /** What is put in the place of the document's own ids and credentials, which are nobody's. */
 const known: Record<string, string> = { userToken: '', apiKeyToken: '' };
 
 /** Sends an operation with everything that the document shows of it, once for each of its bodies; answers statuses and the last `data`. */
 async function send(id: string): Promise<{ statuses: number[]; data: any }> {
-  const operation = house.contract.operations.find((each) => each.id === id) as Operation;
+  const operation = cluster.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string, body = 'example'): Record<string, string> => {
     const given = parameters.filter((each) => each.in === place);
@@ -24,7 +24,7 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const statuses: number[] = [];
   let data: any;
   for (const [name, { value }] of bodies) {
-    const answer = await house.rest(operation.method, query === '' ? path : `${path}?${query}`, {
+    const answer = await cluster.rest(operation.method, query === '' ? path : `${path}?${query}`, {
       ...(value !== undefined && { body: value }),
       ...(operation.security !== '' && { key: known[operation.security] ?? '' }),
       headers: shown('header', name),
@@ -60,14 +60,14 @@ test('what the document shows is accepted as it stands, from registration to the
   known['tenant_id'] = tenant.id;
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
-  known['apiKeyToken'] = await house.apiKey({ id, slug, owner });
+  known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
   await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'listAccounts', 'getHierarchy');
   known['transaction_id'] = (await all('postSingle', 'postDouble')).transaction.transaction_id;
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
-  await house.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
+  await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'deleteWebhook', 'logout');
 
@@ -76,6 +76,6 @@ test('what the document shows is accepted as it stands, from registration to the
   expect((await send('updateAccount')).statuses).toEqual([200, 409]);
 
   // The token that is shown is nobody's; and what was deleted by one of two paths is gone.
-  const unsent = house.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
+  const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
   expect(unsent.map(({ id: each }) => each).sort()).toEqual(['deleteWebhooks', 'refresh']);
 });

@@ -5,30 +5,30 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
 import { jest } from '@jest/globals';
 import { withClient } from '../deploy/local/databases.ts';
-import { figureOf, until } from '../test/asking.ts';
+import { metricOf, until } from '../test/waiting.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { openProxy } from '../test/proxy.ts';
-import { startHouse, type Answer, type House, type Tenant } from '../test/house.ts';
+import { startCluster, type Answer, type Cluster, type Tenant } from '../test/cluster.ts';
 import { waits } from '../test/locks.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 // Small bounds, so that a flood need not be large.
 const maxInFlight = 64;
-let house: House;
-let rest: House['rest'];
+let cluster: Cluster;
+let rest: Cluster['rest'];
 let tenant: Tenant;
 let key: string;
 
 beforeAll(async () => {
-  house = await startHouse({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight) } } });
-  rest = checkedRest(house, await readContract(house.url));
-  tenant = await house.tenant();
-  key = await house.apiKey(tenant);
+  cluster = await startCluster({ environment: { gateway: { MAX_IN_FLIGHT: String(maxInFlight) } } });
+  rest = checkedRest(cluster, await readContract(cluster.url));
+  tenant = await cluster.tenant();
+  key = await cluster.apiKey(tenant);
   await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const at = (path: string, of = tenant) => `/v1/tenants/${of.slug}/${path}`;
 const line = { account_code: 'TECHNOLOGY', amount: '1.00', side: 'debit', currency: 'USD' };
@@ -37,7 +37,7 @@ const post = (idempotency_key: string, signal?: AbortSignal) =>
 const isPosted = async (name: string) =>
   (await rest('GET', at(`transactions?idempotency_key=${name}`), { key })).body.data.transactions.length > 0;
 const balance = () => rest('GET', at('accounts/code/TECHNOLOGY/balance?currency=USD'), { key });
-const figure = (name: string) => figureOf(house, 'gateway', name);
+const figure = (name: string) => metricOf(cluster, 'gateway', name);
 
 /** A connection, and what is answered on it: the status, and what becomes of the connection. */
 class Line {
@@ -75,7 +75,7 @@ describe('bodies that never come', () => {
   const stall = async (count: number, head: string, bytes: number) => {
     const sockets: Socket[] = [];
     for (let number = 0; number < count; number += 1) {
-      const socket = connect(Number(new URL(house.url).port), '127.0.0.1').resume();
+      const socket = connect(Number(new URL(cluster.url).port), '127.0.0.1').resume();
       socket.on('error', () => undefined);
       sockets.push(socket);
       const type = 'Host: x\r\nContent-Type: application/json\r\n';
@@ -112,13 +112,13 @@ describe('bodies that never come', () => {
 
 describe('while the ledger stands still', () => {
   test('what is beyond the bounds is refused at once, memory stays, and the rest is answered when it goes on', async () => {
-    const other = await house.tenant();
-    const otherKey = await house.apiKey(other);
+    const other = await cluster.tenant();
+    const otherKey = await cluster.apiKey(other);
     await rest('GET', at('accounts', other), { key: otherKey });
     await post('flood-warm');
-    const pid = house.pid('gateway');
+    const pid = cluster.pid('gateway');
     for (let size = 2000; ; size /= 2) {
-      await house.kill('ledger', 'SIGSTOP');
+      await cluster.kill('ledger', 'SIGSTOP');
       const [before, began] = [residentMiB(pid), performance.now()];
       const flood: Promise<Answer>[] = [];
       let [refused, broken] = [0, 0];
@@ -138,7 +138,7 @@ describe('while the ledger stands still', () => {
       // What waits is given up after ten seconds, and what has not come after fifteen: where the flood alone took half of that, the machine is too busy for
       // so large a one.
       if ((broken > 0 || performance.now() - began > 5_000) && size > 250) {
-        await house.kill('ledger', 'SIGCONT');
+        await cluster.kill('ledger', 'SIGCONT');
         await Promise.allSettled(flood);
         continue;
       }
@@ -150,9 +150,9 @@ describe('while the ledger stands still', () => {
         () => figure('http_requests_in_flight'),
         (count) => count > waiting,
       );
-      expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
+      expect((await fetch(`${cluster.url}/healthz`)).status).toBe(200);
       expect(residentMiB(pid) - before).toBeLessThan(100);
-      await house.kill('ledger', 'SIGCONT');
+      await cluster.kill('ledger', 'SIGCONT');
       const answers = await Promise.all(flood);
       expect((await read).status).toBe(200);
       for (const { status, headers, body } of answers) {
@@ -168,8 +168,8 @@ describe('while the ledger stands still', () => {
   });
 
   test('large bodies are refused by their bytes, before memory grows', async () => {
-    const pid = house.pid('gateway');
-    await house.kill('ledger', 'SIGSTOP');
+    const pid = cluster.pid('gateway');
+    await cluster.kill('ledger', 'SIGSTOP');
     const large = JSON.stringify({ ...line, description: 'x', padding: 'x'.repeat(1_000_000) });
     const flood = Array.from({ length: 30 }, () => rest('POST', at('transactions'), { key, body: large }));
     const statuses = await until(
@@ -178,12 +178,12 @@ describe('while the ledger stands still', () => {
     );
     expect(statuses.filter((status) => status === 0).length).toBeLessThanOrEqual(17);
     expect(residentMiB(pid)).toBeLessThan(350);
-    await house.kill('ledger', 'SIGCONT');
+    await cluster.kill('ledger', 'SIGCONT');
     for (const { status } of await Promise.all(flood)) expect([201, 503]).toContain(status);
   });
 
   test('a client that leaves before its posting was begun has not posted', async () => {
-    await house.kill('ledger', 'SIGSTOP');
+    await cluster.kill('ledger', 'SIGSTOP');
     // Three calls are on their way at once; what comes then waits.
     const posted: Promise<Answer>[] = [];
     const held = async (postings: number) => {
@@ -206,15 +206,15 @@ describe('while the ledger stands still', () => {
       () => figure('http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="0"'),
       (count) => count > left,
     );
-    await house.kill('ledger', 'SIGCONT');
+    await cluster.kill('ledger', 'SIGCONT');
     expect((await Promise.all(posted)).map(({ status }) => status)).toEqual([201, 201, 201]);
     await held(0);
     expect([await isPosted('leave-1'), await isPosted('leave-3'), await isPosted('leave-4')]).toEqual([true, true, false]);
   });
 
   test('a gateway that is told to stop answers what it has begun, takes nothing new, and ends well', async () => {
-    await house.kill('ledger', 'SIGSTOP');
-    const [idle, posting, pipelined, slow] = [new Line(house.url), new Line(house.url), new Line(house.url), new Line(house.url)];
+    await cluster.kill('ledger', 'SIGSTOP');
+    const [idle, posting, pipelined, slow] = [new Line(cluster.url), new Line(cluster.url), new Line(cluster.url), new Line(cluster.url)];
     await idle.ask('GET', '/healthz').answered(1);
     const ask = (lines: Line, name: string) =>
       lines.ask('POST', at('transactions'), JSON.stringify({ ...line, idempotency_key: name }), `Authorization: Bearer ${key}\r\n`);
@@ -231,10 +231,10 @@ describe('while the ledger stands still', () => {
       () => figure('gateway_postings_in_flight'),
       (count) => count === 4,
     );
-    const stopped = house.kill('gateway', 'SIGTERM');
+    const stopped = cluster.kill('gateway', 'SIGTERM');
     const ready = await until(
       async () => {
-        const answer = await fetch(`${house.opsUrl('gateway')}/readyz`);
+        const answer = await fetch(`${cluster.opsUrl('gateway')}/readyz`);
         return { status: answer.status, body: (await answer.json()) as { dependencies: { gateway?: string } } };
       },
       // Before it hears of its end it may miss the ledger.
@@ -242,14 +242,14 @@ describe('while the ledger stands still', () => {
     );
     expect(ready).toMatchObject({ status: 503, body: { status: 'unavailable', dependencies: { gateway: 'draining' } } });
     const takesNew = () =>
-      fetch(`${house.url}/healthz`, { headers: { connection: 'close' } }).then(
+      fetch(`${cluster.url}/healthz`, { headers: { connection: 'close' } }).then(
         () => true,
         () => false,
       );
     await until(takesNew, (taken) => !taken);
     // While something is under way, who has a connection is answered, and told that it was the last time.
     await idle.ask('GET', '/healthz').ended;
-    await house.kill('ledger', 'SIGCONT');
+    await cluster.kill('ledger', 'SIGCONT');
     await Promise.all([posting.ended, pipelined.ended]);
     slow.socket.resume();
     await slow.ended;
@@ -258,8 +258,8 @@ describe('while the ledger stands still', () => {
     expect(posting.answers).toEqual(['201 close']);
     expect(pipelined.answers).toEqual(['201 keep-alive', '201 keep-alive', '201 close']);
     expect(slow.answers).toHaveLength(60);
-    expect(house.logs('gateway')).not.toContain('did not stop');
-    await house.restart('gateway');
+    expect(cluster.logs('gateway')).not.toContain('did not stop');
+    await cluster.restart('gateway');
     expect(await Promise.all([1, 2, 3, 4].map((number) => isPosted(`drain-${number}`)))).toEqual([true, true, true, true]);
   });
 });
@@ -273,7 +273,7 @@ test('a gateway that is told to stop breaks off no posting of callers that post 
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     const outcomes = new Set<string>();
     while (!outcomes.has('ECONNREFUSED')) {
-      const posting = request(`${house.url}${at('transactions')}`, { method: 'POST', agent, headers }).end(body);
+      const posting = request(`${cluster.url}${at('transactions')}`, { method: 'POST', agent, headers }).end(body);
       const outcome = await once(posting, 'response').then(
         async ([answer]: IncomingMessage[]) => {
           await once(answer!.resume(), 'end');
@@ -300,19 +300,19 @@ test('a gateway that is told to stop breaks off no posting of callers that post 
     (count) => count > 100,
   );
   try {
-    await house.kill('gateway', 'SIGTERM');
+    await cluster.kill('gateway', 'SIGTERM');
     const outcomes = [...new Set((await posted).flat())];
     expect(outcomes).toContain('201');
     if (stoodMs < 100) expect(outcomes).toEqual(['201', 'ECONNREFUSED']);
   } finally {
     clearInterval(watch);
-    await house.restart('gateway');
+    await cluster.restart('gateway');
   }
 });
 
 test('a connection that is cut again and again while a reversal is under way leaves one reversal, and its client does not notice', async () => {
-  const proxy = await openProxy(Number(house.addresses.ledger[0]?.split(':')[1]));
-  await house.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
+  const proxy = await openProxy(Number(cluster.addresses.ledger[0]?.split(':')[1]));
+  await cluster.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
   for (const verdict of ['cut', 'cut after'] as const) {
     const { transaction_id } = (await post(`cut ${verdict}`)).body.data.transaction;
     // The gateway asks more than once: it says that the outcome is open only when nothing it has sent can still be posted.
@@ -323,13 +323,13 @@ test('a connection that is cut again and again while a reversal is under way lea
     const read = await rest('GET', at(`transactions/${transaction_id}`), { key });
     expect(read.body.data.transaction.reversed_by).toBe(reversed.body.data.transaction.transaction_id);
   }
-  await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
+  await cluster.restart('gateway', { LEDGER_ADDR: cluster.addresses.ledger[0] });
   await proxy.close();
 });
 
 test('a ledger that takes its time to say that it is well is not taken for one that is away', async () => {
-  const proxy = await openProxy(Number(house.addresses.ledger[0]?.split(':')[1]));
-  await house.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
+  const proxy = await openProxy(Number(cluster.addresses.ledger[0]?.split(':')[1]));
+  await cluster.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
   await until(
     () => rest('GET', '/readyz'),
     ({ body }) => body.dependencies.ledger === 'ok',
@@ -343,15 +343,15 @@ test('a ledger that takes its time to say that it is well is not taken for one t
     ({ body }) => body.dependencies.ledger === 'ok',
   );
   expect(ready.status).toBe(200);
-  await house.restart('gateway', { LEDGER_ADDR: house.addresses.ledger[0] });
+  await cluster.restart('gateway', { LEDGER_ADDR: cluster.addresses.ledger[0] });
   await proxy.close();
 });
 
 test('reads that take every connection of the ledger leave it ready', async () => {
   // One tenant alone may not take them all.
-  const second = await house.tenant();
-  const secondKey = await house.apiKey(second);
-  await withClient(house.databases.ledger.adminUrl, async (admin) => {
+  const second = await cluster.tenant();
+  const secondKey = await cluster.apiKey(second);
+  await withClient(cluster.databases.ledger.adminUrl, async (admin) => {
     await admin.query('begin; lock table accounts in access exclusive mode');
     // Each is given up after two seconds; so many wait for one of eight connections that nobody would get one within five.
     let asking = true;
@@ -387,14 +387,14 @@ describe('while the ledger is away', () => {
     const reverse = () => {
       return rest('POST', at(`transactions/${transaction_id}/reverse`), { key, body: { idempotency_key: 'away-0-back' } });
     };
-    await house.kill('ledger');
+    await cluster.kill('ledger');
     const read = await balance();
     expect([read.status, read.body.code, read.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
     const posted = await post('away-1');
     expect([posted.status, posted.body.code, posted.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
     const reversed = await reverse();
     expect([reversed.status, reversed.body.code, reversed.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
-    await house.restart('ledger');
+    await cluster.restart('ledger');
     await until(
       () => post('away-1'),
       ({ status }) => status === 201 || status === 200,

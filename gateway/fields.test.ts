@@ -1,18 +1,18 @@
 import { line, send as sendTo, unique } from '../test/bodies.ts';
-import { startCheckedHouse } from '../test/contract.ts';
+import { startCheckedCluster } from '../test/contract.ts';
 import { newWallet, type Customer } from '../test/customer.ts';
-import type { House } from '../test/house.ts';
+import type { Cluster } from '../test/cluster.ts';
 
-let house: House;
+let cluster: Cluster;
 let customer: Customer;
 
 beforeAll(async () => {
-  house = await startCheckedHouse();
-  customer = await newWallet(house);
+  cluster = await startCheckedCluster();
+  customer = await newWallet(cluster);
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
-const send = (route: string, change: Record<string, unknown>) => sendTo(house, customer, route, change);
+const send = (route: string, change: Record<string, unknown>) => sendTo(cluster, customer, route, change);
 const nested = (depth: number): Record<string, unknown> => (depth === 1 ? {} : { a: nested(depth - 1) });
 const smile = '\u{1f600}';
 
@@ -147,7 +147,7 @@ describe('the fields of bodies', () => {
 
   test('numbers that a double cannot hold are refused where numbers may be, and small ones of any form are not', async () => {
     const post = (text: string) =>
-      house.rest('POST', customer.at('transactions'), { key: customer.key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
+      cluster.rest('POST', customer.at('transactions'), { key: customer.key, body: `${JSON.stringify(line).slice(0, -1)},${text}}` });
     for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {
       const { body } = await post(`"metadata":{"a":[${number}]}`);
       expect([number, body.details?.field, body.details?.tag]).toEqual([number, 'metadata', 'number']);
@@ -160,12 +160,12 @@ describe('the fields of bodies', () => {
     }
     const { body } = await post('"amount":12345678901234567890');
     expect([body.details.field, body.details.tag]).toEqual(['amount', 'type']);
-    const patch = await house.rest('PATCH', customer.at('accounts/code/MARKETING'), {
+    const patch = await cluster.rest('PATCH', customer.at('accounts/code/MARKETING'), {
       key: customer.key,
       body: '{"version":98765432109876543210}',
     });
     expect(patch.body.details).toMatchObject({ field: 'version', tag: 'number' });
-    const double = await house.rest('POST', customer.at('transactions/double-entry'), {
+    const double = await cluster.rest('POST', customer.at('transactions/double-entry'), {
       key: customer.key,
       body: '{"entries":[9007199254740993,1e400]}',
     });
@@ -235,7 +235,7 @@ describe('the fields of bodies', () => {
     expect((await send('single', { side: ['debit'] })).body.details.value).toEqual(['debit']);
     const number = '-12345678901234567890.5e400';
     const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' };
-    const answer = await fetch(new URL(customer.at('transactions'), house.url), { method: 'POST', headers, body: number });
+    const answer = await fetch(new URL(customer.at('transactions'), cluster.url), { method: 'POST', headers, body: number });
     expect(await answer.text()).toContain(`"details":{"field":"body","tag":"type","value":${number}}`);
     expect((await send('single', { account_code: 'a b'.repeat(1000) })).body.details.value).toBe('a b'.repeat(1000));
     const entries = Array.from({ length: 201 }, () => ({ account_code: 'CASH' }));
@@ -259,7 +259,7 @@ describe('the fields of bodies', () => {
     await send('account', { account_code, type: 'expense' });
     await send('double', { entries: [line, { ...line, side: 'credit', account_code }] });
     const path = customer.at(`accounts/code/${account_code}`);
-    const below = await house.rest('PATCH', path, { key: customer.key, body: { allow_negative: false } });
+    const below = await cluster.rest('PATCH', path, { key: customer.key, body: { allow_negative: false } });
     expect([below.status, below.body.details]).toEqual([422, { field: 'allow_negative', tag: expect.any(String), value: false }]);
     const { body } = await send('double', { entries: [line, { ...line, side: 'credit', account_code: 'NOBODY' }] });
     expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
@@ -282,7 +282,7 @@ describe('the fields of bodies', () => {
     });
     const path = customer.at(`transactions/${fill.body.data.transaction.transaction_id}/reverse`);
     for (const unknown of [{}, { entries: [{ account_code: 'OTHER' }] }, { entries: [{ account_code: 5 }] }]) {
-      const { status, body } = await house.rest('POST', path, { key: customer.key, body: unknown });
+      const { status, body } = await cluster.rest('POST', path, { key: customer.key, body: unknown });
       expect([status, body.details]).toEqual([422, { field: 'entries[0].account_code', tag: 'insufficient_funds', value: strict }]);
     }
   });
@@ -290,7 +290,7 @@ describe('the fields of bodies', () => {
   test('an empty header is an empty key', async () => {
     const path = customer.at('transactions');
     for (const header of ['', '""']) {
-      const { status, body } = await house.rest('POST', path, { key: customer.key, body: line, headers: { 'idempotency-key': header } });
+      const { status, body } = await cluster.rest('POST', path, { key: customer.key, body: line, headers: { 'idempotency-key': header } });
       expect([status, body.details]).toEqual([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
     }
   });
@@ -345,16 +345,16 @@ describe('the parameters of queries', () => {
     ['events?after_sequence=x', 'after_sequence', 'type'],
     ['events?limit=200', 'limit', 'max'],
   ])('%s: %s %s', async (query, field, tag) => {
-    const { status, body } = await house.rest('GET', customer.at(query), { key: customer.key });
+    const { status, body } = await cluster.rest('GET', customer.at(query), { key: customer.key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
   });
 
   test('what stands behind a hundred of them is not read', async () => {
-    expect((await house.rest('GET', customer.at(`transactions?${'x&'.repeat(100)}limit=0`), { key: customer.key })).status).toBe(200);
+    expect((await cluster.rest('GET', customer.at(`transactions?${'x&'.repeat(100)}limit=0`), { key: customer.key })).status).toBe(200);
   });
 
   test('a number beyond all bounds is told as it was sent', async () => {
-    const { body } = await house.rest('GET', customer.at('events?after_sequence=99999999999999999999'), { key: customer.key });
+    const { body } = await cluster.rest('GET', customer.at('events?after_sequence=99999999999999999999'), { key: customer.key });
     expect(body.details.value).toBe('99999999999999999999');
   });
 
@@ -363,7 +363,7 @@ describe('the parameters of queries', () => {
     for (const list of ['transactions?', 'accounts/code/TECHNOLOGY/balance/history?currency=USD&']) {
       for (const day of ['1969-12-31', '0000-01-01', '1970-01-01']) {
         const items = async (query: string) => {
-          const { status, body } = await house.rest('GET', customer.at(`${list}${query}=${day}`), { key: customer.key });
+          const { status, body } = await cluster.rest('GET', customer.at(`${list}${query}=${day}`), { key: customer.key });
           return [status, (body.data?.transactions ?? body.data?.history)?.length > 0];
         };
         expect([day, await items('start_date'), await items('end_date')]).toEqual([day, [200, true], [200, false]]);
@@ -373,11 +373,11 @@ describe('the parameters of queries', () => {
 
   test('a cursor with anything in it that is none is no cursor', async () => {
     for (let count = 0; count < 2; count += 1) await send('single', {});
-    const { body } = await house.rest('GET', customer.at('transactions?limit=1'), { key: customer.key });
+    const { body } = await cluster.rest('GET', customer.at('transactions?limit=1'), { key: customer.key });
     const cursor = body.data.pagination.next_cursor;
-    expect((await house.rest('GET', customer.at(`transactions?limit=1&cursor=${cursor}`), { key: customer.key })).status).toBe(200);
+    expect((await cluster.rest('GET', customer.at(`transactions?limit=1&cursor=${cursor}`), { key: customer.key })).status).toBe(200);
     for (const bad of [`${cursor}=`, `${cursor} `, `!${cursor}`, `${cursor.slice(0, 4)}*${cursor.slice(4)}`]) {
-      const answer = await house.rest('GET', customer.at(`transactions?cursor=${encodeURIComponent(bad)}`), { key: customer.key });
+      const answer = await cluster.rest('GET', customer.at(`transactions?cursor=${encodeURIComponent(bad)}`), { key: customer.key });
       expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'id']);
     }
   });
@@ -389,7 +389,7 @@ describe('the parameters of queries', () => {
         ['limit=101', 'max'],
         ['cursor=nonsense', 'id'],
       ]) {
-        const { status, body } = await house.rest('GET', `${list}?${query}`, { key: customer.tenant.owner.token });
+        const { status, body } = await cluster.rest('GET', `${list}?${query}`, { key: customer.tenant.owner.token });
         expect([list, query, status, body.details?.tag]).toEqual([list, query, 400, tag]);
       }
     }
@@ -400,12 +400,12 @@ describe('the parameters of queries', () => {
     const entries = [entry('OPENING-BALANCES', 'debit'), entry('TECHNOLOGY', 'credit')];
     for (const more of [{ reference: '' }, {}]) {
       expect(
-        (await house.rest('POST', customer.at('transactions/double-entry'), { key: customer.key, body: { entries, ...more } })).status,
+        (await cluster.rest('POST', customer.at('transactions/double-entry'), { key: customer.key, body: { entries, ...more } })).status,
       ).toBe(201);
     }
-    const found = await house.rest('GET', customer.at('transactions?reference='), { key: customer.key });
+    const found = await cluster.rest('GET', customer.at('transactions?reference='), { key: customer.key });
     expect(new Set(found.body.data.transactions.map(({ reference }: { reference: unknown }) => reference))).toEqual(new Set(['']));
-    const refused = await house.rest('GET', customer.at('transactions?idempotency_key='), { key: customer.key });
+    const refused = await cluster.rest('GET', customer.at('transactions?idempotency_key='), { key: customer.key });
     expect([refused.status, refused.body.details]).toMatchObject([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
   });
 
@@ -416,7 +416,7 @@ describe('the parameters of queries', () => {
       'events?after_sequence=',
       'accounts/hierarchy?include=',
     ]) {
-      expect((await house.rest('GET', customer.at(query), { key: customer.key })).status).toBe(200);
+      expect((await cluster.rest('GET', customer.at(query), { key: customer.key })).status).toBe(200);
     }
   });
 });

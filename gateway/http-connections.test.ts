@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
+import { lastAnswer, startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 
-let alone: Alone;
+let alone: GatewayOnly;
 beforeAll(async () => {
-  alone = await startAlone();
+  alone = await startGatewayOnly();
 });
 afterAll(() => alone.stop());
 
@@ -71,11 +71,11 @@ const login = JSON.stringify({ email: 'ada@example.com', password: 'correct hors
 const first = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${login.length}\r\n\r\n${login}`;
 
 /** A gateway whose identity takes calls and says nothing, until it hangs up. */
-async function startWaiting(): Promise<{ waiting: Alone; hangUp: () => void; end: () => Promise<unknown> }> {
+async function startWaiting(): Promise<{ waiting: GatewayOnly; hangUp: () => void; end: () => Promise<unknown> }> {
   const open = new Set<Socket>();
   const silent = createServer((socket) => void open.add(socket.on('error', () => undefined)));
   await new Promise<void>((done) => silent.listen(0, '127.0.0.1', done));
-  const waiting = await startAlone({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
+  const waiting = await startGatewayOnly({ IDENTITY_ADDR: `127.0.0.1:${(silent.address() as AddressInfo).port}` });
   const hangUp = () => {
     silent.close();
     for (const each of open) each.destroy();
@@ -90,7 +90,7 @@ async function startWaiting(): Promise<{ waiting: Alone; hangUp: () => void; end
 describe('behind the last answer of a connection nothing is begun, as nobody would be told what came of it', () => {
   const behind = 'POST /v1/auth/logout HTTP/1.1\r\nHost: x\r\n\r\n';
   const statuses = (received: string) => received.match(/HTTP\/1\.1 \d+/g);
-  const hasBegun = async ({ url }: Alone) => (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/auth/logout"');
+  const hasBegun = async ({ url }: GatewayOnly) => (await (await fetch(`${url}/metrics`)).text()).includes('route="/v1/auth/logout"');
 
   test.each([
     'GET /v1/user HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n',
@@ -102,7 +102,7 @@ describe('behind the last answer of a connection nothing is begun, as nobody wou
   });
 
   describe('also where that one still waits for another', () => {
-    let waiting: Alone;
+    let waiting: GatewayOnly;
     let hangUp: () => void;
     let end: () => Promise<unknown>;
     beforeEach(async () => ({ waiting, hangUp, end } = await startWaiting()));
@@ -144,7 +144,7 @@ test('a name of two addresses is listened on at one, where everything is as it i
   // As this machine might say.
   const two = `import dns from 'node:dns'; const own = dns.lookup; const at = (last) => ({ address: '127.0.0.' + last, family: 4 });
     dns.lookup = (name, how, done) => name === 'localhost' && how.all ? done(null, [at(1), at(2)]) : own(name, how, done);`;
-  const named = await startAlone({ HOST: 'localhost', NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(two)}` });
+  const named = await startGatewayOnly({ HOST: 'localhost', NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(two)}` });
   try {
     await expect(fetch(`http://127.0.0.2:${named.port}/healthz`)).rejects.toThrow();
     expect((await fetch(`${named.url}/healthz`)).status).toBe(200);
@@ -234,7 +234,7 @@ test.each([
   }
 });
 
-const figureOf = async ({ url }: Alone, name: string) =>
+const figureOf = async ({ url }: GatewayOnly, name: string) =>
   Number(new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, 'm').exec(await (await fetch(`${url}/metrics`)).text())?.[1] ?? 0);
 
 test('what is answered before it is a request counts, and what is broken within one counts once', async () => {
@@ -271,7 +271,7 @@ test.each([
   ['the bound', { MAX_CONNECTIONS: '20' }, undefined],
   ['what the machine has descriptors for', {}, 220],
 ])('connections beyond %s are closed, counted, and told of in the log', async (_, environment, descriptors) => {
-  const few = await startAlone(environment, descriptors);
+  const few = await startGatewayOnly(environment, descriptors);
   const sockets: Socket[] = [];
   try {
     // Its connection is kept for those who ask below.
@@ -298,7 +298,7 @@ test.each([
 });
 
 test('refusals that nobody reads keep nobody out', async () => {
-  const few = await startAlone({ MAX_IN_FLIGHT: '8' });
+  const few = await startGatewayOnly({ MAX_IN_FLIGHT: '8' });
   const inFlight = async () => Number(/^http_requests_in_flight\S* (\d+)/m.exec(await (await fetch(`${few.url}/metrics`)).text())?.[1]);
   try {
     const script = /<script src="([^"]+)"/.exec(await (await fetch(`${few.url}/docs/`)).text())?.[1] ?? '';
@@ -363,7 +363,7 @@ describe('what is not HTTP', () => {
 
 describe('being told to stop', () => {
   test('is not kept up by clients that never finish what they began', async () => {
-    const other = await startAlone();
+    const other = await startGatewayOnly();
     const ends: Promise<void>[] = [];
     for (const text of [
       'GET /healthz HT',

@@ -1,10 +1,10 @@
 import { newId } from '../services/platform/ids.ts';
-import { lastAnswer, startAlone, type Alone } from '../test/alone.ts';
+import { lastAnswer, startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 
 // Services are away: a request that passes every check is answered 503 `unavailable`.
-let alone: Alone;
+let alone: GatewayOnly;
 beforeAll(async () => {
-  alone = await startAlone({ CORS_ORIGINS: 'https://app.example.com' });
+  alone = await startGatewayOnly({ CORS_ORIGINS: 'https://app.example.com' });
 });
 afterAll(() => alone.stop());
 
@@ -241,7 +241,7 @@ describe('browsers of other origins', () => {
   });
 
   test('may be any, where any is listed', async () => {
-    const open = await startAlone({ CORS_ORIGINS: '*' });
+    const open = await startGatewayOnly({ CORS_ORIGINS: '*' });
     try {
       const ask = (path: string) =>
         fetch(open.url + path, { method: 'OPTIONS', headers: { origin: 'https://evil.example.com', ...asked } });

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { inexactNumbers, isPoisoned } from '../services/platform/json.ts';
+import { inexactNumbers, hasPrototypeKeys } from '../services/platform/json.ts';
 import { Problem, invalid } from './problem.ts';
 
 declare global {
@@ -64,7 +64,7 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
     return new Problem('invalid_json');
   }
   if (body === null || (typeof body !== 'object' && typeof body !== 'number')) return body;
-  if (isPoisoned(text, body)) return new Problem('invalid_json');
+  if (hasPrototypeKeys(text, body)) return new Problem('invalid_json');
   const numbers = inexactNumbers(text, mostMarks + 1);
   if (numbers.length === 0 && !escapes.test(text)) return body;
   if (numbers.length > 2 * mostMarks) {

@@ -2,7 +2,7 @@
 // behind a piece of work for each of them, in the ledger and here: a posting of another tenant took 150 to 180 ms, 2 alone, and 24 beside one such reader.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { largeMessage } from '../services/platform/large.ts';
-import { Turns } from '../services/platform/turns.ts';
+import { FairSemaphore } from '../services/platform/fair-semaphore.ts';
 import { Problem } from './problem.ts';
 
 /** So long after a large answer the tenant's next ones take turns, milliseconds: how large one will be nobody knows before it is made. */
@@ -12,7 +12,7 @@ const patienceMs = 10_000;
 
 /** The large answers of a route. */
 export class LargePages {
-  private readonly turns = new Turns({ ofOne: 1, waiting: Infinity, patienceMs });
+  private readonly turns = new FairSemaphore({ ofOne: 1, waiting: Infinity, patienceMs });
   /** Tenants, and users, that were answered much, until when that is remembered, by `performance.now()`; the first the longest ago. */
   private readonly askers = new Map<string, number>();
   private readonly ends = new WeakMap<FastifyRequest, () => void>();

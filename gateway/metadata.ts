@@ -1,5 +1,5 @@
 // Free-form metadata: a JSON object that travels as text, because a protobuf Struct would lose its integers.
-import { isUntextual } from '../services/platform/json.ts';
+import { hasInvalidUnicode } from '../services/platform/json.ts';
 import { numberText } from './json.ts';
 import { invalid } from './problem.ts';
 import { sentence, shown } from './wording.ts';
@@ -36,7 +36,7 @@ function tooDeep(value: object, left: number): boolean {
 }
 
 function oddity(value: unknown): 'unicode' | 'number' | null {
-  if (typeof value === 'string') return isUntextual(value) ? 'unicode' : null;
+  if (typeof value === 'string') return hasInvalidUnicode(value) ? 'unicode' : null;
   if (numberText(value) !== null) return 'number';
   if (typeof value !== 'object' || value === null) return null;
   for (const [key, item] of Object.entries(value)) {

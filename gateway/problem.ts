@@ -1,7 +1,7 @@
 // What can go wrong, as callers see it: one table from code to status and message, one envelope.
 import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from '../services/platform/caller.ts';
-import type { Standing } from '../services/platform/standing.ts';
+import type { RateLimitStatus } from '../services/platform/rate-limit-status.ts';
 
 // Status, message, and for business rules the field to blame where the refusal names none.
 const table = {
@@ -146,7 +146,7 @@ export function invalid(errors: [FieldError, ...FieldError[]]): Problem {
 }
 
 /** The headers that tell where a caller stands with a limit (the RateLimit header fields of the IETF draft). */
-export function limitHeaders(limit: Standing): { 'ratelimit-policy': string; ratelimit: string } {
+export function limitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': string; ratelimit: string } {
   return {
     'ratelimit-policy': `"${limit.policy}";q=${limit.quota};w=${limit.window}`,
     ratelimit: `"${limit.policy}";r=${limit.remaining};t=${limit.reset}`,

@@ -8,7 +8,7 @@ import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
 import { mostDescriptors } from '../services/platform/descriptors.ts';
-import { recent, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
+import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
@@ -180,7 +180,7 @@ const [neededMs, spareMs] = [2_500, 1_000];
 function healthOf(transport: Transport, service: string, timeoutMs: number, takesCalls = true): () => Promise<string> {
   const client = createClient(Health, transport);
   const check = (name: string) => client.check({ service: name }, { timeoutMs }).then(({ status }) => status === Serving.SERVING);
-  return recent(() =>
+  return cached(() =>
     Promise.all([check(service), takesCalls ? check(tokenName).catch(knowsNoTokens) : true]).then(
       ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // How its addresses failed is for the log of who asks, not for the public port.

@@ -1,21 +1,21 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { startCheckedHouse } from '../test/contract.ts';
+import { startCheckedCluster } from '../test/contract.ts';
 import { deposit, id, line, newWallet, time, type Customer } from '../test/customer.ts';
-import type { House } from '../test/house.ts';
+import type { Cluster } from '../test/cluster.ts';
 
 // Every answer below is also held against the OpenAPI document.
-let house: House;
+let cluster: Cluster;
 let customer: Customer;
 
 beforeAll(async () => {
-  house = await startCheckedHouse();
-  customer = await newWallet(house);
+  cluster = await startCheckedCluster();
+  customer = await newWallet(cluster);
   await customer.post('accounts', { account_code: 'CLOSED', name: 'Closed', type: 'asset' });
-  await house.rest('PATCH', customer.at('accounts/code/CLOSED'), { key: customer.key, body: { status: 'closed' } });
+  await cluster.rest('PATCH', customer.at('accounts/code/CLOSED'), { key: customer.key, body: { status: 'closed' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 test('a double posting answers every field', async () => {
   const body = deposit('100.5', {
@@ -111,7 +111,7 @@ test.each([
   ['are the same', ['a', 'a']],
 ])('two key headers are refused where they %s', async (_, keys) => {
   const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', 'idempotency-key': keys };
-  const sent = request(house.url + customer.at('transactions'), { method: 'POST', headers });
+  const sent = request(cluster.url + customer.at('transactions'), { method: 'POST', headers });
   sent.end(JSON.stringify(line('SALARIES', 'debit')));
   const [answer] = (await once(sent, 'response')) as [IncomingMessage];
   const field = { field: 'idempotency_key', tag: 'same', value: keys.join(', ') };
@@ -203,6 +203,6 @@ test('they are listed newest first, by page and filter', async () => {
 });
 
 test('HEAD of a list answers its headers', async () => {
-  const answer = await house.rest('HEAD', customer.at('transactions'), { key: customer.key });
+  const answer = await cluster.rest('HEAD', customer.at('transactions'), { key: customer.key });
   expect([answer.status, answer.body]).toEqual([200, '']);
 });

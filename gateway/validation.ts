@@ -1,6 +1,6 @@
 // Checks bodies and queries against their schemas: a fast validator for what is right, and a thorough one that lists what is wrong.
 import { Ajv, type AnySchemaObject, type ErrorObject, type ValidateFunction } from 'ajv';
-import { isUntextual } from '../services/platform/json.ts';
+import { hasInvalidUnicode } from '../services/platform/json.ts';
 import { formats, tagOfPattern } from './fields.ts';
 import { HeaderConflict, isSuspect, numberText } from './json.ts';
 import { metadataProblem } from './metadata.ts';
@@ -72,7 +72,8 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
       if (value === undefined || (value === '' && property['x-empty'] !== true)) continue;
       query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
     }
-    if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && isUntextual(value))) return { value: query };
+    if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && hasInvalidUnicode(value)))
+      return { value: query };
     // A number too large to be exact is told as it was sent.
     const errors = list(query).map((error) =>
       typeof error.value === 'number' && !Number.isSafeInteger(error.value) ? { ...error, value: shown(sent[error.field]) } : error,
@@ -220,7 +221,7 @@ function shortened(schema: Schema, data: object): object {
 /** Calls back for each text of the schema that is none. */
 function untextual(schema: Schema, data: unknown, path: string[], report: (path: string[], value: string, schema: Schema) => void): void {
   if (typeof data === 'string') {
-    if (isUntextual(data)) report(path, data, schema);
+    if (hasInvalidUnicode(data)) report(path, data, schema);
   } else if (Array.isArray(data)) {
     const { items, maxItems = 0 } = schema as { items?: Schema; maxItems?: number };
     if (items) data.slice(0, maxItems).forEach((item, index) => untextual(items, item, [...path, String(index)], report));

@@ -1,21 +1,21 @@
 import { newId } from '../services/platform/ids.ts';
 import { id, time } from '../test/customer.ts';
-import type { House } from '../test/house.ts';
+import type { Cluster } from '../test/cluster.ts';
 import type { Answering } from '../test/notifier.ts';
-import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookHouse } from '../test/subscriber.ts';
+import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookCluster } from '../test/subscriber.ts';
 
 // Every answer below is also held against the OpenAPI document.
-let house: House;
+let cluster: Cluster;
 
 beforeAll(async () => {
-  house = await startHookHouse();
+  cluster = await startHookCluster();
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const url = 'http://127.0.0.1:9/hook';
 
 test('the configuration is replaced, changed, read and deleted; its secret is shown once', async () => {
-  const { call } = await newSubscriber(house);
+  const { call } = await newSubscriber(cluster);
   for (const path of ['', '/config']) {
     for (const [method, body] of [['PATCH', { enabled: false }] as const, ['DELETE', undefined] as const]) {
       const { status, body: said } = await call(method, path, body);
@@ -70,7 +70,7 @@ test('the configuration is replaced, changed, read and deleted; its secret is sh
 });
 
 test('what is wrong in a configuration is named, without its secret, and not counted', async () => {
-  const { call } = await newSubscriber(house);
+  const { call } = await newSubscriber(cluster);
   const secret = 'sixteen characters\u0007';
   const long = `http://127.0.0.1:0/${'x'.repeat(300)}/`;
   for (const [body, field, tag, value] of [
@@ -141,13 +141,13 @@ test('what is wrong in a configuration is named, without its secret, and not cou
   expect((await call('POST', '', {})).status).toBe(400);
   // The limit is the route's, and the tenant's.
   expect((await call('PATCH', '', { enabled: false })).status).toBe(200);
-  expect((await (await newSubscriber(house)).call('POST', '', { url, events: allEvents })).status).toBe(201);
+  expect((await (await newSubscriber(cluster)).call('POST', '', { url, events: allEvents })).status).toBe(201);
 });
 
 test('a test is sent at once, disabled or not, and says why it failed', async () => {
   let answer: Answering = (_, response) => response.end('ok');
   const receiver = await newReceiver((...given) => answer(...given));
-  const { tenant, call } = await newSubscriber(house);
+  const { tenant, call } = await newSubscriber(cluster);
   const early = await call('POST', '/test');
   expect([early.status, early.body.error]).toEqual([404, 'webhook not configured']);
   await call('POST', '', { url: receiver.url, events: ['account.created'], enabled: false });
@@ -203,7 +203,7 @@ test('a test is sent at once, disabled or not, and says why it failed', async ()
 });
 
 test('the words are no deliveries, and a delivery has its own form', async () => {
-  const { call } = await newSubscriber(house);
+  const { call } = await newSubscriber(cluster);
   for (const [method, path, allow] of [
     ['GET', '/test', 'POST'],
     ['GET', '/secret/rotate', 'POST'],

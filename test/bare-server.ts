@@ -1,4 +1,4 @@
-// A server of Node's own HTTP/2, without the house's bounds, and a channel to it, for the tests of how calls end.
+// A server of Node's own HTTP/2, without the cluster's bounds, and a channel to it, for the tests of how calls end.
 import { createServer, type IncomingHttpHeaders, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { Channel } from '../services/platform/channel.ts';

@@ -1,6 +1,6 @@
 // Where each body goes that the gateway takes, and one that is sound, for the tests of its fields.
 import type { Customer } from './customer.ts';
-import type { Answer, House } from './house.ts';
+import type { Answer, Cluster } from './cluster.ts';
 
 type Body = Record<string, unknown>;
 let count = 0;
@@ -55,8 +55,8 @@ function routesOf({ tenant, at }: Customer): Record<string, Route> {
 }
 
 /** Sends a sound body with these changes to where it goes. */
-export function send(house: House, customer: Customer, route: string, change: Body): Promise<Answer> {
+export function send(cluster: Cluster, customer: Customer, route: string, change: Body): Promise<Answer> {
   const { method, path, by, sound } = routesOf(customer)[route]!;
   const credential = by === 'nobody' ? {} : { key: by === 'user' ? customer.tenant.owner.token : customer.key };
-  return house.rest(method, path, { ...credential, body: { ...sound(), ...change } });
+  return cluster.rest(method, path, { ...credential, body: { ...sound(), ...change } });
 }

@@ -1,6 +1,6 @@
 // Holds real answers against the gateway's own OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { startHouse, type Answer, type House, type HouseOptions, type RestOptions } from './house.ts';
+import { startCluster, type Answer, type Cluster, type ClusterOptions, type RestOptions } from './cluster.ts';
 
 /** An operation of the document. */
 export interface Operation {
@@ -35,26 +35,26 @@ export async function readContract(url: string): Promise<Contract> {
   return contractOf(await answer.json());
 }
 
-/** {@link House.rest} that throws where an answer is not as the document says. */
-export function checkedRest(house: House, contract: Contract): House['rest'] {
+/** {@link Cluster.rest} that throws where an answer is not as the document says. */
+export function checkedRest(cluster: Cluster, contract: Contract): Cluster['rest'] {
   return async (method: string, path: string, options?: RestOptions) => {
-    const answer = await house.rest(method, path, options);
+    const answer = await cluster.rest(method, path, options);
     const faults = contract.faults(method, path.split('?')[0] ?? '', answer);
     if (faults.length > 0) throw new Error(`${method} ${path} → ${answer.status} ${JSON.stringify(answer.body)}: ${faults.join('; ')}`);
     return answer;
   };
 }
 
-/** A house that holds each of its answers against its own document, as {@link checkedRest} does. */
-export interface CheckedHouse extends House {
+/** A cluster that holds each of its answers against its own document, as {@link checkedRest} does. */
+export interface CheckedCluster extends Cluster {
   contract: Contract;
 }
 
 /** Starts one. */
-export async function startCheckedHouse(options: HouseOptions = {}): Promise<CheckedHouse> {
-  const house = await startHouse(options);
-  const contract = await readContract(house.url);
-  return { ...house, contract, rest: checkedRest(house, contract) };
+export async function startCheckedCluster(options: ClusterOptions = {}): Promise<CheckedCluster> {
+  const cluster = await startCluster(options);
+  const contract = await readContract(cluster.url);
+  return { ...cluster, contract, rest: checkedRest(cluster, contract) };
 }
 
 // Header fields that mean something to a caller, and so are listed wherever they come.

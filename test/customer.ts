@@ -1,5 +1,5 @@
 // Tenants as they ask the gateway with a key of theirs, and what its answers hold, for the tests of those.
-import type { Answer, House, Tenant } from './house.ts';
+import type { Answer, Cluster, Tenant } from './cluster.ts';
 
 /** A tenant that asks with a key of all scopes. */
 export interface Customer {
@@ -13,20 +13,20 @@ export interface Customer {
 }
 
 /** A new tenant of a new user, without a chart. */
-export async function newCustomer(house: House): Promise<Customer> {
-  const tenant = await house.tenant();
-  const key = await house.apiKey(tenant);
+export async function newCustomer(cluster: Cluster): Promise<Customer> {
+  const tenant = await cluster.tenant();
+  const key = await cluster.apiKey(tenant);
   const at = (path: string) => `/v1/tenants/${tenant.slug}/${path}`;
   return {
     ...{ tenant, key, at },
-    get: async (path) => (await house.rest('GET', at(path), { key })).body.data,
-    post: (path, body, headers = {}) => house.rest('POST', at(path), { key, headers, ...(body !== undefined && { body }) }),
+    get: async (path) => (await cluster.rest('GET', at(path), { key })).body.data,
+    post: (path, body, headers = {}) => cluster.rest('POST', at(path), { key, headers, ...(body !== undefined && { body }) }),
   };
 }
 
 /** A new tenant with the chart of a wallet. */
-export async function newWallet(house: House): Promise<Customer> {
-  const customer = await newCustomer(house);
+export async function newWallet(cluster: Cluster): Promise<Customer> {
+  const customer = await newCustomer(cluster);
   await customer.post('accounts/setup', { business_type: 'wallet' });
   return customer;
 }

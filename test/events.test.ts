@@ -1,4 +1,4 @@
-// Postings of the whole house on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
+// Postings of the whole cluster on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
 import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
 import { withClient } from '../deploy/local/databases.ts';
@@ -6,19 +6,19 @@ import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { eventBody } from '../services/notifier/envelope.ts';
-import { withUpdates } from '../services/platform/updates.ts';
+import { withBalanceEvents } from '../services/platform/balance-events.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { startHouse, testPort, type House } from './house.ts';
+import { startCluster, testPort, type Cluster } from './cluster.ts';
 import { describeWithKafka, kafkaBrokers, newTopic, uncommitted, withAdmin } from './kafka.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 const types = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
 
-let house: House;
+let cluster: Cluster;
 let receiver: Receiver;
 let callers: Caller[];
 let ledger: Client<typeof LedgerService>;
@@ -26,16 +26,16 @@ let notifier: Client<typeof NotifierService>;
 
 async function open(environment: Record<string, NodeJS.ProcessEnv>): Promise<void> {
   receiver = await startReceiver();
-  house = await startHouse({ ledgers: 2, notifiers: 2, environment });
-  const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25 });
-  callers = [call(house.addresses.ledger), call(house.addresses.notifier)];
+  cluster = await startCluster({ ledgers: 2, notifiers: 2, environment });
+  const call = (addresses: string[]) => openCaller({ addresses, token: cluster.internalToken, maxMessageBytes: 1 << 25 });
+  callers = [call(cluster.addresses.ledger), call(cluster.addresses.notifier)];
   ledger = createClient(LedgerService, callers[0]!);
   notifier = createClient(NotifierService, callers[1]!);
 }
 
 async function close(): Promise<void> {
   for (const caller of callers) caller.close();
-  await house.stop();
+  await cluster.stop();
   await receiver.close();
 }
 
@@ -67,7 +67,7 @@ async function eventsOf(tenantId: string): Promise<Event[]> {
   const all: Event[] = [];
   for (;;) {
     const { events, hasMore } = await ledger.listEvents({ tenantId, afterSequence: all.at(-1)?.sequence ?? 0n, limit: 100 });
-    all.push(...events.flatMap(withUpdates));
+    all.push(...events.flatMap(withBalanceEvents));
     if (!hasMore) return all;
   }
 }
@@ -88,10 +88,10 @@ async function everythingArrived(tenantId: string): Promise<void> {
   expect(Number(total)).toBe(ids.length);
 }
 
-const readiness = async () => (await (await fetch(`${house.opsUrl('ledger')}/readyz`)).json()) as Record<string, unknown>;
+const readiness = async () => (await (await fetch(`${cluster.opsUrl('ledger')}/readyz`)).json()) as Record<string, unknown>;
 
 async function figure(metric: string, of = 'ledger'): Promise<number> {
-  const text = await (await fetch(`${house.opsUrl(of)}/metrics`)).text();
+  const text = await (await fetch(`${cluster.opsUrl(of)}/metrics`)).text();
   const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
   return Number(line?.split(' ').at(-1));
 }
@@ -115,14 +115,14 @@ function faults(): void {
   });
 
   test('the trace context of a request goes with all its events to the receiver, and a request without one begins a trace', async () => {
-    const tenant = await house.tenant();
-    const key = await house.apiKey(tenant);
+    const tenant = await cluster.tenant();
+    const key = await cluster.apiKey(tenant);
     await steadily(() => notifier.configureWebhook({ tenantId: tenant.id, url: receiver.url, events: types }));
     const base = `/v1/tenants/${tenant.slug}`;
     const trace = (place: number) => `00-4bf92f3577b34da6a3ce929d0e0e473${place}-00f067aa0ba902b7-01`;
     const send = async (method: string, path: string, body: object, traceparent?: string) => {
       const headers = traceparent === undefined ? {} : { traceparent };
-      const answer = await house.rest(method, `${base}${path}`, { key, body, headers });
+      const answer = await cluster.rest(method, `${base}${path}`, { key, body, headers });
       expect([method, path, answer.body.success]).toEqual([method, path, true]);
       return answer.body.data;
     };
@@ -189,19 +189,19 @@ function faults(): void {
     const tenants = [await newTenant(), await newTenant(), await newTenant()];
     const posts = Array.from({ length: 150 }, (_, turn) => post(tenants[turn % 3]!));
     await Promise.race(posts);
-    await house.kill('ledger-2');
+    await cluster.kill('ledger-2');
     await Promise.all(posts);
     for (const tenantId of tenants) await everythingArrived(tenantId);
-    await house.restart('ledger-2');
+    await cluster.restart('ledger-2');
   });
 
   test('while no notifier runs postings go on, and everything arrives when one is back', async () => {
     const tenantId = await newTenant();
     await post(tenantId);
     await everythingArrived(tenantId);
-    await Promise.all([house.kill('notifier'), house.kill('notifier-2')]);
+    await Promise.all([cluster.kill('notifier'), cluster.kill('notifier-2')]);
     for (let turn = 0; turn < 20; turn++) await post(tenantId);
-    await Promise.all([house.restart('notifier'), house.restart('notifier-2')]);
+    await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
     await everythingArrived(tenantId);
   });
 }
@@ -216,14 +216,14 @@ describe('over gRPC', () => {
     await everythingArrived(tenantId);
     // What nobody listened to is passed over a moment later.
     await until(async () => (await figure('ledger_relay_lag_events')) === 0);
-    await Promise.all([house.kill('notifier'), house.kill('notifier-2')]);
+    await Promise.all([cluster.kill('notifier'), cluster.kill('notifier-2')]);
     await Promise.all(Array.from({ length: 10 }, () => post(tenantId)));
     await until(async () => (await readiness())['status'] === 'degraded');
     expect(await readiness()).toEqual({ status: 'degraded', dependencies: { postgresql: 'ok', notifier: 'away' } });
     await until(async () => (await figure('ledger_relay_lag_events')) === 10);
     expect(await figure('ledger_relay_lag_seconds')).toBeGreaterThan(0);
-    await Promise.all([house.kill('ledger'), house.kill('ledger-2')]);
-    await Promise.all(['ledger', 'ledger-2', 'notifier', 'notifier-2'].map((name) => house.restart(name)));
+    await Promise.all([cluster.kill('ledger'), cluster.kill('ledger-2')]);
+    await Promise.all(['ledger', 'ledger-2', 'notifier', 'notifier-2'].map((name) => cluster.restart(name)));
     await everythingArrived(tenantId);
     await until(async () => (await readiness())['status'] === 'ok');
     // An event may have been delivered before its mark is raised.
@@ -236,7 +236,7 @@ describe('over gRPC', () => {
     ['notifier', 'snapshot', 'begin isolation level repeatable read; select 1'],
   ] as const)('in the database of the %s a %s that stays open is told of', async (service, _, opening) => {
     const age = () => figure(`${service}_oldest_snapshot_transactions`, service);
-    const url = house.databases[service].ownerUrl;
+    const url = cluster.databases[service].ownerUrl;
     await withClient(url, async (operator) => {
       await operator.query(opening);
       await withClient(url, (other) =>
@@ -251,7 +251,7 @@ describe('over gRPC', () => {
 
 test('while Kafka can’t be reached postings are answered, and the gateway says what is away', async () => {
   const nowhere = { KAFKA_BROKERS: `127.0.0.1:${await testPort()}` };
-  const alone = await startHouse({ environment: { ledger: nowhere, notifier: nowhere } });
+  const alone = await startCluster({ environment: { ledger: nowhere, notifier: nowhere } });
   try {
     const tenant = await alone.tenant();
     const key = await alone.apiKey(tenant);
@@ -287,7 +287,7 @@ describeWithKafka('over Kafka', () => {
 
   test('the gateway names Kafka among what postings and events hang on', async () => {
     const ready = await until(async () => {
-      const answer = await house.rest('GET', '/readyz');
+      const answer = await cluster.rest('GET', '/readyz');
       return answer.body.status === 'ok' && answer.body.dependencies.kafka !== undefined ? answer : null;
     });
     expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'ok' });
@@ -297,7 +297,7 @@ describeWithKafka('over Kafka', () => {
     const tenantId = await newTenant();
     for (let turn = 0; turn < 5; turn++) await post(tenantId);
     await everythingArrived(tenantId);
-    await Promise.all([house.kill('notifier', 'SIGTERM'), house.kill('notifier-2', 'SIGTERM')]);
+    await Promise.all([cluster.kill('notifier', 'SIGTERM'), cluster.kill('notifier-2', 'SIGTERM')]);
     const before = receiver.received.length;
     const groupId = `notifier.${topic}`;
     // Refused until Kafka knows that the group's members are gone.
@@ -307,7 +307,7 @@ describeWithKafka('over Kafka', () => {
         () => null,
       ),
     );
-    await Promise.all([house.restart('notifier'), house.restart('notifier-2')]);
+    await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
     await until(async () => (await uncommitted(brokers, topic, groupId)) === 0n);
     // Read again up to the end; what is posted now comes behind it.
     await post(tenantId);

@@ -1,17 +1,17 @@
-// What clients see while parts of the house are killed, stalled and restarted under them: nothing lost, nothing doubled.
+// What clients see while parts of the cluster are killed, stalled and restarted under them: nothing lost, nothing doubled.
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
 import pg from 'pg';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
-import { patiently } from './asking.ts';
-import { startHouse, type House, type Tenant } from './house.ts';
+import { retrying } from './waiting.ts';
+import { startCluster, type Cluster, type Tenant } from './cluster.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
-let house: House;
+let cluster: Cluster;
 let books: pg.Client;
 let caller: Caller;
 let ledgers: Client<typeof LedgerService>;
@@ -21,14 +21,14 @@ let path: string;
 let tenantUuid: string;
 
 beforeAll(async () => {
-  house = await startHouse({ ledgers: 2 });
-  tenant = await house.tenant();
-  caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 20 });
-  ledgers = createClient(LedgerService, patiently(caller));
-  key = await house.apiKey(tenant);
+  cluster = await startCluster({ ledgers: 2 });
+  tenant = await cluster.tenant();
+  caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 1 << 20 });
+  ledgers = createClient(LedgerService, retrying(caller));
+  key = await cluster.apiKey(tenant);
   path = `/v1/tenants/${tenant.slug}`;
-  await house.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
-  books = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+  await cluster.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  books = new pg.Client({ connectionString: cluster.databases.ledger.adminUrl });
   await books.connect();
   const { rows } = await books.query<{ tenant_id: string }>('select tenant_id from heads');
   tenantUuid = (rows[0] as { tenant_id: string }).tenant_id;
@@ -37,7 +37,7 @@ beforeAll(async () => {
 afterAll(async () => {
   caller.close();
   await books.end();
-  await house.stop();
+  await cluster.stop();
 });
 
 function deposit(idempotencyKey: string | undefined, amount = '1.00') {
@@ -70,7 +70,7 @@ async function postStraight({ idempotency_key: idempotencyKey, entries }: { idem
 /** The replica that the gateway sends the tenant's postings to. */
 async function home(): Promise<string> {
   const posted = async (name: string) => {
-    const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
+    const text = await (await fetch(`${cluster.opsUrl(name)}/metrics`)).text();
     return Number(/^ledger_postings_total\{.*outcome="posted".*\} (\d+)$/m.exec(text)?.[1] ?? 0);
   };
   const names = ['ledger', 'ledger-2'];
@@ -90,7 +90,7 @@ async function steadyHome(): Promise<string> {
   }
 }
 
-const post = (body: unknown) => house.rest('POST', `${path}/transactions/double-entry`, { key, body });
+const post = (body: unknown) => cluster.rest('POST', `${path}/transactions/double-entry`, { key, body });
 
 /** Eight clients that post one deposit after another until told to end; each repeats with the same key on 5xx and lost connections. */
 function clients(prefix: string) {
@@ -183,7 +183,7 @@ test('one key with different bodies at once posts one of them and refuses the ot
 
 test('two hundred crossing postings over two replicas all post, and the sums are exact', async () => {
   const balance = async (code: string) =>
-    Number((await house.rest('GET', `${path}/accounts/code/${code}/balance?currency=USD`, { key })).body.data.balance.balance);
+    Number((await cluster.rest('GET', `${path}/accounts/code/${code}/balance?currency=USD`, { key })).body.data.balance.balance);
   const transfer = (from: string, to: string) => ({
     idempotency_key: `crossing-${crypto.randomUUID()}`,
     entries: [
@@ -201,9 +201,9 @@ test('two hundred crossing postings over two replicas all post, and the sums are
 
 test('a tenant’s postings all go to one replica, and to the other one when it is away', async () => {
   const first = await home();
-  await house.kill(first);
+  await cluster.kill(first);
   expect((await post(deposit(undefined))).status).toBe(201);
-  await house.restart(first);
+  await cluster.restart(first);
   // It has them again.
   for (let again = ''; again !== first; again = await home().catch(() => '')) await pause(100);
 });
@@ -212,9 +212,9 @@ test('a ledger killed under load costs no posting and doubles none', async () =>
   const name = await steadyHome();
   const load = clients('kill');
   await load.progress(50);
-  await house.kill(name);
+  await cluster.kill(name);
   await load.progress(50);
-  await house.restart(name);
+  await cluster.restart(name);
   await load.progress(50);
   await accountsFor('kill', await load.end());
 });
@@ -223,10 +223,10 @@ test('a ledger that stalls for ten seconds and wakes loses nothing and doubles n
   const name = await steadyHome();
   const load = clients('stall');
   await load.progress(50);
-  await house.kill(name, 'SIGSTOP');
+  await cluster.kill(name, 'SIGSTOP');
   await load.progress(20);
   await pause(10_000);
-  await house.kill(name, 'SIGCONT');
+  await cluster.kill(name, 'SIGCONT');
   await load.progress(100);
   await accountsFor('stall', await load.end());
 });
@@ -234,8 +234,8 @@ test('a ledger that stalls for ten seconds and wakes loses nothing and doubles n
 test('a gateway killed under load leaves each posting posted once', async () => {
   const load = clients('gateway');
   await load.progress(50);
-  await house.kill('gateway');
-  await house.restart('gateway');
+  await cluster.kill('gateway');
+  await cluster.restart('gateway');
   await load.progress(50);
   expect(load.repeats()).toBeGreaterThan(0);
   await accountsFor('gateway', await load.end());
@@ -254,27 +254,27 @@ test('PostgreSQL cutting every connection under load costs no posting and double
 });
 
 test('with identity away a key that was not verified a moment ago is told to wait, and works when identity is back', async () => {
-  await house.kill('identity');
-  const status = async () => (await house.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key })).status;
+  await cluster.kill('identity');
+  const status = async () => (await cluster.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key })).status;
   for (let seen = await status(); seen !== 503; seen = await status()) {
     expect(seen).toBe(200);
     await pause(100);
   }
-  const answer = await house.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key });
+  const answer = await cluster.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key });
   expect([answer.status, answer.body.code, Number(answer.headers.get('retry-after')) > 0]).toEqual([503, 'unavailable', true]);
-  await house.restart('identity');
+  await cluster.restart('identity');
   for (let seen = await status(); seen !== 200; seen = await status()) await pause(100);
 });
 
 test('a revoked key stops within five seconds', async () => {
-  const owner = await house.signUp();
-  const tenant = await house.tenant({ person: owner });
-  const revoked = await house.apiKey(tenant);
-  const read = () => house.rest('GET', `/v1/tenants/${tenant.slug}/accounts`, { key: revoked });
+  const owner = await cluster.signUp();
+  const tenant = await cluster.tenant({ person: owner });
+  const revoked = await cluster.apiKey(tenant);
+  const read = () => cluster.rest('GET', `/v1/tenants/${tenant.slug}/accounts`, { key: revoked });
   expect((await read()).status).toBe(200);
-  const listed = await house.rest('GET', `/v1/tenants/${tenant.id}/api-keys`, { key: owner.token });
+  const listed = await cluster.rest('GET', `/v1/tenants/${tenant.id}/api-keys`, { key: owner.token });
   const id = listed.body.data.api_keys[0].id as string;
-  expect((await house.rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: owner.token })).status).toBe(200);
+  expect((await cluster.rest('DELETE', `/v1/tenants/${tenant.id}/api-keys/${id}`, { key: owner.token })).status).toBe(200);
   const since = performance.now();
   for (let status = 200; status !== 401; await pause(50)) {
     const asked = performance.now();

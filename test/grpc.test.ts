@@ -10,7 +10,7 @@ import { root } from '../deploy/local/plan.ts';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf as refusalIn } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { startHouse, type House, type Tenant } from './house.ts';
+import { startCluster, type Cluster, type Tenant } from './cluster.ts';
 
 type Message = Record<string, any>;
 type Call = (request: Message, metadata: Metadata, callback: (error: ServiceError | null, answer: Message) => void) => void;
@@ -21,30 +21,30 @@ const packages: Message = loadPackageDefinition(
 );
 const details: Message = loadPackageDefinition(loadSync('google/rpc/error_details.proto', options));
 
-let house: House;
+let cluster: Cluster;
 let ledger: Client;
 let health: Client;
 let authorized: Metadata;
 let tenants: Tenant[];
 
 beforeAll(async () => {
-  house = await startHouse();
-  const address = house.addresses.ledger[0] as string;
+  cluster = await startCluster();
+  const address = cluster.addresses.ledger[0] as string;
   ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure(), {
     'grpc.max_receive_message_length': 32 << 20,
     'grpc.max_send_message_length': 32 << 20,
   });
   health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
   authorized = new Metadata();
-  authorized.set('authorization', `Bearer ${house.internalToken}`);
-  tenants = [await house.tenant(), await house.tenant()];
+  authorized.set('authorization', `Bearer ${cluster.internalToken}`);
+  tenants = [await cluster.tenant(), await cluster.tenant()];
   for (const { id } of tenants) await call('SetUpChart', { tenant_id: id, business_type: 'wallet', actor: 'test' });
 });
 
 afterAll(async () => {
   ledger.close();
   health.close();
-  await house.stop();
+  await cluster.stop();
 });
 
 function call(method: string, request: Message, metadata = authorized, client = ledger): Promise<Message> {
@@ -101,15 +101,15 @@ test('a transaction posts once, and again with the same request it is a replay',
 
 test('what is posted over gRPC is read over REST, and the other way round', async () => {
   const tenant = tenants[0] as Tenant;
-  const key = await house.apiKey(tenant);
+  const key = await cluster.apiKey(tenant);
   const { transaction } = await call('PostTransaction', { posting: deposit({ description: 'over gRPC' }) });
-  const rest = await house.rest('GET', `/v1/tenants/${tenant.slug}/transactions/${transaction.transaction_id}`, { key });
+  const rest = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/transactions/${transaction.transaction_id}`, { key });
   expect(rest.body.data.transaction).toMatchObject({ description: 'over gRPC', idempotency_key: transaction.transaction_id });
   const place = `after_sequence=${Number(transaction.sequence) - 1}&limit=1`;
-  const { body } = await house.rest('GET', `/v1/tenants/${tenant.slug}/events?${place}`, { key });
+  const { body } = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/events?${place}`, { key });
   // Nobody has said by which request it was posted.
   expect(body.data.events).toMatchObject([{ request_id: null, data: { transaction_id: transaction.transaction_id } }]);
-  const posted = await house.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
+  const posted = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
     key,
     body: { account_code: 'OPERATING-CASH', amount: '3', side: 'debit', currency: 'GBP' },
   });
@@ -182,7 +182,7 @@ test('an item that the database itself refuses costs the forty-nine others, of o
       await call('CreateAccount', { tenant_id, account_code, name: account_code, type: 'asset', actor: 'test' });
     }
   }
-  const owner = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+  const owner = new pg.Client({ connectionString: cluster.databases.ledger.adminUrl });
   await owner.connect();
   await owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
   try {
@@ -256,7 +256,7 @@ test.each([
   ['gRPC-Web', createGrpcWebTransport, true],
   ['gRPC, JSON', createGrpcTransport, false],
 ])('who has no token is told why over %s, too', async (_, createTransport, useBinaryFormat) => {
-  const baseUrl = `http://${house.addresses.ledger[0]}`;
+  const baseUrl = `http://${cluster.addresses.ledger[0]}`;
   const sessionManager = new Http2SessionManager(baseUrl);
   const caller = createClient(LedgerService, createTransport({ baseUrl, httpVersion: '2', useBinaryFormat, sessionManager }));
   const error: unknown = await caller.getBalance({}).catch((cause: unknown) => cause);
@@ -283,7 +283,7 @@ const grpcurl = spawnSync('grpcurl', ['--version']).error === undefined ? test :
 grpcurl('grpcurl finds the services by reflection', () => {
   const listed = spawnSync(
     'grpcurl',
-    ['-plaintext', '-H', `authorization: Bearer ${house.internalToken}`, house.addresses.ledger[0] as string, 'list'],
+    ['-plaintext', '-H', `authorization: Bearer ${cluster.internalToken}`, cluster.addresses.ledger[0] as string, 'list'],
     { encoding: 'utf8' },
   );
   expect(listed.stdout.split('\n')).toEqual(expect.arrayContaining(['ledger.v1.LedgerService', 'grpc.health.v1.Health']));

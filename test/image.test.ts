@@ -1,11 +1,11 @@
-// What the image holds and what the compose file says, against what the house is.
+// What the image holds and what the compose file says, against what the cluster is.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
 import { root, services } from '../deploy/local/plan.ts';
 import { migrate } from '../services/platform/migration.ts';
-import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './needs.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './requirements.ts';
 import { ownServer } from './server.ts';
 import { imports, isBuiltIn, isPackage, text } from './sources.ts';
 

@@ -12,7 +12,7 @@ import { withClient } from '../deploy/local/databases.ts';
 import { EventSchema, type Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { openKafka } from '../services/platform/kafka.ts';
 import type { KafkaSettings } from '../services/platform/kafka-settings.ts';
-import { testPort } from './house.ts';
+import { testPort } from './cluster.ts';
 import { currentRun } from './run.ts';
 
 /** As `describe`, for tests that need Kafka: skipped, with one line, where there can be none; with `CI=true` that is a failure. */

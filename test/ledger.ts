@@ -9,9 +9,9 @@ import { openCaller } from '../services/platform/caller.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog } from '../services/platform/telemetry.ts';
-import { patiently } from './asking.ts';
+import { retrying } from './waiting.ts';
 import { startGrpcServer } from './grpc-server.ts';
-import { freshDatabase, patientOfLocks, type FreshDatabase } from './house.ts';
+import { freshDatabase, patientLocks, type FreshDatabase } from './cluster.ts';
 
 export type LedgerClient = Client<typeof LedgerService>;
 
@@ -28,9 +28,9 @@ export interface RunningLedger {
 const logger = openLog('test', 'silent');
 
 /** Starts a ledger on a new database; `lockTimeout`: so long it waits for a lock, patiently unless given. */
-export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = patientOfLocks.lock_timeout } = {}): Promise<RunningLedger> {
+export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = patientLocks.lock_timeout } = {}): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
-  const settings = { ...ledgerPlans, ...patientOfLocks, lock_timeout: lockTimeout };
+  const settings = { ...ledgerPlans, ...patientLocks, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
@@ -43,7 +43,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = pa
   });
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes });
   return {
-    client: createClient(LedgerService, patiently(caller)),
+    client: createClient(LedgerService, retrying(caller)),
     database,
     pool,
     metrics,

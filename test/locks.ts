@@ -1,8 +1,8 @@
 // Tables held: whoever needs one waits for as long as a test holds it.
 import { setTimeout as pause } from 'node:timers/promises';
 import { withClient } from '../deploy/local/databases.ts';
-import { until } from './asking.ts';
-import type { FreshDatabase } from './house.ts';
+import { until } from './waiting.ts';
+import type { FreshDatabase } from './cluster.ts';
 
 /** Locks that somebody waits for in this database: others that were copied from the same template have tables of the same numbers. */
 export const waits = 'not granted and database = (select oid from pg_database where datname = current_database())';
@@ -11,7 +11,7 @@ export const waits = 'not granted and database = (select oid from pg_database wh
  * Holds a table, begins so many reads of it, again where one ends before that, and works while at least `waiting` of them have a connection and wait; then
  * lets them go on, and ends with them, however they end.
  */
-export async function whileHeld(
+export async function whileLocked(
   { adminUrl }: FreshDatabase,
   table: string,
   { reads, read, waiting }: { reads: number; read: () => Promise<unknown>; waiting: number },
@@ -46,7 +46,7 @@ export async function whileHeld(
  * Works while the table of heads is being changed, as by `create index`: heads can be locked, and not moved. Lets the work go on as soon as some of it
  * has waited for longer than a lane's call does, which is a millisecond; answers what came of it.
  */
-export async function whileHeadsStand<Result>(adminUrl: string, work: () => Promise<Result>): Promise<Result> {
+export async function whileHeadsLocked<Result>(adminUrl: string, work: () => Promise<Result>): Promise<Result> {
   return withClient(adminUrl, async (admin) => {
     await admin.query('begin; lock table heads in share mode');
     let ended = false;

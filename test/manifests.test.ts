@@ -1,4 +1,4 @@
-// What a cluster is told about the house, against what the house is: the rendered manifests.
+// What a cluster is told about the cluster, against what the cluster is: the rendered manifests.
 import { spawnSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Se
 import { validate as serviceAccount } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ServiceAccount';
 import { parseAllDocuments } from 'yaml';
 import { root, services } from '../deploy/local/plan.ts';
-import { forgetSecrets, processOf, processes, settingsOf, start, unread, variablesOf } from './needs.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, unread, variablesOf } from './requirements.ts';
 import { text } from './sources.ts';
 
 type Manifest = Record<string, any>;

@@ -1,4 +1,4 @@
-// A TCP proxy between two parts of the house, that cuts, holds, delays or forgets what passes when a test says so.
+// A TCP proxy between two parts of the cluster, that cuts, holds, delays or forgets what passes when a test says so.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
 /**

@@ -5,17 +5,17 @@ import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
-import { testPort } from './house.ts';
+import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const directory = mkdtempSync(join(currentRun().directory, 'readme-'));
 const shellVariables = join(directory, 'shell-variables');
 const ports: Record<string, string> = {};
-let house: ChildProcess;
+let cluster: ChildProcess;
 
 /** The ```sh blocks under the first heading that matches, up to the next heading. */
 function commands(heading: RegExp): string {
@@ -33,7 +33,7 @@ function commands(heading: RegExp): string {
   return blocks.join('');
 }
 
-/** Runs commands in one shell that stops at the first failure; only the addresses and the data directory are those of this test's house. */
+/** Runs commands in one shell that stops at the first failure; only the addresses and the data directory are those of this test's cluster. */
 function run(script: string): string {
   const own = Object.entries(ports).reduce((text, [port, mine]) => text.replaceAll(`:${port}`, `:${mine}`), script);
   const shell = spawnSync('bash', ['-euc', own.replaceAll('.data/', `'${directory}'/`)], { cwd: root, encoding: 'utf8' });
@@ -55,18 +55,18 @@ beforeAll(async () => {
     LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
   };
   const [file = '', ...args] = boundToParent('SIGTERM', ['node', 'deploy/local/start.ts']);
-  house = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
+  cluster = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise<void>((resolve, reject) => {
-    house.stdout?.on('data', (chunk: Buffer) => {
+    cluster.stdout?.on('data', (chunk: Buffer) => {
       if (/^ready /m.test(chunk.toString())) resolve();
     });
-    house.once('exit', () => reject(new Error('npm start has ended')));
+    cluster.once('exit', () => reject(new Error('npm start has ended')));
   });
 });
 
 afterAll(async () => {
-  const ended = new Promise((resolve) => house.once('exit', resolve));
-  if (house.exitCode === null && house.kill('SIGTERM')) await ended;
+  const ended = new Promise((resolve) => cluster.once('exit', resolve));
+  if (cluster.exitCode === null && cluster.kill('SIGTERM')) await ended;
   rmSync(directory, { recursive: true, force: true });
 });
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
 import { standardSignature } from '../services/notifier/webhook.ts';
-import { newChildren, testPort } from './house.ts';
+import { newChildren, testPort } from './cluster.ts';
 import { newTenant, settled, startNotifier, startReceiver, until, type Received, type RunningNotifier } from './notifier.ts';
 import { currentRun } from './run.ts';
 

@@ -9,13 +9,13 @@ import { createAccount } from '../services/ledger/accounts.ts';
 import { listEvents } from '../services/ledger/events.ts';
 import type { Exit } from '../services/ledger/exit.ts';
 import { Relay } from '../services/ledger/relay.ts';
-import { withUpdates } from '../services/platform/updates.ts';
+import { withBalanceEvents } from '../services/platform/balance-events.ts';
 import { orderOf } from '../services/ledger/wire.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patient, patientOfLocks, type FreshDatabase } from './house.ts';
+import { freshDatabase, patientTimeouts, patientLocks, type FreshDatabase } from './cluster.ts';
 import { until } from './notifier.ts';
 import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
 
@@ -56,8 +56,8 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patientOfLocks });
-  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patient, 'app.relay': 'on' } });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patientLocks });
+  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patientTimeouts, 'app.relay': 'on' } });
   const ends: RelayedBooks['ends'] = [];
   return {
     ...{ database, owner, pool, relayed, ends },
@@ -80,7 +80,7 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
     },
     async eventsOf(tenant) {
       const { events } = await listEvents(pool, tenant, 0n, 10_000);
-      return events.flatMap(withUpdates);
+      return events.flatMap(withBalanceEvents);
     },
     async published() {
       await until(async () => {

@@ -3,24 +3,24 @@ import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
-import { startHouse, type House } from './house.ts';
+import { startCluster, type Cluster } from './cluster.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
 import { bareEnvironment, dropDatabases } from './run.ts';
 import { newSubscriber, type Subscriber } from './subscriber.ts';
 
-let house: House;
+let cluster: Cluster;
 let receiver: Receiver;
 let subscriber: Subscriber;
 
 beforeAll(async () => {
-  house = await startHouse();
+  cluster = await startCluster();
   receiver = await startReceiver();
-  subscriber = await newSubscriber(house);
+  subscriber = await newSubscriber(cluster);
   await subscriber.call('POST', '', { url: receiver.url, events: ['transaction.posted'] });
 });
 
 afterAll(async () => {
-  await house.stop();
+  await cluster.stop();
   await receiver.close();
 });
 
@@ -28,19 +28,19 @@ type Kept = 'ledger' | 'notifier';
 
 /** Makes one database the copy of another, in its place, while its service is away. */
 async function copy(service: Kept, [from, to]: [string, string]): Promise<void> {
-  await house.kill(service, 'SIGTERM');
-  const { adminUrl, ownerUrl } = house.databases[service];
+  await cluster.kill(service, 'SIGTERM');
+  const { adminUrl, ownerUrl } = cluster.databases[service];
   const server = new URL(adminUrl);
   server.pathname = '/postgres';
   await dropDatabases(server.href, [to], []);
   const owner = decodeURIComponent(new URL(ownerUrl).username);
   await withClient(server.href, (client) => client.query(`create database "${to}" template "${from}" owner "${owner}"`));
-  await house.restart(service);
+  await cluster.restart(service);
 }
 
 /** Notes how a service's database is; answers how to restore it, once. */
 async function backup(service: Kept): Promise<() => Promise<void>> {
-  const { name, adminUrl } = house.databases[service];
+  const { name, adminUrl } = cluster.databases[service];
   await copy(service, [name, `${name}_backup`]);
   return async () => {
     await copy(service, [`${name}_backup`, name]);
@@ -66,7 +66,7 @@ const told = (from = 0) => receiver.received.slice(from).map(({ body }) => JSON.
 const arrived = (ids: string[]) => until(() => Promise.resolve(ids.every((id) => told().includes(id))));
 
 const asOwner = async (service: Kept, text: string) => {
-  await withClient(house.databases[service].ownerUrl, (client) => client.query(text));
+  await withClient(cluster.databases[service].ownerUrl, (client) => client.query(text));
 };
 
 test('a ledger that is older than the notifier: its next events are delivered, at places that were taken before', async () => {
@@ -94,7 +94,7 @@ test('a notifier that is older than the ledger: what it had not taken is deliver
   await asOwner('ledger', 'delete from relay_marks');
   const rebuilt = spawnSync(process.execPath, ['services/ledger/cli.ts', 'rebuild'], {
     cwd: root,
-    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: house.databases.ledger.ownerUrl },
+    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: cluster.databases.ledger.ownerUrl },
     encoding: 'utf8',
   });
   expect(rebuilt).toMatchObject({ status: 0, stdout: expect.stringContaining('relay_marks is missing: all events are published again') });

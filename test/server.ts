@@ -1,4 +1,4 @@
-// A PostgreSQL server of a test's own, to be stopped, stalled and started again under a house.
+// A PostgreSQL server of a test's own, to be stopped, stalled and started again under a cluster.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { Children } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { startPostgres, type PostgresOptions } from '../deploy/local/postgres.ts';
 import { mountDisk, type Disk } from './disk.ts';
-import { testPort } from './house.ts';
+import { testPort } from './cluster.ts';
 import { openProxy } from './proxy.ts';
 import { childrenOf, currentRun } from './run.ts';
 import { startStandby } from './standby.ts';

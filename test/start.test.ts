@@ -9,13 +9,13 @@ import { jest } from '@jest/globals';
 import { boundToParent } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
-import { testPort } from './house.ts';
+import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
-// Every process of a house started here carries this in its environment.
+// Every process of a cluster started here carries this in its environment.
 const mark = randomUUID();
 const directory = mkdtempSync(join(currentRun().directory, 'start-'));
 const dataDirectory = join(directory, 'datos ñ 数据');
@@ -51,7 +51,7 @@ function start(more: NodeJS.ProcessEnv = {}, command = ['node', 'deploy/local/st
   return { process: child, output: () => out + errors, errors: lines, ready, ended };
 }
 
-/** Processes of this file's houses that run now: pid and command line. */
+/** Processes of this file's clusters that run now: pid and command line. */
 function left(): { pid: number; command: string }[] {
   const read = (file: string) => {
     try {
@@ -132,20 +132,20 @@ afterAll(async () => {
 // The tests stand in order: the data directory of the first is the one of the rest.
 describe('npm start', () => {
   test('prints where it is ready, answers there, and ends with 0 when npm alone is told to', async () => {
-    const house = start({}, ['npm', 'start']);
-    const address = await house.ready;
+    const cluster = start({}, ['npm', 'start']);
+    const address = await cluster.ready;
     expect(address).toBe(`http://127.0.0.1:${String(environment['PORT'])}`);
     expect(await register(address)).toBe(201);
     for (const file of ['secrets.json', 'databases.json', 'lock']) expect(statSync(join(dataDirectory, file)).mode & 0o077).toBe(0);
-    house.process.kill('SIGTERM');
-    expect(await house.ended).toBe(0);
-    expect(house.errors()).toEqual([]);
+    cluster.process.kill('SIGTERM');
+    expect(await cluster.ended).toBe(0);
+    expect(cluster.errors()).toEqual([]);
     await nothingLeft();
   });
 
   test('finds its data again, as the operator’s commands do, and ends with 0 when its whole group is interrupted', async () => {
-    const house = start({}, ['npm', 'start']);
-    expect(await login(await house.ready)).toBe(200);
+    const cluster = start({}, ['npm', 'start']);
+    expect(await login(await cluster.ready)).toBe(200);
     for (const [service, said] of [
       ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
       ['notifier', '0 redriven, 0 left\n'],
@@ -153,27 +153,27 @@ describe('npm start', () => {
       const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
       expect([await command.ended, command.output()]).toEqual([0, said]);
     }
-    process.kill(-house.process.pid!, 'SIGINT');
-    expect(await house.ended).toBe(0);
-    expect(house.errors()).toEqual([]);
+    process.kill(-cluster.process.pid!, 'SIGINT');
+    expect(await cluster.ended).toBe(0);
+    expect(cluster.errors()).toEqual([]);
     await nothingLeft();
   });
 
   test('ends with 0 when it is interrupted before it is ready', async () => {
     for (const delay of [0, 200, 1200]) {
-      const house = start();
+      const cluster = start();
       // Earlier there is no process yet that could answer the signal.
-      while (house.output() === '') await pause(10);
+      while (cluster.output() === '') await pause(10);
       await pause(delay);
-      house.process.kill('SIGINT');
-      expect([delay, await house.ended, house.errors()]).toEqual([delay, 0, []]);
+      cluster.process.kill('SIGINT');
+      expect([delay, await cluster.ended, cluster.errors()]).toEqual([delay, 0, []]);
       await nothingLeft();
     }
   });
 
-  test('leaves a house on the same data directory alone, and says that it is in use', async () => {
-    const house = start();
-    const address = await house.ready;
+  test('leaves a cluster on the same data directory alone, and says that it is in use', async () => {
+    const cluster = start();
+    const address = await cluster.ready;
     const ports = await otherPorts();
     await expectRefusal(start(ports), /^DATA_DIR: .* is in use by another npm start \(process [0-9]+\)$/);
     await expectRefusal(start(), /^DATA_DIR: .* is in use/);
@@ -185,8 +185,8 @@ describe('npm start', () => {
       /^PORT can't be .*: another program listens there, or a connection from there has just ended$/,
     );
 
-    house.process.kill('SIGTERM');
-    expect(await house.ended).toBe(0);
+    cluster.process.kill('SIGTERM');
+    expect(await cluster.ended).toBe(0);
     await nothingLeft();
   });
 
@@ -227,32 +227,32 @@ describe('npm start', () => {
   });
 
   test('is not ready before each of its services is', async () => {
-    const house = start();
+    const cluster = start();
     while (!left().some(({ command }) => command.endsWith('services/notifier/main.ts '))) await pause(25);
     const notifier = pidOf('services/notifier/main.ts ');
     process.kill(notifier, 'SIGSTOP');
-    while (!/^waiting for notifier \(/m.test(house.output())) await pause(20);
-    expect(house.output()).not.toMatch(/^ready/m);
+    while (!/^waiting for notifier \(/m.test(cluster.output())) await pause(20);
+    expect(cluster.output()).not.toMatch(/^ready/m);
     process.kill(notifier, 'SIGCONT');
-    await house.ready;
-    house.process.kill('SIGINT');
-    expect(await house.ended).toBe(0);
+    await cluster.ready;
+    cluster.process.kill('SIGINT');
+    expect(await cluster.ended).toBe(0);
     await nothingLeft();
   });
 
-  test('says which child has died and takes the house down', async () => {
-    const house = start();
-    await house.ready;
+  test('says which child has died and takes the cluster down', async () => {
+    const cluster = start();
+    await cluster.ready;
     process.kill(pidOf('services/ledger/main.ts'), 'SIGKILL');
-    await expectRefusal(house, /^ledger ended \(SIGKILL\)$/);
+    await expectRefusal(cluster, /^ledger ended \(SIGKILL\)$/);
     await nothingLeft();
   });
 
   test('recovers on the same data after everything was killed', async () => {
-    const house = start();
-    await house.ready;
+    const cluster = start();
+    await cluster.ready;
     killAll();
-    await house.ended;
+    await cluster.ended;
     const next = start();
     expect(await login(await next.ready)).toBe(200);
     next.process.kill('SIGTERM');
@@ -261,10 +261,10 @@ describe('npm start', () => {
   });
 
   test('starts at once after the parent alone was killed, and ends what that had left behind', async () => {
-    const house = start();
-    await house.ready;
+    const cluster = start();
+    await cluster.ready;
     const before = left().map(({ pid }) => pid);
-    process.kill(house.process.pid!, 'SIGKILL');
+    process.kill(cluster.process.pid!, 'SIGKILL');
     const next = start();
     expect(await login(await next.ready)).toBe(200);
     expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
@@ -282,11 +282,11 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
-  test('starts at once after npm alone was killed, and ends the house that npm had left behind', async () => {
-    const house = start({}, ['npm', 'start']);
-    await house.ready;
+  test('starts at once after npm alone was killed, and ends the cluster that npm had left behind', async () => {
+    const cluster = start({}, ['npm', 'start']);
+    await cluster.ready;
     const before = left().map(({ pid }) => pid);
-    process.kill(house.process.pid!, 'SIGKILL');
+    process.kill(cluster.process.pid!, 'SIGKILL');
     const next = start();
     expect(await login(await next.ready)).toBe(200);
     expect(next.output()).toMatch(/^ended what an earlier start had left running: npm start \(process [0-9]+\)$/m);
@@ -306,16 +306,16 @@ describe('npm start', () => {
       await withClient(adminUrl, (client) => client.query(`create role start_admin login createdb createrole password 'secret'`));
       try {
         for (const name of ['first', 'second']) {
-          const house = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) });
-          const address = await house.ready;
-          expect(house.output()).not.toMatch(/PostgreSQL/);
+          const cluster = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) });
+          const address = await cluster.ready;
+          expect(cluster.output()).not.toMatch(/PostgreSQL/);
           const { rows } = await withClient(adminUrl, (client) =>
             client.query(`select has_database_privilege('identity_service', 'ledger', 'connect') as may`),
           );
           expect(rows).toEqual([{ may: false }]);
           expect(name === 'first' ? await register(address) : await login(address)).toBe(name === 'first' ? 201 : 200);
-          house.process.kill('SIGTERM');
-          expect(await house.ended).toBe(0);
+          cluster.process.kill('SIGTERM');
+          expect(await cluster.ended).toBe(0);
         }
       } finally {
         await dropDatabases(adminUrl, ['identity', 'ledger'], []);
@@ -337,10 +337,10 @@ describe('npm start', () => {
       `{"name":"npm start","pid":${process.pid},"started":"x"}`,
     ]) {
       writeFileSync(join(dataDirectory, 'lock'), holder);
-      const house = start();
-      await house.ready;
-      house.process.kill('SIGTERM');
-      expect(await house.ended).toBe(0);
+      const cluster = start();
+      await cluster.ready;
+      cluster.process.kill('SIGTERM');
+      expect(await cluster.ended).toBe(0);
     }
     await nothingLeft();
   });

@@ -1,26 +1,26 @@
 // Tenants with a webhook as they ask the gateway, and their receivers, for the tests of what it answers about deliveries.
-import { startCheckedHouse } from './contract.ts';
+import { startCheckedCluster } from './contract.ts';
 import { newWallet } from './customer.ts';
-import type { Answer, House, Tenant } from './house.ts';
+import type { Answer, Cluster, Tenant } from './cluster.ts';
 import { startReceiver, until, type Answering, type Receiver } from './notifier.ts';
 
 const receivers: Receiver[] = [];
 
-/** A receiver until the house of {@link startHookHouse} stops. */
+/** A receiver until the cluster of {@link startHookCluster} stops. */
 export async function newReceiver(answer?: Answering): Promise<Receiver> {
   const receiver = await startReceiver(answer);
   receivers.push(receiver);
   return receiver;
 }
 
-/** Starts a house, checked as by {@link startCheckedHouse}, whose webhooks have the usual limits and whose retries do not wait. */
-export async function startHookHouse(): Promise<House> {
+/** Starts a cluster, checked as by {@link startCheckedCluster}, whose webhooks have the usual limits and whose retries do not wait. */
+export async function startHookCluster(): Promise<Cluster> {
   const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10', WEBHOOK_RETRIES_PER_HOUR: '5', WEBHOOK_TESTS_PER_HOUR: '20' };
-  const house = await startCheckedHouse({ environment: { notifier: { ...limits, WEBHOOK_RETRY_DELAYS: '0,0' } } });
+  const cluster = await startCheckedCluster({ environment: { notifier: { ...limits, WEBHOOK_RETRY_DELAYS: '0,0' } } });
   return {
-    ...house,
+    ...cluster,
     async stop() {
-      await house.stop();
+      await cluster.stop();
       for (const receiver of receivers.splice(0)) await receiver.close();
     },
   };
@@ -40,10 +40,10 @@ export interface Subscriber {
 }
 
 /** A new tenant, without a webhook. */
-export async function newSubscriber(house: House): Promise<Subscriber> {
-  const { tenant, key, at, post } = await newWallet(house);
+export async function newSubscriber(cluster: Cluster): Promise<Subscriber> {
+  const { tenant, key, at, post } = await newWallet(cluster);
   const call: Subscriber['call'] = (method, path = '', body) =>
-    house.rest(method, `${at('webhooks')}${path}`, { key, ...(body !== undefined && { body }) });
+    cluster.rest(method, `${at('webhooks')}${path}`, { key, ...(body !== undefined && { body }) });
   return {
     tenant,
     call,

@@ -1,12 +1,12 @@
-// A house that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the order of deploy/OPERATING.md.
+// A cluster that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the order of deploy/OPERATING.md.
 import { jest } from '@jest/globals';
 import { createClient } from '@connectrpc/connect';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { withUpdates } from '../services/platform/updates.ts';
+import { withBalanceEvents } from '../services/platform/balance-events.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { startHouse } from './house.ts';
+import { startCluster } from './cluster.ts';
 import { describeWithKafka, kafkaBrokers, newTopic, uncommitted } from './kafka.ts';
 import { startReceiver, until } from './notifier.ts';
 
@@ -16,13 +16,13 @@ jest.setTimeout(180_000);
 const steadily = <Answer>(call: () => Promise<Answer>) => until(() => call().catch(() => null));
 
 describeWithKafka('between gRPC and Kafka', () => {
-  test('a house is switched there and back without losing an event', async () => {
+  test('a cluster is switched there and back without losing an event', async () => {
     const receiver = await startReceiver();
     const [brokers, topic] = [await kafkaBrokers(), newTopic()];
     const kafka = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '2' };
-    const house = await startHouse({ ledgers: 2, notifiers: 2 });
-    const call = (addresses: string[]) => openCaller({ addresses, token: house.internalToken, maxMessageBytes: 1 << 25 });
-    const callers = [call(house.addresses.ledger), call(house.addresses.notifier)] as const;
+    const cluster = await startCluster({ ledgers: 2, notifiers: 2 });
+    const call = (addresses: string[]) => openCaller({ addresses, token: cluster.internalToken, maxMessageBytes: 1 << 25 });
+    const callers = [call(cluster.addresses.ledger), call(cluster.addresses.notifier)] as const;
     const ledger = createClient(LedgerService, callers[0]);
     const notifier = createClient(NotifierService, callers[1]);
     const tenantId = newId('tenant');
@@ -39,14 +39,14 @@ describeWithKafka('between gRPC and Kafka', () => {
     })();
     const restart = async (service: string, environment: NodeJS.ProcessEnv) => {
       for (const name of [service, `${service}-2`]) {
-        await house.kill(name, 'SIGTERM');
-        await house.restart(name, environment);
+        await cluster.kill(name, 'SIGTERM');
+        await cluster.restart(name, environment);
       }
     };
     // Of both notifiers, added up.
     const figure = async (name: RegExp) => {
       const texts = await Promise.all(
-        ['notifier', 'notifier-2'].map(async (each) => (await fetch(`${house.opsUrl(each)}/metrics`)).text()),
+        ['notifier', 'notifier-2'].map(async (each) => (await fetch(`${cluster.opsUrl(each)}/metrics`)).text()),
       );
       const lines = texts.flatMap((text) => text.split('\n').filter((line) => name.test(line)));
       return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
@@ -66,14 +66,14 @@ describeWithKafka('between gRPC and Kafka', () => {
     const expected = new Set<string>();
     for (let after = 0n, more = true; more;) {
       const { events, hasMore } = await steadily(() => ledger.listEvents({ tenantId, afterSequence: after, limit: 100 }));
-      for (const { id, type } of events.flatMap(withUpdates)) if (type !== 'balance.updated') expected.add(id);
+      for (const { id, type } of events.flatMap(withBalanceEvents)) if (type !== 'balance.updated') expected.add(id);
       [after, more] = [events.at(-1)?.sequence ?? after, hasMore];
     }
     const arrived = () => new Set(receiver.received.map(({ headers }) => String(headers['x-webhook-id'])));
     await until(() => Promise.resolve(arrived().size >= expected.size));
     expect(arrived()).toEqual(expected);
     for (const caller of callers) caller.close();
-    await house.stop();
+    await cluster.stop();
     await receiver.close();
   });
 });

@@ -31,7 +31,7 @@ const under =
 const importRules: [RegExp, (name: string) => boolean][] = [
   [/^services\/(ledger\/accounting|identity\/credentials|platform\/(money|json)|notifier\/webhook)\.ts$/, isBuiltIn],
   // What is derived from an event is the same whoever derives it: the ledger for Kafka, the notifier for itself.
-  [/^services\/platform\/updates\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
+  [/^services\/platform\/balance-events\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
   [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],

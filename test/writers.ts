@@ -10,7 +10,7 @@ import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patientOfLocks } from './house.ts';
+import { freshDatabase, patientLocks } from './cluster.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
 /** How a writer differs from what a replica has by itself. */
@@ -72,7 +72,7 @@ export async function openWriters(): Promise<Writers> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientOfLocks });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientLocks });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
   let made = Promise.resolve();
@@ -99,8 +99,8 @@ export async function openWriters(): Promise<Writers> {
         name: 'writer',
         max: 2 * lanes + 4,
         logger,
-        patienceMs,
-        settings: isPatient ? patientOfLocks : {},
+        queryTimeoutMs: patienceMs,
+        settings: isPatient ? patientLocks : {},
       });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
       const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger: log, metrics });
@@ -176,7 +176,7 @@ export function reasonOf(outcome: Outcome): string {
   return outcome.result.replayed ? 'replayed' : 'posted';
 }
 
-/** How many outcomes there are of each {@link reasonOf}. */
+/** How many outcomes there are of each {@link errorMessage}. */
 export function tally(outcomes: Outcome[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const outcome of outcomes) counts[reasonOf(outcome)] = (counts[reasonOf(outcome)] ?? 0) + 1;

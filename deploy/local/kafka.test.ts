@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { describeWithKafka, testWithJava } from '../../test/kafka.ts';
-import { newChildren, testPort } from '../../test/house.ts';
+import { newChildren, testPort } from '../../test/cluster.ts';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { startBroker } from './broker.ts';
 import { boundToParent } from './children.ts';

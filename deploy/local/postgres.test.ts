@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, cpSync, mkdtempSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { testPort, newChildren } from '../../test/house.ts';
+import { testPort, newChildren } from '../../test/cluster.ts';
 import { currentRun } from '../../test/run.ts';
 import { hasSetpriv } from './children.ts';
 import { withClient } from './databases.ts';

@@ -1,4 +1,4 @@
-// What a house keeps beside its databases.
+// What a cluster keeps beside its databases.
 import { spawnSync } from 'node:child_process';
 import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -7,8 +7,8 @@ import { dirname, join, resolve } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Readiness } from '../../services/platform/health.ts';
-import { StartFailure, reasonOf } from '../../services/platform/lifetime.ts';
-import { isAway } from '../../services/platform/postgres-errors.ts';
+import { StartFailure, errorMessage } from '../../services/platform/lifetime.ts';
+import { isTransient } from '../../services/platform/postgres-errors.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, endRecorded, ending, type Child, type ChildOptions } from './children.ts';
 import {
@@ -223,8 +223,9 @@ async function answering(url: string): Promise<void> {
       return;
     } catch (error) {
       // A password that is refused, or a name that nobody knows, will not be another in a while.
-      const passing = isAway(error) && !/^(28...|ENOTFOUND)$/.test((error as { code?: string }).code ?? '');
-      if (!passing || Date.now() > until) throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${reasonOf(error)}`);
+      const passing = isTransient(error) && !/^(28...|ENOTFOUND)$/.test((error as { code?: string }).code ?? '');
+      if (!passing || Date.now() > until)
+        throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${errorMessage(error)}`);
     }
   }
 }
@@ -239,7 +240,7 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
       await matchPasswords(adminUrl, plan, database);
       databases.push([service, database]);
     } catch (error) {
-      throw new StartFailure(`the database ${service} could not be prepared: ${reasonOf(error)}`);
+      throw new StartFailure(`the database ${service} could not be prepared: ${errorMessage(error)}`);
     }
   }
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;

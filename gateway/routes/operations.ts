@@ -1,6 +1,6 @@
 // What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
 import type { Registry } from 'prom-client';
-import { figuresOf, readinessBody, type Readiness } from '../../services/platform/health.ts';
+import { metricsText, readinessBody, type Readiness } from '../../services/platform/health.ts';
 import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';
 import type { App } from '../request.ts';
@@ -31,7 +31,7 @@ export interface Operations {
 
 /** `/healthz`, `/readyz`, `/metrics`, `/.well-known/jwks.json`. */
 export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: Operations): void {
-  const figures = figuresOf(metrics);
+  const figures = metricsText(metrics);
   app.get(
     '/healthz',
     {

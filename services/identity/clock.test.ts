@@ -1,6 +1,6 @@
 // What is compared with the database's clock is reckoned from it, whatever identity's own says.
 import { decodeJwt } from 'jose';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 
 let database: FreshDatabase;

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MikroORM } from '@mikro-orm/postgresql';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';

@@ -3,7 +3,7 @@ import { createServer, connect, type Socket } from 'node:net';
 import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { launchIdentity, newEmail, newUser, password, refusal, signingKey, startIdentity } from '../../test/identity.ts';
 import { currentRun, isRunBySuperuser } from '../../test/run.ts';
 import { newKeyText } from './credentials.ts';

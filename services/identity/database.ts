@@ -2,13 +2,13 @@
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
 import {
-  closeOutdated,
+  closeStale,
   connectionOptions,
   keepAliveMs,
-  mustBeOurs,
+  assertWritablePrimary,
   patienceMs,
   releaseBroken,
-  stayWithServer,
+  detectFailover,
   type Pool,
 } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -64,11 +64,11 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       pipeline: true,
       query_timeout: patienceMs,
       options: connectionOptions(),
-      verify: mustBeOurs,
+      verify: assertWritablePrimary,
       onPoolCreated: (pool: Pool) => {
         releaseBroken(pool);
-        closeOutdated(pool);
-        stayWithServer(pool, logger);
+        closeStale(pool);
+        detectFailover(pool, logger);
       },
     },
     debug: false,

@@ -1,7 +1,7 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { opened, sealed } from '../platform/cursor.ts';
+import { decodeCursor, encodeCursor } from '../platform/cursor.ts';
 import { withoutPort } from '../platform/forwarded.ts';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
@@ -115,13 +115,13 @@ export type List = 'tenants' | 'api keys';
 
 /** The cursor that continues a list after the row of this UUID. */
 export function cursorAfter(list: List, uuid: string): string {
-  return sealed(list, Buffer.from(uuid.replaceAll('-', ''), 'hex'));
+  return encodeCursor(list, Buffer.from(uuid.replaceAll('-', ''), 'hex'));
 }
 
 /** The UUID after which a page begins; null for the first page. */
 export function afterCursor(list: List, cursor: string): string | null {
   if (cursor === '') return null;
-  const uuid = opened(list, cursor);
+  const uuid = decodeCursor(list, cursor);
   if (uuid?.length !== 16) throw invalid('cursor', 'id', 'is not one of this list', cursor.slice(0, 255));
   return uuidText(uuid);
 }

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { refusalOf } from '../platform/caller.ts';

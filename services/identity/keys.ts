@@ -2,8 +2,8 @@
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { plainArray, uuidArray } from '../platform/arrays.ts';
-import { repeatOutdated } from '../platform/outdated.ts';
-import { onClient, together, type Pool } from '../platform/postgres.ts';
+import { retryStaleConnection } from '../platform/stale-connection.ts';
+import { withClient, sendTogether, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -136,7 +136,7 @@ export async function verifyKeys(pool: Pool, texts: string[]): Promise<(Verified
   }
   const uuids = texts.map((text) => toUuid('key', idOfKeyText(text) ?? ''));
   const wanted = uuids.filter((uuid) => uuid !== null);
-  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await repeatOutdated(() => validKeys(pool, wanted));
+  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await retryStaleConnection(() => validKeys(pool, wanted));
   return texts.map((text, place) => {
     const row = found.get(uuids[place] ?? '');
     if (!row || !sameHash(row.hash, hashOf(text))) return null;
@@ -146,9 +146,9 @@ export async function verifyKeys(pool: Pool, texts: string[]): Promise<(Verified
 }
 
 async function validKeys(pool: Pool, ids: string[]): Promise<Map<string, VerifiedRow>> {
-  const [, , { rows }] = await onClient(pool, (client) =>
+  const [, , { rows }] = await withClient(pool, (client) =>
     Promise.all(
-      together(
+      sendTogether(
         client,
         () =>
           [

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newEmail, newTenant, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
 

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { hash, verify, type Options } from '@node-rs/argon2';
 import { Counter, type Registry } from 'prom-client';
 import { openGauge } from '../platform/gauges.ts';
-import { Overloaded, Turns } from '../platform/turns.ts';
+import { Overloaded, FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './refusal.ts';
 
 // OWASP's choice for argon2id (Password Storage Cheat Sheet): 19 MiB, two passes, one lane: 9 ms here. argon2id is the library's default;
@@ -33,13 +33,13 @@ const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParall
 /** Hashes and verifies passwords. Both throw the refusal `overloaded` when too many wait already. */
 export class Passwords {
   private readonly computed: Counter<'what'>;
-  private readonly turns: Turns;
+  private readonly turns: FairSemaphore;
   private readonly nobodys: Promise<string>;
 
   constructor(metrics: Registry, limits: PasswordLimits = defaultLimits) {
     const { concurrency, queue } = limits;
     // Many people share an address: alone it may have all the places.
-    this.turns = new Turns({ most: concurrency, ofOne: concurrency, waiting: queue, waitingOfOne: queue });
+    this.turns = new FairSemaphore({ most: concurrency, ofOne: concurrency, waiting: queue, waitingOfOne: queue });
     this.computed = new Counter({
       name: 'identity_passwords_total',
       help: 'Password computations by kind: hash, verify',
@@ -64,7 +64,7 @@ export class Passwords {
 
   private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal }: Caller): Promise<Result> {
     try {
-      return await this.turns.take(address, signal, () => {
+      return await this.turns.run(address, signal, () => {
         this.computed.inc({ what });
         return work();
       });

@@ -11,8 +11,8 @@ import {
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import { logFields } from '../platform/serve.ts';
-import { translate } from '../platform/translate.ts';
-import { Overloaded, type Turns } from '../platform/turns.ts';
+import { toConnectError } from '../platform/translate.ts';
+import { Overloaded, type FairSemaphore } from '../platform/fair-semaphore.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';
 import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
@@ -37,14 +37,14 @@ const codes: Record<Reason, Code> = {
 
 /** What the calls need. */
 export interface IdentityParts extends LoginParts {
-  users: Turns;
+  users: FairSemaphore;
 }
 
 /** The calls of `identity.v1.IdentityService`. */
 export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
   const { orm, pool, signer, strangers, users } = parts;
   const ofUser = <Request extends { userId: string }, Response>(work: (request: Request) => Promise<Response>) =>
-    answer<Request, Response>((request, { signal }) => users.take(request.userId, signal, () => work(request)));
+    answer<Request, Response>((request, { signal }) => users.run(request.userId, signal, () => work(request)));
   return (router) =>
     router.service(IdentityService, {
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
@@ -56,12 +56,12 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
       refresh: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
         const address = field.clientAddress(request.clientAddress);
-        const { session, user } = await strangers.take(address, signal, () => refreshSession(orm, signer, given));
+        const { session, user } = await strangers.run(address, signal, () => refreshSession(orm, signer, given));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
-        await strangers.take(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
+        await strangers.run(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
@@ -134,7 +134,7 @@ function answer<Request extends object, Response>(
         const { reason } = context.signal as { reason: unknown };
         throw reason instanceof ConnectError ? reason : new ConnectError('the caller has gone', Code.Canceled);
       }
-      throw translate(error, codes, fields);
+      throw toConnectError(error, codes, fields);
     }
   };
 }

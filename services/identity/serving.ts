@@ -1,6 +1,6 @@
 // What the identity service consists of (users, tenants, API keys), opened in order and stopped in the opposite order.
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import { soon, type Readiness } from '../platform/health.ts';
+import { withTimeout, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
@@ -43,7 +43,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     // Logins need both, whose connections break apart from each other.
     const [state, isThere] = await Promise.all([
       ask(),
-      soon(rows(orm).execute('select 1')).then(
+      withTimeout(rows(orm).execute('select 1')).then(
         () => true,
         () => false,
       ),

@@ -3,7 +3,7 @@ import { createLocalJWKSet, jwtVerify, type JSONWebKeySet } from 'jose';
 import pg from 'pg';
 import { pino } from 'pino';
 import { v7 as uuidv7 } from 'uuid';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { toUuid } from '../platform/ids.ts';

@@ -1,6 +1,6 @@
 import { withClient } from '../../deploy/local/databases.ts';
-import { until } from '../../test/asking.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { until } from '../../test/waiting.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';

@@ -1,6 +1,6 @@
 // Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
-import { onClient, type Pool } from '../platform/postgres.ts';
-import { standingMetadata, type Standing } from '../platform/standing.ts';
+import { withClient, type Pool } from '../platform/postgres.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */
@@ -44,7 +44,7 @@ const record = {
  * Where this address (as it is limited) stands with this account, by the limit that is nearer to being reached. Throws the refusal `rate_limited`
  * where one is reached.
  */
-export async function admitLogin(pool: Pool, email: string, address: string): Promise<Standing> {
+export async function admitLogin(pool: Pool, email: string, address: string): Promise<RateLimitStatus> {
   const { rows } = await pool.query<Counts>({ ...look, values: [address, email] });
   return admitted(rows[0]);
 }
@@ -53,8 +53,8 @@ export async function admitLogin(pool: Pool, email: string, address: string): Pr
  * Records a failed login and tells how it stands then. Throws `rate_limited` where the limit was reached meanwhile: however many guesses
  * come at once, ten are answered.
  */
-export async function recordFailure(pool: Pool, email: string, address: string): Promise<Standing> {
-  const [, , { rows }] = await onClient(pool, (client) =>
+export async function recordFailure(pool: Pool, email: string, address: string): Promise<RateLimitStatus> {
+  const [, , { rows }] = await withClient(pool, (client) =>
     Promise.all([
       client.query('begin'),
       // In a statement of its own: one that waits for a lock still counts what it saw before.
@@ -77,13 +77,13 @@ export async function forgetFailures(pool: Pool): Promise<void> {
   while ((await pool.query(forget)).rowCount === forgottenAtOnce);
 }
 
-function admitted(found: Counts | undefined): Standing {
+function admitted(found: Counts | undefined): RateLimitStatus {
   if (!found) throw new Error('the count of failures is one row');
   const limit = (quota: number, failures: number, reset: number | null) => ({ quota, remaining: Math.max(0, quota - failures), reset });
   const account = limit(perAccount, found.account_failures, found.account_reset);
   const address = limit(perAddress, found.address_failures, found.address_reset);
   const nearer = address.remaining < account.remaining ? address : account;
-  const standing: Standing = {
+  const standing: RateLimitStatus = {
     policy: 'login',
     quota: nearer.quota,
     window: seconds,
@@ -95,7 +95,7 @@ function admitted(found: Counts | undefined): Standing {
     const wait = Math.min(seconds, Math.max(1, found.account_wait ?? 0, found.address_wait ?? 0));
     throw new Refusal('rate_limited', 'too many failed logins, try again later', {
       retryAfter: wait,
-      metadata: standingMetadata({ ...standing, reset: wait }),
+      metadata: rateLimitMetadata({ ...standing, reset: wait }),
     });
   }
   return standing;

@@ -2,7 +2,7 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { good } from '../../test/certificates.ts';
-import { freshDatabase } from '../../test/house.ts';
+import { freshDatabase } from '../../test/cluster.ts';
 import { newUser, startIdentity } from '../../test/identity.ts';
 import { migrate } from '../platform/migration.ts';
 import { migrations } from './migrations.ts';

@@ -2,7 +2,7 @@ import { hash } from '@node-rs/argon2';
 import { createLocalJWKSet, calculateJwkThumbprint, decodeProtectedHeader, jwtVerify, type JSONWebKeySet } from 'jose';
 import pg from 'pg';
 import { pino } from 'pino';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newEmail, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
 import { refusalOf } from '../platform/caller.ts';
@@ -90,7 +90,7 @@ describe('register', () => {
     await registered;
   });
 
-  test('while 50 users register at once a key is verified before they are done, within the memory that the house allows', async () => {
+  test('while 50 users register at once a key is verified before they are done, within the memory that the cluster allows', async () => {
     const user = await newUser(client);
     const tenantId = await newTenant(client, user.id);
     const { key } = await client.createApiKey({ userId: user.id, tenantId, name: 'till', scopes: ['accounts:read'] });

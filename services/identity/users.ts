@@ -2,8 +2,8 @@
 import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
-import { standingMetadata, type Standing } from '../platform/standing.ts';
-import { Turns } from '../platform/turns.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
@@ -16,10 +16,11 @@ import { admitLogin, recordFailure } from './throttle.ts';
  * The turns of callers who have shown no credential, by address, at what is looked up and written for them: of five connections of each pool two
  * are left, so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
  */
-export const strangersTurns = (): Turns => new Turns({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
+export const strangersTurns = (): FairSemaphore =>
+  new FairSemaphore({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
 
 /** The turns of users at the pool of MikroORM, by user: whoever lists his tenants by the hundred leaves connections for the others. */
-export const usersTurns = (): Turns => new Turns({ most: 5, ofOne: 3, patienceMs: 5_000 });
+export const usersTurns = (): FairSemaphore => new FairSemaphore({ most: 5, ofOne: 3, patienceMs: 5_000 });
 
 /** What a registration and a login need. */
 export interface LoginParts {
@@ -27,7 +28,7 @@ export interface LoginParts {
   pool: Pool;
   passwords: Passwords;
   signer: Signer;
-  strangers: Turns;
+  strangers: FairSemaphore;
 }
 
 /** What a new user gives. */
@@ -49,9 +50,9 @@ export async function register({ orm, passwords, strangers }: LoginParts, given:
   const address = field.clientAddress(given.clientAddress);
   const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
   // Asked before the expensive part, decided by the unique key after it.
-  if (await strangers.take(address, signal, () => byEmail(orm, email))) throw taken();
+  if (await strangers.run(address, signal, () => byEmail(orm, email))) throw taken();
   const passwordHash = await passwords.hash(password, { address, signal });
-  return strangers.take(address, signal, async () => {
+  return strangers.run(address, signal, async () => {
     const em = rows(orm);
     const createdAt = new Date(await clockOf(em));
     const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
@@ -70,11 +71,11 @@ export async function login(
   { orm, pool, passwords, signer, strangers }: LoginParts,
   given: { email: string; password: string; clientAddress: string },
   signal: AbortSignal,
-): Promise<{ session: Session; user: UserRow; standing: Standing }> {
+): Promise<{ session: Session; user: UserRow; standing: RateLimitStatus }> {
   const email = field.text('email', given.email, 254);
   const password = field.password('password', given.password);
   const address = field.clientAddress(given.clientAddress);
-  const user = await strangers.take(address, signal, async () => {
+  const user = await strangers.run(address, signal, async () => {
     await admitLogin(pool, email, address);
     return byEmail(orm, email);
   });
@@ -82,10 +83,10 @@ export async function login(
   // As it was typed, too: so the hashes were made before passwords had a form.
   const right = (await verify(password)) || (password !== given.password && (await verify(given.password)));
   // Whoever has gone meanwhile failed all the same.
-  return strangers.take(address, undefined, async () => {
+  return strangers.run(address, undefined, async () => {
     if (!user || !right) {
       const standing = await recordFailure(pool, email, address);
-      throw new Refusal('unauthenticated', 'invalid email or password', { metadata: standingMetadata(standing) });
+      throw new Refusal('unauthenticated', 'invalid email or password', { metadata: rateLimitMetadata(standing) });
     }
     // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
     const standing = await admitLogin(pool, email, address);

@@ -3,7 +3,7 @@ import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
-import { all, inTransaction, readTenant, together, type Client, type Connections } from '../platform/postgres.ts';
+import { allSettledOrThrow, inTransaction, readTenant, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
 import {
   accountColumns,
@@ -214,7 +214,7 @@ function write(client: Client, events: LogRow[], head: Head, nowMs: number): Pro
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: openUntil(nowMs) };
   const change = { tenants, untilMs: Infinity, standing: [], moved: [], opened, log: events, posted: [], balances: [] };
-  return all(together(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
+  return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
-import { ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
+import { epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, net, outgoing, type Reason, type Side } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
 import { cut, placeOf, type Page } from './page.ts';
@@ -47,7 +47,7 @@ export async function getBalance(pool: Connections, tenant: string, code: string
   const [rows] = await readTenant<[BalanceRow[]]>(pool, tenant, {
     name: 'get_balance',
     text: `select a.id, a.normal_balance, a.currency, a.is_group, b.debits::text, b.credits::text, b.pending_debits::text,
-        b.pending_credits::text, b.version, ${ms('b.updated_at')}::bigint as updated_ms
+        b.pending_credits::text, b.version, ${epochMs('b.updated_at')}::bigint as updated_ms
       from accounts a
       left join balances b on b.tenant_id = a.tenant_id and b.account_id = a.id and b.currency = coalesce(nullif($3, ''), a.currency)
       where a.tenant_id = $1 and a.code = $2`,
@@ -122,7 +122,7 @@ export async function listBalanceHistory(
         select e.sequence, e.position, e.side, e.amount, e.balance_after::text from entries e
         where ${conditions.join(' and ')} order by e.sequence desc, e.position desc limit ${query.value(limit + 1)})
       select page.*, t.* from page cross join lateral (
-        select t.id as transaction, ${ms('t.created_at')} as created_ms from transactions t
+        select t.id as transaction, ${epochMs('t.created_at')} as created_ms from transactions t
         where t.tenant_id = $1 and t.sequence = page.sequence limit 1) as t
       order by page.sequence desc, page.position desc`,
     values: query.values,

@@ -1,6 +1,6 @@
 // One SQL transaction of the writer: what it reads, what the rules decide item by item, what it writes.
 import type { PostingResult, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { all, type Client } from '../platform/postgres.ts';
+import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';
@@ -113,7 +113,7 @@ export class Batch {
    */
   read(client: Client): Promise<void> {
     const orders = this.items.map(({ order }) => order);
-    return all([
+    return allSettledOrThrow([
       client.query<{ now_ms: number }>(clock),
       store.knownKeys(client, orders),
       store.originalsOf(

@@ -1,6 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
-import { debit, double, posted } from '../../test/orders.ts';
+import { debit, double, posted } from '../../test/posting-requests.ts';
 import { newId, newUuid, tenantUuid, toId } from '../platform/ids.ts';
 import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';

@@ -3,7 +3,7 @@ import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Connections, Pool } from '../platform/postgres.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
-import { Turns } from '../platform/turns.ts';
+import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
 import { createAccount, getAccount, listAccounts, setUpChart, unknownAccount, updateAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
@@ -23,13 +23,13 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
   const pool = new SharedPool(connections);
   // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need. Those of many tenants
   // leave some to the reads, too.
-  const turns = new Turns({ most: Math.max(1, Math.floor((connections.options.max * 3) / 4)), ofOne: 1 });
+  const turns = new FairSemaphore({ most: Math.max(1, Math.floor((connections.options.max * 3) / 4)), ofOne: 1 });
   const changed = async <Answer>(
     tenant: string,
     { signal }: HandlerContext,
     change: (own: Connections) => Promise<Answer>,
   ): Promise<Answer> => {
-    const answer = await turns.take(tenant, signal, () => change(pool.of(tenant, signal)));
+    const answer = await turns.run(tenant, signal, () => change(pool.of(tenant, signal)));
     committed(tenant);
     return answer;
   };

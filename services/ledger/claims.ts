@@ -1,8 +1,8 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { inTransaction, ms, type Pool } from '../platform/postgres.ts';
-import { takeApart } from '../platform/postgres-errors.ts';
-import { withUpdates } from '../platform/updates.ts';
+import { inTransaction, epochMs, type Pool } from '../platform/postgres.ts';
+import { bisect } from '../platform/postgres-errors.ts';
+import { withBalanceEvents } from '../platform/balance-events.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from './events.ts';
 import type { DeadLetter, Rest, Stretch } from './exit.ts';
 import { genesis } from './log.ts';
@@ -74,7 +74,7 @@ export function claimsOf(rows: ClaimedRow[], derives: boolean): Claimed[] {
     for (const [place, row] of beyond.entries()) {
       try {
         const event = eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis);
-        claimed.events.push(...(derives ? [event] : withUpdates(event)));
+        claimed.events.push(...(derives ? [event] : withBalanceEvents(event)));
       } catch (error) {
         // Thrown, it would keep back the events of all tenants, and not only what lies behind it.
         claimed.unreadable = error;
@@ -94,7 +94,7 @@ export async function claimEnds(pool: Pool, tenants: string[], claimId: string):
     const { rows } = await client.query<Rest>({
       name: 'claim_ends',
       text: `with ${claimed}
-        select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through, ${ms('h.last_at')}::int8 as "createdMs"
+        select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through, ${epochMs('h.last_at')}::int8 as "createdMs"
         from claimed c, lateral (select sequence, last_at from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
       values: [tenants, claimId],
     });
@@ -129,7 +129,7 @@ export async function settle(
   if (marks.length === 0) return unsettled;
   const lettersOf = (part: typeof marks) => refused.filter((letter) => part.some(({ tenant }) => tenant === letter.tenant));
   const take = (part: typeof marks) => settleTogether(pool, claimId, part, part === marks ? refused : lettersOf(part));
-  await takeApart(marks, take, ({ tenant }, why) => unsettled.set(tenant, why));
+  await bisect(marks, take, ({ tenant }, why) => unsettled.set(tenant, why));
   return unsettled;
 }
 
@@ -223,7 +223,7 @@ async function behindOf(pool: Pool, tenants: string[], over: Set<string>): Promi
       }
       behind.push(...rows.map((row) => row.tenant_id));
     });
-  await takeApart(tenants, look, (tenant) => behind.push(tenant));
+  await bisect(tenants, look, (tenant) => behind.push(tenant));
   return behind;
 }
 

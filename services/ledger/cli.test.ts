@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { root } from '../../deploy/local/plan.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { toUuid } from '../platform/ids.ts';
-import { StartFailure, reasonOf } from '../platform/lifetime.ts';
-import { isAway } from '../platform/postgres-errors.ts';
+import { StartFailure, errorMessage } from '../platform/lifetime.ts';
+import { isTransient } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { readHeads, sayHeads, type KeptHeads } from './heads.ts';
 import { discard, redrive } from './letters.ts';
@@ -117,8 +117,8 @@ try {
 } catch (error) {
   const known =
     [Stop, BadSetting, StartFailure, Damaged].some((each) => error instanceof each) ||
-    isAway(error) ||
+    isTransient(error) ||
     typeof (error as { code?: unknown }).code === 'string';
-  process.stderr.write(`${known ? reasonOf(error) : ((error as Error).stack ?? String(error))}\n`);
+  process.stderr.write(`${known ? errorMessage(error) : ((error as Error).stack ?? String(error))}\n`);
   process.exitCode = 1;
 }

@@ -3,7 +3,7 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { turnOf } from '../platform/large.ts';
-import { ms, readTenant, type Connections } from '../platform/postgres.ts';
+import { epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesis, type EventType } from './log.ts';
 import { bytesOf, fitting } from './page.ts';
@@ -26,7 +26,7 @@ export interface EventRow {
 export const eventNames = 'sequence, event_id, type, created_ms, actor, request_id, traceparent, payload, hash';
 
 /** The columns of the log that make an event. */
-export const eventColumns = eventNames.replace('created_ms', `${ms('created_at')} as created_ms`);
+export const eventColumns = eventNames.replace('created_ms', `${epochMs('created_at')} as created_ms`);
 
 /** The log after a place, oldest first, at most `limit` events, fewer where they are large. */
 export async function listEvents(

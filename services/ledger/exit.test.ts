@@ -12,7 +12,7 @@ import { bareEnvironment } from '../../test/run.ts';
 import { logger } from '../../test/writers.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { withUpdates } from '../platform/updates.ts';
+import { withBalanceEvents } from '../platform/balance-events.ts';
 import { EventRefused, type Exit } from './exit.ts';
 import { ingestExit } from './ingest.ts';
 import { redrive } from './letters.ts';
@@ -48,7 +48,7 @@ beforeEach(async () => {
           if (failing !== null && events.some(isFatal)) throw new ConnectError('over a poisoned event', failing);
           sent.push(...events);
           const updatesDerived = deriveUpdates && !isOld;
-          const told = updatesDerived ? events.flatMap(withUpdates) : events;
+          const told = updatesDerived ? events.flatMap(withBalanceEvents) : events;
           taken.push(...told.filter(({ id }, place) => told.findIndex((each) => each.id === id) === place));
           return { updatesDerived };
         },

@@ -1,6 +1,6 @@
 // Where events go: Kafka or the notifier, behind one {@link Exit}.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { reasonOf } from '../platform/lifetime.ts';
+import { errorMessage } from '../platform/lifetime.ts';
 
 /**
  * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
@@ -45,7 +45,7 @@ export class ExitAway extends Error {}
 export function toldApart(exit: Exit): Exit {
   const away = (error: unknown): never => {
     if (error instanceof EventRefused || error instanceof NotTaken) throw error;
-    throw new ExitAway(reasonOf(error), { cause: error });
+    throw new ExitAway(errorMessage(error), { cause: error });
   };
   const { pass } = exit;
   return {

@@ -4,7 +4,7 @@ import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../p
 import { toUuid } from '../platform/ids.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { readTenant, type Connections } from '../platform/postgres.ts';
-import { Turns } from '../platform/turns.ts';
+import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal, net, type Balance, type Side } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 
@@ -17,7 +17,7 @@ const accountBytes = 300;
 // beyond the second bound.
 const largeBytes = 1 << 20;
 const mostBytes = 8 << 20;
-const large = new Turns({ most: 1, ofOne: 1 });
+const large = new FairSemaphore({ most: 1, ofOne: 1 });
 
 /**
  * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
@@ -39,7 +39,7 @@ export async function getHierarchy(
   if (size.bytes > mostBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
   const read = () => wholeChart(pool, tenant, includeBalances);
   if (size.bytes <= largeBytes) return read();
-  return large.take(tenant, signal, read);
+  return large.run(tenant, signal, read);
 }
 
 async function wholeChart(pool: Connections, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {

@@ -4,7 +4,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../prot
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { tenantId, toUuid } from '../platform/ids.ts';
 import { openCaller } from '../platform/caller.ts';
-import { updatesOf, withUpdates } from '../platform/updates.ts';
+import { balanceEventsOf, withBalanceEvents } from '../platform/balance-events.ts';
 import { encoders } from './encoding.ts';
 import { EventRefused, NotTaken, type Exit } from './exit.ts';
 
@@ -27,10 +27,10 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
     publish: async (events) => {
       try {
         const spared = derives;
-        const told = spared ? events : events.flatMap(withUpdates);
+        const told = spared ? events : events.flatMap(withBalanceEvents);
         const { updatesDerived } = await notifier.ingest({ events: told, deriveUpdates: true }, { timeoutMs });
         derives = updatesDerived;
-        const left = spared && !updatesDerived ? events.flatMap(updatesOf) : [];
+        const left = spared && !updatesDerived ? events.flatMap(balanceEventsOf) : [];
         if (left.length > 0) await notifier.ingest({ events: left }, { timeoutMs });
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;

@@ -5,7 +5,7 @@ import { entries, newTenant, startLedger, type RunningLedger } from '../../test/
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { migrate } from '../platform/migration.ts';
-import { inTransaction, openPool, readTenant, seeing, type Pool } from '../platform/postgres.ts';
+import { inTransaction, openPool, readTenant, setTenants, type Pool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { openOperator } from './operator.ts';
@@ -95,7 +95,7 @@ describe.each(tables)('%s', (table) => {
     expect(await outside()).toEqual([]);
     await as([theirs.tenant], async (client) => {
       await client.query('savepoint s');
-      await client.query({ ...seeing([mine.tenant]) });
+      await client.query({ ...setTenants([mine.tenant]) });
       expect(await tenantsSeen(client, table)).toEqual([mine.tenant]);
       await client.query('rollback to s');
       expect(await tenantsSeen(client, table)).toEqual([theirs.tenant]);

@@ -4,9 +4,9 @@
 // fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { isOutdated } from '../platform/outdated.ts';
-import { all, giveUp, together, type Client, type Pool } from '../platform/postgres.ts';
-import { isOfServer } from '../platform/postgres-errors.ts';
+import { isStaleConnection } from '../platform/stale-connection.ts';
+import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
+import { isServerError } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';
@@ -98,7 +98,7 @@ export class Lane {
       this.pending = [...this.pending, batch.keys];
       this.deciding = false;
       this.options.freed();
-      this.clock.heard((await all(answers)).at(-1) as number, sentAt);
+      this.clock.heard((await allSettledOrThrow(answers)).at(-1) as number, sentAt);
       if (batch.doubtful) await this.lookBack(batch, blind);
       this.committed(batch);
       this.open--;
@@ -110,7 +110,7 @@ export class Lane {
       this.failures.push({ place, items, error, sent });
       // What took this connection has mostly taken theirs: each would be waited for with a patience of its own, and this batch with it. (A ledger whose
       // connections were forgotten posted nothing for 21 s instead of 15.)
-      if (sent && !isOfServer(error)) for (const reader of this.readers) giveUp(reader);
+      if (sent && !isServerError(error)) for (const reader of this.readers) destroyConnection(reader);
       if (this.open > 0) await this.settling.promise;
     }
     if (this.open === 0 && this.failures.length > 0) await this.settleFailures();
@@ -130,7 +130,7 @@ export class Lane {
 
   private async readAhead(batch: Batch): Promise<number> {
     await this.reading(async (reader) => {
-      await all(together(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
+      await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
       await batch.readOn(reader);
     });
     return batch.nowMs;
@@ -160,7 +160,7 @@ export class Lane {
     try {
       await this.reading(async (reader) => {
         const read = () => (blind ? batch.readKeysOfRefused(reader) : batch.readIdsOfRefused(reader));
-        await all(together(reader, () => [...begin(reader, batch.tenants), read()]));
+        await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), read()]));
         if (blind) await batch.readIdsOfRefused(reader);
       });
     } catch (error) {
@@ -172,7 +172,7 @@ export class Lane {
     const answers =
       batch.made.length === 0
         ? batch.write(client)
-        : together(client, () => {
+        : sendTogether(client, () => {
             const begun = begin(client, batch.tenants);
             const written = batch.write(client);
             const committed = commit(client);
@@ -204,10 +204,10 @@ export class Lane {
     const failures = this.failures.toSorted((a, b) => a.place - b.place);
     // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent. A connection that said
     // nothing is not asked: it may be waited for in vain once more.
-    const isLost = failures.some(({ error }) => isOfServer(error)) && !(await this.answers());
-    const open = failures.filter(({ sent, error }) => sent && (isLost || !isOfServer(error)));
+    const isLost = failures.some(({ error }) => isServerError(error)) && !(await this.answers());
+    const open = failures.filter(({ sent, error }) => sent && (isLost || !isServerError(error)));
     for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;
-    if (open.length > 0 || isLost || failures.some(({ error }) => isOutdated(error))) {
+    if (open.length > 0 || isLost || failures.some(({ error }) => isStaleConnection(error))) {
       this.client?.release(true);
       this.client = undefined;
     }

@@ -3,13 +3,13 @@ import type pg from 'pg';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
-import { isRefused, takeApart } from '../platform/postgres-errors.ts';
+import { isDataError, bisect } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from './events.ts';
 import { isFree, leaseSeconds } from './claims.ts';
 import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
 import { genesis } from './log.ts';
-import { withUpdates } from '../platform/updates.ts';
+import { withBalanceEvents } from '../platform/balance-events.ts';
 
 /** A dead letter as a line of the log tells of it: by the identifiers that callers know. */
 export function lineOf({ tenant, eventId, ...rest }: DeadLetter): Record<string, unknown> {
@@ -97,7 +97,7 @@ export async function publishDueLetters(options: LettersOptions): Promise<void> 
 async function publishLetters(due: Place[], options: LettersOptions): Promise<void> {
   const letters: DueLetter[] = [];
   const read = async (part: readonly Place[]) => void letters.push(...(await readLetters(options.pool, [...part])));
-  await takeApart(due, read, (letter, why) => conclude(letter, unreadable(why), options));
+  await bisect(due, read, (letter, why) => conclude(letter, unreadable(why), options));
   for (const letter of letters) await publishLetter(letter, options);
 }
 
@@ -122,7 +122,7 @@ async function conclude(letter: Place, refusal: string | null, { pool, logger }:
   try {
     await settleLetter(pool, letter, refusal);
   } catch (error) {
-    if (!isRefused(error)) throw error;
+    if (!isDataError(error)) throw error;
     // As above: it comes again, and those behind it need not wait for that.
     logger.warn({ err: error, ...placeOf(letter) }, 'what came of a dead letter could not be written down');
     return;
@@ -138,7 +138,7 @@ function placeOf({ tenant_id, sequence, part }: Place): Record<string, unknown> 
 function eventIn(letter: DueLetter): Event {
   let event: Event | undefined;
   try {
-    event = withUpdates(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
+    event = withBalanceEvents(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
   } catch (error) {
     throw new EventRefused(unreadable(error), { cause: error });
   }

@@ -1,8 +1,8 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
-import { isOutdated } from '../platform/outdated.ts';
-import { all, together, type Client, type Pool } from '../platform/postgres.ts';
-import { isAway, isOfServer } from '../platform/postgres-errors.ts';
+import { isStaleConnection } from '../platform/stale-connection.ts';
+import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
+import { isTransient, isServerError } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, wantHeads, type HeadRow } from './log.ts';
@@ -40,10 +40,10 @@ export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, item
     const { code } = error as { code?: unknown };
     // A refused statement leaves a connection behind that answers, and one of which the server speaks last does not. The error's severity would say
     // so, too, but in the language of `lc_messages`.
-    const answers = isOfServer(error) && (await cleared(client));
-    usable = answers && !isOutdated(error);
+    const answers = isServerError(error) && (await cleared(client));
+    usable = answers && !isStaleConnection(error);
     const isOurs = code === undefined || error instanceof TypeError || error instanceof RangeError;
-    if (answers || (isOurs && !isAway(error))) throw new Undone('a batch was undone', { cause: error });
+    if (answers || (isOurs && !isTransient(error))) throw new Undone('a batch was undone', { cause: error });
     throw error;
   } finally {
     client.release(!usable);
@@ -59,11 +59,11 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
         text: `${selectHead} where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked`,
         values: [tenants],
       };
-  const [begun, heads, read] = together(
+  const [begun, heads, read] = sendTogether(
     client,
     () => [[...begin(client, tenants), client.query(wantHeads)], client.query<HeadRow>(lock), batch.read(client)] as const,
   );
-  const [{ rows }] = await all([heads, ...begun, read] as const);
+  const [{ rows }] = await allSettledOrThrow([heads, ...begun, read] as const);
   const current: string[] = [];
   const locked = new Set<string>();
   for (const row of rows) {
@@ -77,8 +77,8 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
   const held = await settleHeadless(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
-  await all(
-    together(client, () => [
+  await allSettledOrThrow(
+    sendTogether(client, () => [
       ...batch.fence(client),
       ...batch.write(client, { holds: true }),
       batch.readIdsOfRefused(client),

@@ -1,7 +1,7 @@
 // The log: what an event is, how it is chained, and how it is appended under the tenant's head.
 import { sha256 } from '../platform/digest.ts';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
-import { ms, type Client } from '../platform/postgres.ts';
+import { epochMs, type Client } from '../platform/postgres.ts';
 
 /** Kinds of events that have a row of their own. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
@@ -93,7 +93,7 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
 /** Reads the database's clock, milliseconds since the Unix epoch. */
 export const clock = {
   name: 'clock',
-  text: `select ${ms('clock_timestamp()')} as now_ms`,
+  text: `select ${epochMs('clock_timestamp()')} as now_ms`,
 };
 
 /**
@@ -144,7 +144,7 @@ export interface HeadRow {
 }
 
 /** The columns of a head. */
-export const selectHead = `select tenant_id, sequence, hash, ${ms('last_at')} as last_ms, chart,
+export const selectHead = `select tenant_id, sequence, hash, ${epochMs('last_at')} as last_ms, chart,
   rebuilt from heads`;
 
 /** A head from its row. */

@@ -1,10 +1,10 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
 import { toId } from '../platform/ids.ts';
-import { reasonOf } from '../platform/lifetime.ts';
+import { errorMessage } from '../platform/lifetime.ts';
 import { toDecimal } from '../platform/money.ts';
 import { connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
-import { checkConnection, refuseOthers } from '../platform/postgres-start.ts';
+import { checkConnection, assertRole } from '../platform/postgres-start.ts';
 import { BadSetting } from '../platform/settings.ts';
 import type { LogRow } from './log.ts';
 import { NoSuchTime, type Row } from './derive.ts';
@@ -18,7 +18,7 @@ const variable = 'MIGRATION_DATABASE_URL';
 /**
  * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
  * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see; and what
- * {@link checkConnection} and {@link refuseOthers} throw.
+ * {@link checkConnection} and {@link assertRole} throw.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const options = connectionOptions({
@@ -34,13 +34,13 @@ export async function openOperator(url: string): Promise<pg.Client> {
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would end the process with a stack.
   client.on('error', () => undefined);
   await client.connect().catch((error: unknown) => {
-    throw new BadSetting(variable, `names a database that can't be reached: ${reasonOf(error)}`);
+    throw new BadSetting(variable, `names a database that can't be reached: ${errorMessage(error)}`);
   });
   try {
     await client.query(noTransactionTimeout);
     await checkConnection(variable, client);
     await mustBeALedger(client);
-    await refuseOthers(variable, client);
+    await assertRole(variable, client);
     await mustSeeAllTenants(client);
   } catch (error) {
     await client.end();

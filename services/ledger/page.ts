@@ -1,5 +1,5 @@
 // Pages of a list: how many, and the opaque cursor that says where the next one begins.
-import { opened, sealed } from '../platform/cursor.ts';
+import { decodeCursor, encodeCursor } from '../platform/cursor.ts';
 import { Refusal } from './accounting.ts';
 
 /** The page that a caller asks for. */
@@ -27,13 +27,13 @@ export function checkedLimit(limit: number): number {
 
 /** A cursor that stands at a place, which is one or more whole numbers. */
 export function cursorAt(list: List, place: bigint[]): string {
-  return sealed(list, Buffer.from(place.join(' ')));
+  return encodeCursor(list, Buffer.from(place.join(' ')));
 }
 
 /** The place of a cursor, null for the first page. Throws {@link Refusal} for anything that this list did not hand out. */
 export function placeOf(list: List, cursor: string, numbers: number): bigint[] | null {
   if (cursor === '') return null;
-  const text = (cursor.length < 100 && opened(list, cursor)?.toString('latin1')) || '';
+  const text = (cursor.length < 100 && decodeCursor(list, cursor)?.toString('latin1')) || '';
   const place = /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) ? text.split(' ').map(BigInt) : [];
   if (place.length !== numbers || place.some((number) => number > largest[list])) {
     throw new Refusal('validation_failed', 'cursor is not one of this list', { field: 'cursor', tag: 'id', value: cursor.slice(0, 255) });

@@ -1,8 +1,8 @@
 // How a round's events are handed over where some of them are refused.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { halvesOf } from '../platform/postgres-errors.ts';
-import { updatesOf } from '../platform/updates.ts';
+import { splitInHalf } from '../platform/postgres-errors.ts';
+import { balanceEventsOf } from '../platform/balance-events.ts';
 import type { Claimed } from './claims.ts';
 import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
 
@@ -33,7 +33,7 @@ export async function publishClaims(
     }
     const [only, ...others] = claims as [Claimed, ...Claimed[]];
     if (others.length > 0) {
-      for (const half of halvesOf(claims)) await publishClaims(exit, half, publication);
+      for (const half of splitInHalf(claims)) await publishClaims(exit, half, publication);
       return publication;
     }
     try {
@@ -53,7 +53,7 @@ async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLe
   const [first] = events as [Event];
   const refused = events.length === 1 ? [letterOf(first, reason)] : [];
   // What a posting that is refused would have stood for comes without it.
-  const parts = events.length > 1 ? halvesOf(events) : exit.derives ? [updatesOf(first)] : [];
+  const parts = events.length > 1 ? splitInHalf(events) : exit.derives ? [balanceEventsOf(first)] : [];
   for (const part of parts) {
     if (part.length === 0) continue;
     try {

@@ -1,7 +1,7 @@
 // Reads of many tenants at once: one whose reads are slow, however many, leaves connections for everybody else's.
-import { until } from '../../test/asking.ts';
+import { until } from '../../test/waiting.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { whileHeld } from '../../test/locks.ts';
+import { whileLocked } from '../../test/locks.ts';
 
 let ledger: RunningLedger;
 const [slow, other] = [newTenant().tenantId, newTenant().tenantId];
@@ -23,7 +23,7 @@ test.each([
   ['transactions', () => ledger.client.listTransactions({ tenantId: slow })],
   ['log', () => ledger.client.listEvents({ tenantId: slow })],
 ])('many reads of one tenant that wait for %s keep nobody else from reading', async (table, read) => {
-  await whileHeld(ledger.database, table, { reads: 100, read, waiting: 6 }, async () => {
+  await whileLocked(ledger.database, table, { reads: 100, read, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     expect((await ledger.client.getHierarchy({ tenantId: other, includeBalances: true })).accounts).toHaveLength(1);
   });
@@ -35,7 +35,7 @@ test('changes of many tenants that wait for their heads keep nobody from reading
     const account = { tenantId: newTenant().tenantId, accountCode: 'till', name: 'Till', type: 'asset' };
     return ledger.client.createAccount(account).finally(() => ended++);
   };
-  await whileHeld(ledger.database, 'heads', { reads: 8, read: change, waiting: 6 }, async () => {
+  await whileLocked(ledger.database, 'heads', { reads: 8, read: change, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     // That one gave up is not what let the read through.
     expect(ended).toBe(0);
@@ -49,7 +49,7 @@ test('beyond so many that wait a tenant is told that it is too much, others are 
     history(leaving.signal).catch((error: Error) => {
       if (!leaving.signal.aborted) reasons.push(refusal(Promise.reject(error)).then(({ reason }) => reason));
     });
-  await whileHeld(ledger.database, 'entries', { reads: 2_100, read, waiting: 6 }, async () => {
+  await whileLocked(ledger.database, 'entries', { reads: 2_100, read, waiting: 6 }, async () => {
     await until(
       () => Promise.all(reasons),
       (given) => given.includes('overloaded'),

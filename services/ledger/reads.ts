@@ -4,7 +4,7 @@ import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { turnOf } from '../platform/large.ts';
-import { ms, readTenant, type Client, type Connections } from '../platform/postgres.ts';
+import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { bytesOf, cursorAt, cut, fitting, placeOf, type Page } from './page.ts';
 import { Query, rangeOf, type LogRange, type Span } from './span.ts';
@@ -18,7 +18,7 @@ interface TransactionRow {
 }
 
 // Description, entries and metadata stand in the log; what reversed a transaction may come long after it.
-const transactionColumns = `t.sequence, ${ms('t.created_at')} as created_ms, l.payload, r.id as reversed_by`;
+const transactionColumns = `t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by`;
 const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
   left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id`;
 

@@ -7,7 +7,7 @@ import { openGauges } from '../platform/gauges.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { halvesOf, isAway, isRefused } from '../platform/postgres-errors.ts';
+import { splitInHalf, isTransient, isDataError } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
 import { ExitAway, NotTaken, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
@@ -188,7 +188,7 @@ export class Relay {
       failure ??= error;
     }
     if (!handed || failure !== undefined) {
-      if (isRefused(failure)) await this.apart(exit, tenants, failure);
+      if (isDataError(failure)) await this.apart(exit, tenants, failure);
       else this.tell(failure, tenants);
       return;
     }
@@ -263,7 +263,7 @@ export class Relay {
 
   /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
   private async apart(exit: Exit, tenants: string[], error: unknown): Promise<void> {
-    if (tenants.length > 1) for (const half of halvesOf(tenants)) await this.round(exit, half);
+    if (tenants.length > 1) for (const half of splitInHalf(tenants)) await this.round(exit, half);
     else for (const tenant of tenants) this.putOff(tenant, error);
     this.failed.inc();
   }
@@ -284,7 +284,7 @@ export class Relay {
       unsettled = await settle(this.options.pool, claimId, marks, refused);
     } catch (error) {
       // A mark that somebody holds would else keep all tenants waiting.
-      if (isAway(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
+      if (isTransient(error) && performance.now() < settlement.ends) this.unsettled.push(settlement);
       throw error;
     }
     for (const [tenant, why] of unsettled) this.putOff(tenant, why);
@@ -313,7 +313,7 @@ export class Relay {
     this.isBlind = !(error instanceof ExitAway);
     this.pausedUntil = performance.now() + Math.min(100 * 2 ** (this.failures - 1), 2_000);
     const line = { err: error as Error, tenants: tenants.length };
-    if (this.failures === 1) this.options.logger.warn(line, isAway(error) ? 'the relay waits' : 'the relay could not publish');
+    if (this.failures === 1) this.options.logger.warn(line, isTransient(error) ? 'the relay waits' : 'the relay could not publish');
     else this.options.logger.debug(line, 'the relay still could not publish');
   }
 
@@ -370,7 +370,7 @@ export class Relay {
         if (this.failures === 0) await publishDueLetters({ ...this.options, exit, signal: this.closed.signal });
         isTold = false;
       } catch (error) {
-        logger[isTold || isAway(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');
+        logger[isTold || isTransient(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');
         isTold = true;
       }
       await this.pause(pollMs ?? 1_000);

@@ -4,10 +4,10 @@ import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type 
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { inSlices } from '../platform/large.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { isAway, isHeld } from '../platform/postgres-errors.ts';
-import { refuse } from '../platform/refusal.ts';
+import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
+import { refuse } from '../platform/errors.ts';
 import { logFields } from '../platform/serve.ts';
-import { Overloaded } from '../platform/turns.ts';
+import { Overloaded } from '../platform/fair-semaphore.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import type { Outcome } from './queue.ts';
@@ -174,8 +174,10 @@ function named({ tenantId, requestId }: Named): { tenant?: string; request_id?: 
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
   if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
-  if (!isAway(error)) return error;
-  return asConnectError(new Refusal('unavailable', isHeld(error) ? 'the books are locked; nothing was changed' : 'the database is away'));
+  if (!isTransient(error)) return error;
+  return asConnectError(
+    new Refusal('unavailable', isLockTimeout(error) ? 'the books are locked; nothing was changed' : 'the database is away'),
+  );
 }
 
 function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {

@@ -7,7 +7,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
-import { seeing, type Client } from '../platform/postgres.ts';
+import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import type { BookedAccount, OpenAccount } from './books.ts';
 import { postedEvent, type Order } from './wire.ts';
@@ -46,7 +46,7 @@ export function eventOfOriginal(original: Original): TransactionPosted | undefin
 
 /** Begins a transaction that sees the tenants' rows. */
 export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
-  return [client.query('begin'), client.query(seeing(tenants))];
+  return [client.query('begin'), client.query(setTenants(tenants))];
 }
 
 /**

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { credit, debit, double, posted, reversed, tenantId } from '../../test/orders.ts';
+import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId } from '../platform/ids.ts';
 import { nothing, post, type Account, type Balance, type Books } from './accounting.ts';
 import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';

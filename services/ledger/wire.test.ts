@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { credit, debit, double, posted, reversed, tenantId } from '../../test/orders.ts';
+import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { Refusal } from './accounting.ts';
 import { checkedCode, checkedCurrency, checkedId, checkedText, traced } from './wire.ts';
@@ -166,7 +166,7 @@ describe('a posting', () => {
     });
   });
 
-  test('that says only what it must gets an id, which is its key, too; nobody who acts is the house itself', () => {
+  test('that says only what it must gets an id, which is its key, too; nobody who acts is the cluster itself', () => {
     const own = posted(double);
     expect(toUuid('txn', own.transactionId)).toBe(own.transaction);
     expect(own).toMatchObject({

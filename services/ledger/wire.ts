@@ -9,7 +9,7 @@ import {
 import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { sha256 } from '../platform/digest.ts';
 import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
-import { FlawedJson, parseJson, type Flaw } from '../platform/json.ts';
+import { InvalidJson, parseJson, type JsonProblem } from '../platform/json.ts';
 import { isCurrency, toDecimal, toMinor, type Currency } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { Refusal, net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
@@ -81,7 +81,7 @@ export function checkedCurrency(field: string, currency: string): Currency {
   return currency;
 }
 
-const flaws: Record<Flaw, string> = {
+const flaws: Record<JsonProblem, string> = {
   type: 'metadata must be a JSON object',
   max: 'metadata must be at most 10 deep',
   unicode: 'metadata holds a NUL or half of a surrogate pair',
@@ -98,7 +98,7 @@ export function checkedMetadata(text: string): { text: string; canonical: string
   try {
     value = parseJson(text, 10);
   } catch (error) {
-    if (error instanceof FlawedJson) throw refuse(error.flaw, flaws[error.flaw]);
+    if (error instanceof InvalidJson) throw refuse(error.flaw, flaws[error.flaw]);
     throw error;
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', flaws.type);

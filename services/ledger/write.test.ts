@@ -1,6 +1,6 @@
 // Heads that are held, moved by who holds them.
 import { withClient } from '../../deploy/local/databases.ts';
-import { until } from '../../test/asking.ts';
+import { until } from '../../test/waiting.ts';
 import { waits } from '../../test/locks.ts';
 import { by, openWriters, posted, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';

@@ -1,7 +1,7 @@
 // How what was decided is written: one call, which moves the heads first and fails as a whole unless everything is as it is remembered.
 import type { QueryConfig } from 'pg';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { seeing, type Client } from '../platform/postgres.ts';
+import { setTenants, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted } from './accounting.ts';
 import type { BookedAccount } from './books.ts';
 import type { Head, LogRow } from './log.ts';
@@ -135,7 +135,7 @@ function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, bala
   for (const { row, order } of posted) orders[row] = order;
   const heads = moved.map(({ head }) => head);
   return [
-    ...seeing(tenants).values,
+    ...setTenants(tenants).values,
     ...placesOf(standing),
     ...placesOf(moved.map(({ from }) => from)),
     ...placesTo(heads),

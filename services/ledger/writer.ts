@@ -2,7 +2,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { openGauge } from '../platform/gauges.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { halvesOf, isOfWork } from '../platform/postgres-errors.ts';
+import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import { idReused, type Batch } from './batch.ts';
@@ -270,7 +270,7 @@ export class Writer {
 
   /** Runs a batch by halves, to find the item that undoes it. What comes behind an item of its tenant that is left waits with it. */
   private async halve(items: Item[], wait: boolean): Promise<Item[]> {
-    const [first, second] = halvesOf(items);
+    const [first, second] = splitInHalf(items);
     const left = await this.settleUnderLocks(first, wait);
     const leftOf = tenantsOf(left);
     const {
@@ -294,7 +294,7 @@ export class Writer {
     const sqlstate = typeof state === 'string' ? state : 'none';
     this.failures.inc({ sqlstate });
     if (sqlstate === '53100') this.fullAt = performance.now();
-    if (undone && isOfWork(error)) {
+    if (undone && isPermanent(error)) {
       if (items.length > 1) return this.halve(items, wait);
       const item = items[0] as Item;
       const constraint = (error as { constraint?: string }).constraint;

@@ -1,5 +1,5 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
-import { startNameServer, type NameServer } from '../../test/names.ts';
+import { startNameServer, type NameServer } from '../../test/name-server.ts';
 import { until } from '../../test/notifier.ts';
 import { BlockedAddress, dnsResolve, isPublic, Targets } from './addresses.ts';
 

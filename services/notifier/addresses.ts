@@ -4,7 +4,7 @@ import { Resolver, lookup } from 'node:dns/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import ipaddr from 'ipaddr.js';
-import { Overloaded, Turns } from '../platform/turns.ts';
+import { Overloaded, FairSemaphore } from '../platform/fair-semaphore.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
@@ -97,7 +97,7 @@ export function dnsResolve({ system, servers }: { system: boolean | Resolve; ser
   const resolver = new Resolver({ timeout: 1_000, tries: system === false ? tries.dns : tries.beforeSystem });
   if (servers) resolver.setServers(servers);
   const ask = system === true ? bySystem : system;
-  const unanswered = new Turns({ most: 1, ofOne: 1, patienceMs });
+  const unanswered = new FairSemaphore({ most: 1, ofOne: 1, patienceMs });
   return async (name) => {
     // RFC 6761: these never leave the machine, whatever DNS says.
     if (/(^|\.)localhost\.?$/i.test(name)) return ['127.0.0.1', '::1'];
@@ -111,7 +111,7 @@ export function dnsResolve({ system, servers }: { system: boolean | Resolve; ser
     if (ask === false) throw why;
     if (answers.every(isNone)) return ask(name);
     try {
-      return await unanswered.take(name, undefined, () => ask(name));
+      return await unanswered.run(name, undefined, () => ask(name));
     } catch (error) {
       throw error instanceof Overloaded ? why : error;
     }

@@ -1,7 +1,7 @@
 // Calls of many tenants at once: one whose calls are slow, however many, leaves connections for everybody else's.
-import { until } from '../../test/asking.ts';
+import { until } from '../../test/waiting.ts';
 import { refusal } from '../../test/identity.ts';
-import { whileHeld } from '../../test/locks.ts';
+import { whileLocked } from '../../test/locks.ts';
 import { newTenant, startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 
 let notifier: RunningNotifier;
@@ -16,7 +16,7 @@ const list = (signal = new AbortController().signal) =>
   notifier.client.listDeliveries({ tenantId: slow, limit: 100, offset: 100_000 }, { signal });
 
 test('many lists of one tenant that wait keep nobody else from making, reading, changing and deleting his webhook', async () => {
-  await whileHeld(notifier.database, 'deliveries', { reads: 100, read: () => list(), waiting: 3 }, async () => {
+  await whileLocked(notifier.database, 'deliveries', { reads: 100, read: () => list(), waiting: 3 }, async () => {
     const url = 'https://127.0.0.1/hook';
     const { client } = notifier;
     expect((await client.configureWebhook({ tenantId: other, url, events: ['transaction.posted'] })).created).toBe(true);
@@ -34,7 +34,7 @@ test('beyond so many that wait a tenant is told that it is too much, and others 
     list(leaving.signal).catch((error: Error) => {
       if (!leaving.signal.aborted) reasons.push(refusal(Promise.reject(error)).then(({ reason }) => reason));
     });
-  await whileHeld(notifier.database, 'deliveries', { reads: 2_100, read, waiting: 3 }, async () => {
+  await whileLocked(notifier.database, 'deliveries', { reads: 2_100, read, waiting: 3 }, async () => {
     await until(
       () => Promise.all(reasons),
       (given) => given.includes('overloaded'),

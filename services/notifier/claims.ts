@@ -2,9 +2,9 @@
 // out changes nothing. All times are the database's.
 import { v7 as uuidv7 } from 'uuid';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, ms, onClient, seeing, type Pool } from '../platform/postgres.ts';
-import { isRefused, takeApart } from '../platform/postgres-errors.ts';
+import { errorMessage } from '../platform/lifetime.ts';
+import { allSettledOrThrow, inTransaction, epochMs, withClient, setTenants, type Pool } from '../platform/postgres.ts';
+import { isDataError, bisect } from '../platform/postgres-errors.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
 import { promised } from './rows.ts';
 
@@ -127,7 +127,7 @@ const claim = {
       from clock, unnest($1::uuid[], $2::int[], $6::boolean[]) as t (tenant_id, most, sweeps) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled and not r.outlived as enabled,
-        t.secrets, t.room, ${ms('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.begun, r.abandoned, r.attempt,
+        t.secrets, t.room, ${epochMs('t.created_at')} as since_ms, r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.held, r.begun, r.abandoned, r.attempt,
         row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
         select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived} as outlived, c.until is not null as held,
@@ -173,7 +173,7 @@ const claim = {
         and (not r.held or r.id in (select delivery_id from dropped))
       returning d.tenant_id, d.id
     )
-    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, r.begun, ${ms('r.run_at')} as due_ms, ${ms('at')} as started_ms, r.url, r.secrets, r.since_ms, p.body, p.traceparent
+    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, r.begun, ${epochMs('r.run_at')} as due_ms, ${epochMs('at')} as started_ms, r.url, r.secrets, r.since_ms, p.body, p.traceparent
     from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
     where not r.held or r.id in (select delivery_id from taken_over)
     union all
@@ -257,7 +257,7 @@ export class Unclaimable extends Error {
   readonly tenants: string[];
 
   constructor(tenants: string[], cause: unknown) {
-    super(`nothing can be claimed of ${tenants.length} tenants: ${reasonOf(cause)}`, { cause });
+    super(`nothing can be claimed of ${tenants.length} tenants: ${errorMessage(cause)}`, { cause });
     this.tenants = tenants;
   }
 }
@@ -268,7 +268,7 @@ export async function leaveTenant(pool: Pool, tenant: string): Promise<void> {
   try {
     await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
   } catch (error) {
-    if (!isRefused(error)) throw error;
+    if (!isDataError(error)) throw error;
   }
 }
 
@@ -277,8 +277,8 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
   const { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs } = bounds;
   const id = uuidv7();
   const [keys, except] = [textArray(bounds.keys), uuidArray(bounds.except)];
-  const round = await onClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
-    const [, , found] = await all([
+  const round = await withClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
+    const [, , found] = await allSettledOrThrow([
       client.query('begin'),
       client.query(toFindWork),
       client.query<{ tenant_id: string; mine: boolean }>({ ...findWork, values: [most, except] }),
@@ -286,13 +286,16 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
     const tenants = found.rows.flatMap((row) => (row.mine ? [row.tenant_id] : []));
     const more = found.rows.length === most;
     if (tenants.length === 0) {
-      const [next] = await all([client.query<{ next_ms: number | null }>({ ...nextWork, values: [except] }), client.query('commit')]);
+      const [next] = await allSettledOrThrow([
+        client.query<{ next_ms: number | null }>({ ...nextWork, values: [except] }),
+        client.query('commit'),
+      ]);
       const nextMs = next.rows[0]?.next_ms ?? null;
       return { claimed: [], failed: [], more, nextMs, missingKeys: new Set(), left: [], passedOver: [], idle: [] };
     }
     const looked = Math.ceil((free * lookedAt) / tenants.length);
-    const taken = all([
-      client.query(seeing(tenants)),
+    const taken = allSettledOrThrow([
+      client.query(setTenants(tenants)),
       client.query<ClaimRow>({
         ...claim,
         values: [uuidArray(tenants), plainArray(tenants.map(ofTenant)), free, id, leaseMs, plainArray(tenants.map(sweeps)), looked, keys],
@@ -301,7 +304,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
       client.query('commit'),
     ]);
     const [, answer] = await taken.catch((error: unknown) => {
-      throw isRefused(error) ? new Unclaimable(tenants, error) : error;
+      throw isDataError(error) ? new Unclaimable(tenants, error) : error;
     });
     const served = new Set(answer.rows.map((row) => row.tenant_id));
     const claimed = answer.rows.flatMap((row) => (row.body === null ? [] : [claimedOf(id, row, row.body)]));
@@ -319,11 +322,11 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
 async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: ClaimRound): Promise<void> {
   const move = async (part: readonly string[]): Promise<void> => {
     const concerned = uuidArray([...part]);
-    const [, , , , , answer] = await onClient(pool, (client) =>
-      all([
+    const [, , , , , answer] = await withClient(pool, (client) =>
+      allSettledOrThrow([
         client.query('begin'),
         client.query(notDurable),
-        client.query(seeing([...part])),
+        client.query(setTenants([...part])),
         client.query({ ...holdTenantsAlone, values: [concerned] }),
         client.query({ ...lockDue, values: [concerned] }),
         client.query<{ missing: string | null }>({
@@ -337,7 +340,7 @@ async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: Cl
   };
   const free = bounds.passesOver ? await freeOf(pool, idle) : idle;
   for (const tenant of idle) if (!free.includes(tenant)) round.passedOver.push(tenant);
-  await takeApart(free, move, async (tenant, why) => {
+  await bisect(free, move, async (tenant, why) => {
     await leaveTenant(pool, tenant);
     round.left.push({ tenant, why });
   });

@@ -17,7 +17,7 @@ import { metricOf } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { updatesOf, withUpdates } from '../platform/updates.ts';
+import { balanceEventsOf, withBalanceEvents } from '../platform/balance-events.ts';
 import { Misplaced, readOffsets, type Reading } from './offsets.ts';
 
 let notifier: RunningNotifier;
@@ -237,11 +237,11 @@ test('what is derived from postings is delivered behind each as if it had been s
   const postings = [changing(tenant), changing(tenant)];
   const before = await gaps();
   for (let time = 0; time < 2; time++) await derive(...postings);
-  await ingest(...postings.flatMap(withUpdates));
+  await ingest(...postings.flatMap(withBalanceEvents));
   await derive(tenant.posting());
-  expect((await made(tenant)).slice(0, -1)).toEqual(idsOf(postings.flatMap(withUpdates)));
+  expect((await made(tenant)).slice(0, -1)).toEqual(idsOf(postings.flatMap(withBalanceEvents)));
   const [first] = postings as [Event, Event];
-  await ingest(...withUpdates({ ...first, tenantId: told.tenantId }));
+  await ingest(...withBalanceEvents({ ...first, tenantId: told.tenantId }));
   const bodies = (of: TestTenant) =>
     rows(of, `select body::jsonb - 'tenant_id' as body from payloads where body::jsonb #>> '{data,sequence}' = '1' order by event_id`);
   expect(await bodies(tenant)).toEqual(await bodies(told));
@@ -256,15 +256,15 @@ test('what nobody has subscribed to is derived for nobody, then or later, and le
   await derive(first, second);
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, events: ['balance.updated'], changeEvents: true });
   await derive(first, second, third);
-  await ingest(...updatesOf(second));
-  expect(await made(tenant)).toEqual(idsOf([first, second, ...updatesOf(third)]));
+  await ingest(...balanceEventsOf(second));
+  expect(await made(tenant)).toEqual(idsOf([first, second, ...balanceEventsOf(third)]));
   expect(await gaps()).toBe(before);
 });
 
 test('of a posting of which a part was lost on its way only that is derived', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
-  const [one, lost] = updatesOf(posting) as [Event, Event];
+  const [one, lost] = balanceEventsOf(posting) as [Event, Event];
   await ingest(posting, one);
   for (let time = 0; time < 2; time++) await derive(next);
   await derive(posting);
@@ -272,19 +272,19 @@ test('of a posting of which a part was lost on its way only that is derived', as
   await derive(posting);
   // In one go: what was derived late is known for that, and not because PostgreSQL refuses it a second time.
   expect(await known()).toBe(before + 1);
-  expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...updatesOf(next), lost]));
+  expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...balanceEventsOf(next), lost]));
 });
 
 test('what PostgreSQL refuses among a posting and what is derived from it is kept alone', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
-  const [refused, update] = [posting, updatesOf(next)[0]!];
+  const [refused, update] = [posting, balanceEventsOf(next)[0]!];
   for (const [name, { id }] of Object.entries({ refused, update })) {
     await withOwner(`alter table payloads add constraint ${name}_derived check (body not like '{"id":"${id}"%')`);
   }
   const before = [await taken(), await known()];
   await derive(posting, next);
-  expect(await made(tenant)).toEqual(idsOf([...updatesOf(posting), next, updatesOf(next)[1]!]));
+  expect(await made(tenant)).toEqual(idsOf([...balanceEventsOf(posting), next, balanceEventsOf(next)[1]!]));
   // Those that came.
   expect([await taken(), await known()]).toEqual([before[0]! + 2, before[1]]);
   const kept = (await letters()).filter(({ source }) => source.startsWith(tenant.tenantId));

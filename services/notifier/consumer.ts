@@ -5,13 +5,13 @@ import { Counter, type Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { bigintArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { reasonOf } from '../platform/lifetime.ts';
-import { all, inTransaction, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
-import { isAway, isOfServer } from '../platform/postgres-errors.ts';
+import { errorMessage } from '../platform/lifetime.ts';
+import { allSettledOrThrow, inTransaction, withClient, setTenants, type Client, type Pool } from '../platform/postgres.ts';
+import { isTransient, isServerError } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { Turns } from '../platform/turns.ts';
-import { derivedId, updateCount, updatesOf } from '../platform/updates.ts';
+import { FairSemaphore } from '../platform/fair-semaphore.ts';
+import { derivedId, balanceEventCount, balanceEventsOf } from '../platform/balance-events.ts';
 import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
@@ -93,7 +93,7 @@ const selectWebhooks = {
 /** Takes events and keeps what can't be taken. */
 export class Consumer {
   private readonly parts: ConsumerParts;
-  private readonly turns = new Turns({ most: mostTakings, ofOne: mostTakings });
+  private readonly turns = new FairSemaphore({ most: mostTakings, ofOne: mostTakings });
   private readonly taken: Counter<'result'>;
   private readonly gaps: Counter;
   private readonly reissued: Counter;
@@ -145,16 +145,16 @@ export class Consumer {
     const tenants = [...new Set(stretches.map(({ tenant }) => tenant))].sort();
     if (tenants.length === 0) return [];
     const { marks, webhooks } = await this.inTurn(async (client) => {
-      const [, , inbox, enabled] = await all([
+      const [, , inbox, enabled] = await allSettledOrThrow([
         client.query('begin'),
-        client.query(seeing(tenants)),
+        client.query(setTenants(tenants)),
         readInbox(client, tenants, []),
         enabledWebhooks(client, tenants),
       ]);
       const passed = stretches.filter(({ tenant }) => !enabled.has(tenant));
       for (const stretch of passed) inbox.get(stretch.tenant)?.pass(stretch);
       const moved = [...inbox.values()].filter(({ tenant }) => !enabled.has(tenant));
-      await all([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
+      await allSettledOrThrow([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
       return { marks: moved, webhooks: enabled };
     });
     this.reportMarks(marks);
@@ -165,7 +165,7 @@ export class Consumer {
   async keep(letters: Letter[], reading?: Reading): Promise<void> {
     const kept = await inTransaction(this.parts.pool, [], async (client) => {
       await mustFollow(client, reading);
-      const [inserted] = await all([insertLetters(client, letters), noteOffsets(client, reading)]);
+      const [inserted] = await allSettledOrThrow([insertLetters(client, letters), noteOffsets(client, reading)]);
       return inserted;
     });
     this.report(kept);
@@ -182,8 +182,8 @@ export class Consumer {
         if (await openLetter(pool, id, redriveOne)) redriven++;
       } catch (error) {
         // An error of the server's own may be this letter's alone.
-        const isOver = pool.ending || (isAway(error) && !isOfServer(error));
-        left.push(...ids.slice(place, isOver ? undefined : place + 1).map((each) => ({ id: each, reason: reasonOf(error) })));
+        const isOver = pool.ending || (isTransient(error) && !isServerError(error));
+        left.push(...ids.slice(place, isOver ? undefined : place + 1).map((each) => ({ id: each, reason: errorMessage(error) })));
         if (isOver) break;
       }
     }
@@ -217,16 +217,16 @@ export class Consumer {
     const tenants = [...new Set(events.map(({ tenant }) => tenant))].sort();
     const letters = [...malformed];
     const { marks, taken, made, kept } = await this.inTurn(async (client) => {
-      const [, , inbox, webhooks] = await all([
+      const [, , inbox, webhooks] = await allSettledOrThrow([
         client.query('begin'),
-        client.query(seeing(tenants)),
+        client.query(setTenants(tenants)),
         readInbox(client, tenants, events.flatMap(derive ? placesOf : placeOf)),
         enabledWebhooks(client, tenants),
         mustFollow(client, reading),
       ]);
       const fresh = takePlaces(events, inbox, webhooks, derive);
       const found = deliver ? deliveriesOf(fresh, webhooks, (event, error) => letters.push(letterOf(event, error.message))) : [];
-      const [inserted, unread] = await all([
+      const [inserted, unread] = await allSettledOrThrow([
         insert(client, found),
         insertLetters(client, letters),
         writeInbox(client, [...inbox.values()]),
@@ -243,7 +243,7 @@ export class Consumer {
   }
 
   private inTurn<Result>(work: (client: Client) => Promise<Result>): Promise<Result> {
-    return this.turns.take('events', undefined, () => onClient(this.parts.pool, work));
+    return this.turns.run('events', undefined, () => withClient(this.parts.pool, work));
   }
 
   private reportMarks(marks: Mark[]): void {
@@ -277,13 +277,13 @@ async function redriveOne(client: Client, event: Event): Promise<void> {
   const known = knownOf(event);
   if (!known) throw new Error(malformed);
   const { tenant } = known;
-  await client.query(seeing([tenant]));
+  await client.query(setTenants([tenant]));
   const marks = await readInbox(client, [tenant], [placeOf(known)]);
   (marks.get(tenant) as Mark).take(event);
   const found = deliveriesOf([known], await enabledWebhooks(client, [tenant]), (_, error) => {
     throw error;
   });
-  await all([insert(client, found), writeInbox(client, [...marks.values()])]);
+  await allSettledOrThrow([insert(client, found), writeInbox(client, [...marks.values()])]);
 }
 
 function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
@@ -292,11 +292,13 @@ function placeOf({ tenant, event: { sequence, part } }: Known): PlaceOfTenant {
 
 // Of an event and of those that are derived from it.
 function placesOf(known: Known): PlaceOfTenant[] {
-  return Array.from({ length: 1 + updateCount(known.event) }, (_, part) => (part === 0 ? placeOf(known) : { ...placeOf(known), part }));
+  return Array.from({ length: 1 + balanceEventCount(known.event) }, (_, part) =>
+    part === 0 ? placeOf(known) : { ...placeOf(known), part },
+  );
 }
 
 function updatesOfKnown({ event, tenant, eventId }: Known): Known[] {
-  return updatesOf(event).map((update) => ({ event: update, tenant, eventId: derivedId(eventId, update.part), isDerived: true }));
+  return balanceEventsOf(event).map((update) => ({ event: update, tenant, eventId: derivedId(eventId, update.part), isDerived: true }));
 }
 
 /** How many of them came, and are not derived. */
@@ -313,7 +315,7 @@ function takePlaces(events: Known[], marks: Map<string, Mark>, webhooks: Map<str
     if (mark.take(event)) fresh.push(each);
     if (!derive) continue;
     const parts: number[] = [];
-    for (let part = 1; part <= updateCount(event); part++) if (mark.takeUpdate(event, part)) parts.push(part);
+    for (let part = 1; part <= balanceEventCount(event); part++) if (mark.takeUpdate(event, part)) parts.push(part);
     if (parts.length === 0 || !webhooks.get(tenant)?.events.includes('balance.updated')) continue;
     fresh.push(...updatesOfKnown(each).filter((update) => parts.includes(update.event.part)));
   }

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { migrations } from './migrations.ts';
 import { migrationNames } from './schema.ts';
 

@@ -1,6 +1,6 @@
 // Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
-import { inTransaction, ms, readTenant, type Connections } from '../platform/postgres.ts';
-import type { Standing } from '../platform/standing.ts';
+import { inTransaction, epochMs, readTenant, type Connections } from '../platform/postgres.ts';
+import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { deliveryColumns, unlessSooner, type DeliveryRow } from './rows.ts';
@@ -91,7 +91,7 @@ export async function readDelivery(pool: Connections, tenant: string, id: string
     },
     {
       name: 'attempts',
-      text: `select number, ${ms('started_at')} as started_ms, duration_ms, status_code, error_class, response_body from attempts
+      text: `select number, ${epochMs('started_at')} as started_ms, duration_ms, status_code, error_class, response_body from attempts
         where tenant_id = $1 and delivery_id = $2 order by number`,
       values,
     },
@@ -110,7 +110,7 @@ export async function retryDelivery(
   quotas: Quotas,
   tenant: string,
   id: string,
-): Promise<{ delivery: DeliveryRow; standing: Standing }> {
+): Promise<{ delivery: DeliveryRow; standing: RateLimitStatus }> {
   const standing = await admit(pool, quotas, tenant, 'retries');
   const delivery = await inTransaction(pool, [tenant], async (client) => {
     const found = await client.query<{ status: string; enabled: boolean }>(

@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { patientOfLocks } from '../../test/house.ts';
+import { patientLocks } from '../../test/cluster.ts';
 import { waits } from '../../test/locks.ts';
 import { settled, until, type TestTenant } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
@@ -82,24 +82,24 @@ test('many that hang do not use up what all share', async () => {
 
 test('not even as many as could: where half of all places are taken, one that has not answered yet gets few', async () => {
   // Thirty-two places, of which four that hang could take all.
-  const house = await hangingBeside(12, { config: { concurrency: 2, endpointConcurrency: 8 } });
-  const { notifier, hanging, slow } = house;
+  const cluster = await hangingBeside(12, { config: { concurrency: 2, endpointConcurrency: 8 } });
+  const { notifier, hanging, slow } = cluster;
   for (const tenant of slow.slice(0, 2)) await ingest(notifier, tenant, 20);
   await hanging.count(16);
   // One each, and one more of who came before more than half were taken.
   for (const tenant of slow.slice(2)) await ingest(notifier, tenant, 20);
   await hanging.count(26);
-  await delivers(house, 8_000);
+  await delivers(cluster, 8_000);
   expect(hanging.received.length).toBeLessThanOrEqual(27);
 });
 
 test('no more hang than there is memory for, and others are delivered all the same', async () => {
   // Some 105,000 bytes each. As many could be claimed four at a time as leave room for one of each of the others, and for who answers.
-  const house = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
-  const { notifier, hanging, slow } = house;
+  const cluster = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = cluster;
   for (const tenant of slow) await ingest(notifier, tenant, 20);
   await hanging.count(8);
-  await delivers(house, 8_000);
+  await delivers(cluster, 8_000);
   expect(hanging.received.length).toBeLessThanOrEqual(24);
   // More than there are places, of which each takes one.
   for (let count = 8; count < 30; count++) await ingest(notifier, await subscribe(notifier, hanging.url));
@@ -108,8 +108,8 @@ test('no more hang than there is memory for, and others are delivered all the sa
 });
 
 test('what is claimed ahead counts as claimed: it takes no place that others need', async () => {
-  const house = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
-  const { notifier, hanging, slow } = house;
+  const cluster = await hangingBeside(8, { mostMemory: 24 * 105_000, config: { concurrency: 8, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = cluster;
   const ingestAll = (tenants: TestTenant[]) =>
     notifier.client.ingest({ events: tenants.flatMap(({ posting }) => Array.from({ length: 20 }, () => posting())) });
   await ingestAll(slow.slice(0, 2));
@@ -121,7 +121,7 @@ test('what is claimed ahead counts as claimed: it takes no place that others nee
   // One of each of these.
   await ingestAll(slow.slice(6));
   await new Promise((done) => setTimeout(done, 2_000));
-  await delivers(house);
+  await delivers(cluster);
 });
 
 test('no more is claimed than there is memory for, however much of it is still to begin', async () => {
@@ -152,27 +152,27 @@ test('where there is memory for little beside the concurrency, a few that hang k
 });
 
 test('where there is memory for less than the concurrency, no claim takes all of it', async () => {
-  const house = await hangingBeside(3, { mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
-  const { notifier, hanging, slow } = house;
+  const cluster = await hangingBeside(3, { mostMemory: 9 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = cluster;
   await notifier.client.ingest({ events: slow.flatMap(({ posting }) => Array.from({ length: 20 }, () => posting())) });
   await hanging.count(3);
   await new Promise((done) => setTimeout(done, 2_000));
-  await delivers(house);
+  await delivers(cluster);
 });
 
 test('few places are used where those that hang leave no more', async () => {
-  const house = await hangingBeside(6, { mostMemory: 18 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
-  const { notifier, slow } = house;
+  const cluster = await hangingBeside(6, { mostMemory: 18 * 105_000, config: { concurrency: 64, endpointConcurrency: 4 } });
+  const { notifier, slow } = cluster;
   for (const tenant of slow) {
     await ingest(notifier, tenant, 20);
     await new Promise((done) => setTimeout(done, 1_200));
   }
-  await delivers(house);
+  await delivers(cluster);
 });
 
 test('nor is all of it taken by a few with large events, or more than all', async () => {
-  const house = await hangingBeside(2, { mostMemory: 24 * 105_000, config: { concurrency: 16, endpointConcurrency: 4 } });
-  const { notifier, hanging, slow } = house;
+  const cluster = await hangingBeside(2, { mostMemory: 24 * 105_000, config: { concurrency: 16, endpointConcurrency: 4 } });
+  const { notifier, hanging, slow } = cluster;
   const large = ({ posting }: TestTenant) => {
     const event = posting();
     if (event.data.case === 'transactionPosted') event.data.value.metadata = JSON.stringify({ text: 'x'.repeat(45_000) });
@@ -181,7 +181,7 @@ test('nor is all of it taken by a few with large events, or more than all', asyn
   await notifier.client.ingest({ events: slow.flatMap((tenant) => Array.from({ length: 8 }, () => large(tenant))) });
   await hanging.count(2);
   await new Promise((done) => setTimeout(done, 2_000));
-  await delivers(house);
+  await delivers(cluster);
 });
 
 test('who answers one and hangs with others gets no more places for it, where those are few', async () => {
@@ -379,7 +379,7 @@ test('so it is where others find it full in the very moment in which an attempt 
 });
 
 test('who finds it full while an attempt is recorded moves on when that is committed, not to the end of the lease', async () => {
-  const notifier = await start({ claims: false, settings: patientOfLocks });
+  const notifier = await start({ claims: false, settings: patientLocks });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
   const one = { ...bounds, ofTenant: () => 1 };
@@ -448,7 +448,7 @@ test('where there is little room, none of many that have much is left out', asyn
 });
 
 test('however many events wait for a mark that is held, deliveries go on', async () => {
-  const notifier = await start({ claims: false, settings: patientOfLocks });
+  const notifier = await start({ claims: false, settings: patientLocks });
   const [held, other] = [await receiver(), await receiver()];
   const [waiting, tenant] = [await subscribe(notifier, held.url), await subscribe(notifier, other.url)];
   for (const each of [waiting, tenant]) await ingest(notifier, each);

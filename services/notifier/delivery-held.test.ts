@@ -126,7 +126,7 @@ test('a tenant whose row was held is looked at again within seconds, and told of
   await settled(notifier.client, one.tenantId, 2);
 });
 
-test('rows that others of the house hold for a moment are waited for', async () => {
+test('rows that others of the cluster hold for a moment are waited for', async () => {
   const notifier = await startImpatient(false);
   const quick = await receiver();
   const one = await subscribe(notifier, quick.url);

@@ -3,7 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
 import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { freshDatabase } from '../../test/house.ts';
+import { freshDatabase } from '../../test/cluster.ts';
 import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { inTransaction, openPool } from '../platform/postgres.ts';

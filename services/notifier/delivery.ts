@@ -3,7 +3,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promi
 import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
-import { isHeld } from '../platform/postgres-errors.ts';
+import { isLockTimeout } from '../platform/postgres-errors.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
 import { Endpoints } from './endpoints.ts';
@@ -258,7 +258,7 @@ export class Courier {
       this.unsent.inc(failed.length);
       logger.info({ deliveries: failed.length }, 'deliveries failed without an attempt');
     }
-    this.waits = isHeld(problem) ? this.waits + 1 : 0;
+    this.waits = isLockTimeout(problem) ? this.waits + 1 : 0;
     if (problem !== undefined) logger.warn({ err: problem }, 'tenants without work could not be put off');
     for (const each of left) this.noteLeft(each);
     for (const tenant of passedOver) this.notePassedOver(tenant);

@@ -1,6 +1,6 @@
 // Where deliveries go. A webhook may change while what is claimed waits for its turn, so it is read again at the time of sending.
 import { uuidArray } from '../platform/arrays.ts';
-import { all, ms, onClient, seeing, type Client, type Pool } from '../platform/postgres.ts';
+import { allSettledOrThrow, epochMs, withClient, setTenants, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A tenant's webhook as a delivery needs it. */
 export interface Destination {
@@ -24,7 +24,7 @@ export function secretsOf(text: string): string[] {
 
 const destinations = {
   name: 'destinations',
-  text: `select w.tenant_id, w.url, w.enabled, ${ms('w.created_at')} as since_ms, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
+  text: `select w.tenant_id, w.url, w.enabled, ${epochMs('w.created_at')} as since_ms, ${secretsAt('clock_timestamp()')} as secrets from webhooks w where w.tenant_id = any ($1::uuid[])`,
 };
 
 type Configured = Destination & { enabled: boolean };
@@ -68,10 +68,10 @@ export class Destinations {
   }
 
   private read(tenants: string[]): Promise<Map<string, Configured>> {
-    return onClient(this.pool, async (client) => {
-      const [, , found] = await all([
+    return withClient(this.pool, async (client) => {
+      const [, , found] = await allSettledOrThrow([
         client.query('begin'),
-        client.query(seeing(tenants)),
+        client.query(setTenants(tenants)),
         readDestinations(client, tenants),
         client.query('commit'),
       ]);

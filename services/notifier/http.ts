@@ -2,7 +2,7 @@
 import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { areDescriptorsLeft, mostDescriptors } from '../platform/descriptors.ts';
-import { isOfTls } from '../platform/tls.ts';
+import { isTlsErrorCode } from '../platform/tls.ts';
 import { BlockedAddress, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 
@@ -437,7 +437,7 @@ function classOf(error: unknown): ErrorClass {
     if (each instanceof BlockedAddress) return 'blocked_address';
     const { code = '', errors = [] } = each;
     if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
-    if (isOfTls(code)) return 'tls_error';
+    if (isTlsErrorCode(code)) return 'tls_error';
     // Of several addresses, each with a failure of its own.
     if (errors.length > 0) return classOf(errors[0]);
   }

@@ -2,8 +2,8 @@
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
-import { all, type Client } from '../platform/postgres.ts';
-import { updateCount } from '../platform/updates.ts';
+import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
+import { balanceEventCount } from '../platform/balance-events.ts';
 
 /** A place in a tenant's log: the sequence, and the part among the events of one posting. */
 export interface Place {
@@ -50,7 +50,7 @@ export class Mark {
 
   /** Takes an event's place; false where it was taken before. */
   take(event: Event): boolean {
-    return this.takePlace(event, event.part, event.data.case === 'transactionPosted' ? updateCount(event) : null);
+    return this.takePlace(event, event.part, event.data.case === 'transactionPosted' ? balanceEventCount(event) : null);
   }
 
   /** Takes the place of an event that is derived from a posting; false where it was taken before. */
@@ -208,7 +208,7 @@ export async function readInbox(client: Client, tenants: string[], places: Place
 async function readBelow(client: Client, places: PlaceOfTenant[]): Promise<[GapRow[], LateRow[]]> {
   const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
   const parts = plainArray(places.map(({ part }) => part));
-  const [gaps, late] = await all([
+  const [gaps, late] = await allSettledOrThrow([
     client.query<GapRow>({ ...gapsBelow, values: sequences }),
     client.query<LateRow>({ ...lateBelow, values: [...sequences, parts] }),
   ]);
@@ -262,7 +262,7 @@ export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
       ],
     }),
   );
-  return all(statements);
+  return allSettledOrThrow(statements);
 }
 
 /** The gaps that were found, for the log. */

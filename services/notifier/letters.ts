@@ -3,7 +3,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { bytesArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { all, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
+import { allSettledOrThrow, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A message that is kept. */
 export interface Letter {
@@ -35,7 +35,7 @@ export async function insertLetters(client: Client, letters: Letter[]): Promise<
     bytesArray(letters.map(({ value }) => value)),
     textArray(letters.map(({ reason }) => text(reason))),
   ];
-  const [, { rows }] = await all([client.query(job), client.query<{ id: string }>({ ...insert, values })]);
+  const [, { rows }] = await allSettledOrThrow([client.query(job), client.query<{ id: string }>({ ...insert, values })]);
   const kept = new Set(rows.map(({ id }) => id));
   return letters.filter((_, place) => kept.has(ids[place] as string));
 }

@@ -1,6 +1,6 @@
 // Limits as rolling windows in PostgreSQL, so that they hold over all replicas: one row a tenant and policy with the times it counts.
 import { inTransaction, type Connections } from '../platform/postgres.ts';
-import { standingMetadata, type Standing } from '../platform/standing.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { Refusal } from './refusal.ts';
 
 /** What is limited. */
@@ -31,7 +31,7 @@ const statements = {
 };
 
 /** Counts a request and tells where the tenant stands then. Throws the refusal `rate_limited` where the window is full; that request is not counted. */
-export async function admit(pool: Connections, quotas: Quotas, tenant: string, policy: Policy): Promise<Standing> {
+export async function admit(pool: Connections, quotas: Quotas, tenant: string, policy: Policy): Promise<RateLimitStatus> {
   const quota = quotas[policy];
   const window = windows[policy];
   const values = [tenant, policy, window];
@@ -48,6 +48,6 @@ export async function admit(pool: Connections, quotas: Quotas, tenant: string, p
   });
   const standing = { policy, quota, window, reset: Math.min(window, Math.max(1, reset ?? window)) };
   if (taken < quota) return { ...standing, remaining: quota - taken - 1 };
-  const metadata = standingMetadata({ ...standing, remaining: 0 });
+  const metadata = rateLimitMetadata({ ...standing, remaining: 0 });
   throw new Refusal('rate_limited', 'too many requests, try again later', { retryAfter: standing.reset, metadata });
 }

@@ -6,7 +6,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { root } from '../../deploy/local/plan.ts';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, newChildren, testPort, type FreshDatabase } from '../../test/cluster.ts';
 import { newTenant, settled, startReceiver, until, type NotifierClient, type Receiver } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { bareEnvironment, isRunBySuperuser, nodeWith } from '../../test/run.ts';

@@ -1,6 +1,6 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { all, inTransaction, onClient, seeing, type Pool } from '../platform/postgres.ts';
+import { allSettledOrThrow, inTransaction, withClient, setTenants, type Pool } from '../platform/postgres.ts';
 import { firstUnclaimed } from './claims.ts';
 import { promised } from './rows.ts';
 import type { ErrorClass, Status } from './webhook.ts';
@@ -82,8 +82,8 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const concerned = uuidArray(tenants);
   const { true: kept = [], false: settled = [] } = Object.groupBy(outcomes, ({ heldMs }) => `${heldMs !== undefined}`);
-  return onClient(pool, async (client) => {
-    const begun = [client.query('begin'), client.query(seeing(tenants))];
+  return withClient(pool, async (client) => {
+    const begun = [client.query('begin'), client.query(setTenants(tenants))];
     const changed = [
       ...(settled.length > 0 ? [client.query<{ id: string }>({ ...record, values: recordedOf(settled) })] : []),
       ...(kept.length > 0 ? [client.query<{ id: string }>({ ...hold, values: heldOf(kept) })] : []),
@@ -93,7 +93,7 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
       client.query({ ...lower, values: [concerned] }),
       client.query('commit'),
     ];
-    await all([...begun, ...changed, ...ended]);
+    await allSettledOrThrow([...begun, ...changed, ...ended]);
     return new Set((await Promise.all(changed)).flatMap(({ rows }) => rows.map(({ id }) => id)));
   });
 }

@@ -2,7 +2,7 @@
 import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { halvesOf, isAway, isHeld } from '../platform/postgres-errors.ts';
+import { splitInHalf, isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { answerLimit } from './http.ts';
 import { recordOutcomes, withoutHeld, type Outcome } from './outcomes.ts';
@@ -117,10 +117,10 @@ export class Recorder {
         const [first, ...others] = left as [Outcome, ...Outcome[]];
         const only = others.length === 0 && { tenant: toId('tenant', first.tenant), delivery_id: toId('wh_delivery', first.id) };
         this.logger.warn({ err: error, deliveries: left.length, ...only }, 'recording failed');
-        if (!isAway(error) && others.length > 0) return this.writeHalves(left);
+        if (!isTransient(error) && others.length > 0) return this.writeHalves(left);
         // One that PostgreSQL does not take is left to its lease.
-        if (!isAway(error) || this.givenUp) return new Set();
-        if (isHeld(error)) waits++;
+        if (!isTransient(error) || this.givenUp) return new Set();
+        if (isLockTimeout(error)) waits++;
         await new Promise((done) => setTimeout(done, pause));
       }
     }
@@ -144,7 +144,7 @@ export class Recorder {
 
   private async writeHalves(outcomes: readonly Outcome[]): Promise<Set<string>> {
     const settled = new Set<string>();
-    for (const half of halvesOf(outcomes)) for (const id of await this.write(half)) settled.add(id);
+    for (const half of splitInHalf(outcomes)) for (const id of await this.write(half)) settled.add(id);
     return settled;
   }
 }

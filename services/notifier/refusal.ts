@@ -1,5 +1,5 @@
 // What this service refuses, in its own words; rpc.ts gives each reason its gRPC code.
-import { Refusal as AnyRefusal } from '../platform/refusal.ts';
+import { Refusal as AnyRefusal } from '../platform/errors.ts';
 
 /** Why a call is refused; the same strings are the codes of REST. */
 export type Reason =

@@ -1,6 +1,6 @@
 // Deliveries as they are read, and how a tenant’s next work is noted.
 
-import { ms } from '../platform/postgres.ts';
+import { epochMs } from '../platform/postgres.ts';
 
 /** Of an insert into `due`: who has work already sooner than that, keeps it so. */
 export const unlessSooner =
@@ -31,5 +31,5 @@ const claimed = 'exists (select from claims c where c.tenant_id = d.tenant_id an
 /** The columns of {@link DeliveryRow}, of a table named `d`. An attempt that is under way is counted, and promised no more. */
 export const deliveryColumns = `d.id, d.event_id, d.event_type, d.status, d.status_code, d.error_class,
   d.attempts + case when ${promised} and ${claimed} then 1 else 0 end as attempts,
-  case when d.next_retry_at is not null and not ${claimed} then ${ms('d.next_retry_at')} end as next_retry_ms,
-  ${ms('d.delivered_at')} as delivered_ms, ${ms('d.failed_at')} as failed_ms, ${ms('d.created_at')} as created_ms`;
+  case when d.next_retry_at is not null and not ${claimed} then ${epochMs('d.next_retry_at')} end as next_retry_ms,
+  ${epochMs('d.delivered_at')} as delivered_ms, ${epochMs('d.failed_at')} as failed_ms, ${epochMs('d.created_at')} as created_ms`;

@@ -12,8 +12,8 @@ import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { logFields } from '../platform/serve.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
-import type { Standing } from '../platform/standing.ts';
-import { translate } from '../platform/translate.ts';
+import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { toConnectError } from '../platform/translate.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
 import type { Courier } from './delivery.ts';
@@ -151,7 +151,7 @@ function answer<Request, Response>(
     try {
       return await work(request, context);
     } catch (error) {
-      throw translate(error, codes, context.values.get(logFields));
+      throw toConnectError(error, codes, context.values.get(logFields));
     }
   };
 }
@@ -175,6 +175,6 @@ function attemptMessage(row: AttemptRow): MessageInitShape<typeof AttemptSchema>
   };
 }
 
-function limitMessage({ policy, quota, window, remaining, reset }: Standing): MessageInitShape<typeof LimitSchema> {
+function limitMessage({ policy, quota, window, remaining, reset }: RateLimitStatus): MessageInitShape<typeof LimitSchema> {
   return { policy, quota, windowSeconds: window, remaining, resetSeconds: reset };
 }

@@ -3,7 +3,7 @@ import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Readiness } from '../platform/health.ts';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
-import { pinnedPlans } from '../platform/plans.ts';
+import { queryPlanSettings } from '../platform/query-plans.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState, NewConnections } from '../platform/readiness.ts';
@@ -59,7 +59,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const kafka = kafkaSettings(settings);
   const logger = openLog('notifier', config.logLevel);
   const metrics = openMetrics('notifier');
-  const pools = { logger, settings: pinnedPlans };
+  const pools = { logger, settings: queryPlanSettings };
   const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
   lifetime.add('calls', () => calls.end());
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });

@@ -1,7 +1,7 @@
 // Forgets deliveries and their attempts when their time is over, and brings forward what the database's clock has left behind.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { inTransaction, ms, type Pool } from '../platform/postgres.ts';
-import { takeApart } from '../platform/postgres-errors.ts';
+import { inTransaction, epochMs, type Pool } from '../platform/postgres.ts';
+import { bisect } from '../platform/postgres-errors.ts';
 import { eventTypes } from './webhook.ts';
 
 // Deliveries in one statement, over all of its tenants: it holds no lock for long, and ends well within its time on a slow disk.
@@ -39,7 +39,7 @@ const statement = {
       delete from payloads p using gone g where p.tenant_id = g.tenant_id and p.event_id = g.event_id
     ), attempts_gone as (
       delete from attempts a using gone g where a.tenant_id = g.tenant_id and a.delivery_id = g.id
-    ) select place::int, count(*)::int as swept, ${ms('max(created_at)')} as from_ms from gone group by place`,
+    ) select place::int, count(*)::int as swept, ${epochMs('max(created_at)')} as from_ms from gone group by place`,
 };
 
 // A clock that was set back leaves what was due at once to times to come: those are nobody's wish, but for a retry's that was promised before. Claims
@@ -108,7 +108,7 @@ export async function sweep(pool: Pool, days: number, signal?: AbortSignal): Pro
     const last = tenants.at(-1);
     if (last === undefined) break;
     after = last;
-    await takeApart(tenants, sweepOf, (_, why) => refusals.push(why));
+    await bisect(tenants, sweepOf, (_, why) => refusals.push(why));
   }
   if (refusals.length > 0) throw refusals[0];
   return swept;

@@ -2,8 +2,8 @@
 import { v7 as uuidv7 } from 'uuid';
 import { sha256 } from '../platform/digest.ts';
 import { toId } from '../platform/ids.ts';
-import { inTransaction, ms } from '../platform/postgres.ts';
-import { standingMetadata, type Standing } from '../platform/standing.ts';
+import { inTransaction, epochMs } from '../platform/postgres.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
 import type { Claimed } from './claims.ts';
 import { readDelivery, type WholeDelivery } from './deliveries.ts';
@@ -26,7 +26,7 @@ export async function sendTest(
   courier: Courier,
   tenant: string,
   { type, traceparent: given }: { type: string; traceparent: string },
-): Promise<{ whole: WholeDelivery; responseTimeMs: number; standing: Standing }> {
+): Promise<{ whole: WholeDelivery; responseTimeMs: number; standing: RateLimitStatus }> {
   const eventType = type === '' ? 'test.webhook' : type;
   if (!(eventTypes as readonly string[]).includes(eventType)) {
     throw invalid('event_type', 'oneof', `must be one of ${eventTypes.join(', ')}`, eventType);
@@ -36,7 +36,7 @@ export async function sendTest(
   const claimed = await inTransaction(pool, [tenant], async (client): Promise<Claimed> => {
     const destination = (await readDestinations(client, [tenant])).get(tenant);
     if (!destination) throw notConfigured();
-    const { rows } = await client.query<{ ms: number }>(`select ${ms('clock_timestamp()')} as ms`);
+    const { rows } = await client.query<{ ms: number }>(`select ${epochMs('clock_timestamp()')} as ms`);
     const startedMs = (rows[0] as { ms: number }).ms;
     const [id, eventId, claim] = [uuidv7(), uuidv7(), uuidv7()];
     const about = { id: toId('evt', eventId), type: eventType, createdMs: BigInt(startedMs), tenantId: toId('tenant', tenant) };
@@ -79,7 +79,7 @@ export async function sendTest(
       status_code: statusCode === null ? '' : String(statusCode),
       error_class: errorClass ?? 'timeout',
     };
-    throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...standingMetadata(standing) } });
+    throw new Refusal('test_failed', 'Test webhook failed', { metadata: { ...metadata, ...rateLimitMetadata(standing) } });
   }
   return { whole: await readDelivery(pool, tenant, claimed.id), responseTimeMs: durationMs, standing };
 }

@@ -1,6 +1,6 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
-import { inTransaction, ms, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
-import type { Standing } from '../platform/standing.ts';
+import { inTransaction, epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
+import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas } from './limits.ts';
@@ -25,7 +25,7 @@ export interface WebhookRow {
   updated_ms: number;
 }
 
-const columns = `url, events, enabled, ${ms('created_at')} as created_ms, ${ms('updated_at')} as updated_ms`;
+const columns = `url, events, enabled, ${epochMs('created_at')} as created_ms, ${epochMs('updated_at')} as updated_ms`;
 
 /** Reads the webhook of the tenant that is `$1`. */
 export const selectWebhook = { name: 'webhook', text: `select ${columns} from webhooks where tenant_id = $1` };
@@ -58,7 +58,7 @@ export async function configure(
   parts: WebhookParts,
   tenant: string,
   given: Configuration,
-): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; standing: Standing }> {
+): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; standing: RateLimitStatus }> {
   const url = await targetOf(parts.targets, given.url);
   const events = eventsOf(given.events);
   const sent = given.secret === undefined ? null : secretOf(given.secret);

@@ -9,7 +9,7 @@ import { openProxy } from '../../test/proxy.ts';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from './caller.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 
 test('a replica that lets a call time out gets no other one while there is another replica', async () => {
   const answered = [0, 0];

@@ -5,7 +5,7 @@ import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Channel, wasBegun } from './channel.ts';
 import { turnOf } from './large.ts';
-import type { RefusalInfo } from './refusal.ts';
+import type { RefusalInfo } from './errors.ts';
 import { Replicas, type Replica, type Resolve } from './replicas.ts';
 import type { Encoder } from './unary.ts';
 

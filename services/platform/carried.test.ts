@@ -11,9 +11,9 @@ import { CarryRequestSchema, CarryResponseSchema, type CarryResponse } from '../
 import { endOf } from '../../test/ends.ts';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 import { enveloped } from './envelope.ts';
-import type { Served } from './lifetime.ts';
+import type { RunningServer } from './lifetime.ts';
 import { Messages } from './messages.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 import type { ServeOptions } from './serve.ts';
 
 const maxMessageBytes = 10_000;
@@ -23,12 +23,12 @@ const known = { authorization: 'Bearer right' };
 
 type Handle = (context: HandlerContext, description: string) => Promise<object>;
 let handle: Handle;
-let server: Served;
+let server: RunningServer;
 let session: ClientHttp2Session;
 const lines: { method: string; code: string }[] = [];
 const closing: (() => unknown)[] = [];
 
-async function start(options: Partial<ServeOptions> = {}): Promise<{ server: Served; session: ClientHttp2Session }> {
+async function start(options: Partial<ServeOptions> = {}): Promise<{ server: RunningServer; session: ClientHttp2Session }> {
   const served = await startGrpcServer({
     services: [LedgerService],
     routes: (router) =>
@@ -62,7 +62,7 @@ afterEach(async () => {
 });
 
 /** A server and a connection of one test. */
-async function other(options: Partial<ServeOptions> = {}): Promise<{ server: Served; session: ClientHttp2Session }> {
+async function other(options: Partial<ServeOptions> = {}): Promise<{ server: RunningServer; session: ClientHttp2Session }> {
   const started = await start(options);
   closing.push(async () => {
     started.session.destroy();

@@ -8,7 +8,7 @@ import { CallService, CarryRequestSchema, CarryResponseSchema, RefusalSchema } f
 import { messageOf } from './decoding.ts';
 import { enveloped, headersOf } from './envelope.ts';
 import { Messages } from './messages.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 import { Call, isPlain, outcomeOf, refusalTrailers, respond } from './unary.ts';
 import type { Admission, Method, Outcome, UnaryHandler, UnaryOptions } from './unary.ts';
 import { sentTooLarge, type UnfinishedMessage } from './unfinished.ts';

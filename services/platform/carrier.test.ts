@@ -1,4 +1,4 @@
-// Calls that travel together, before the house's own server and before some that break.
+// Calls that travel together, before the cluster's own server and before some that break.
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -12,9 +12,9 @@ import { CarryRequestSchema, CarryResponseSchema, type CarryRequest } from '../.
 import { openCaller, type Caller } from './caller.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';
-import type { Served } from './lifetime.ts';
+import type { RunningServer } from './lifetime.ts';
 import { Messages } from './messages.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 
 const mostBytes = 1000;
 const question: Question = {
@@ -275,7 +275,7 @@ test('a channel that is closed has its calls answered, and its connection ended'
 type Handle = (code: string, context: HandlerContext) => Promise<object>;
 
 /** A ledger, and a caller whose calls of `GetAccount` travel together. */
-async function ledger(handle: Handle, token = 'token'): Promise<{ served: Served; caller: Caller; alone: Caller }> {
+async function ledger(handle: Handle, token = 'token'): Promise<{ served: RunningServer; caller: Caller; alone: Caller }> {
   const served = await startGrpcServer({
     services: [LedgerService],
     routes: (router) => router.service(LedgerService, { getAccount: ({ tenantId }, context) => handle(tenantId, context) }),

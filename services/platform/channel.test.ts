@@ -1,4 +1,4 @@
-// A channel before servers that end connections, reset calls and break the protocol. Each is Node's own HTTP/2, without the house's bounds.
+// A channel before servers that end connections, reset calls and break the protocol. Each is Node's own HTTP/2, without the cluster's bounds.
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setTimeout as pause } from 'node:timers/promises';

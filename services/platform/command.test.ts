@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { freshDatabase } from '../../test/house.ts';
+import { freshDatabase } from '../../test/cluster.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { commandOf } from './command.ts';
 import { StartFailure } from './lifetime.ts';

@@ -5,12 +5,12 @@ import { sha256 } from './digest.ts';
 const checkLength = 6;
 
 /** The cursor of a place, which is bytes, in a list. */
-export function sealed(list: string, place: Buffer): string {
+export function encodeCursor(list: string, place: Buffer): string {
   return Buffer.concat([check(list, place), place]).toString('base64url');
 }
 
 /** The place of a cursor, null where this list did not hand it out. */
-export function opened(list: string, cursor: string): Buffer | null {
+export function decodeCursor(list: string, cursor: string): Buffer | null {
   const bytes = Buffer.from(cursor, 'base64url');
   const place = bytes.subarray(checkLength);
   // The decoder passes over what is no base64url.

@@ -1,6 +1,6 @@
 // Figures that are measured when they are asked for: of what this process knows, or of what costs a question to the database.
 import { Gauge, type Registry } from 'prom-client';
-import { recent, soon } from './health.ts';
+import { cached, withTimeout } from './health.ts';
 
 /** Makes a gauge of what this process knows at any time. */
 export function openGauge(metrics: Registry, name: string, help: string, value: () => number): void {
@@ -15,9 +15,9 @@ export function openGauges<Measured>(
   metrics: Registry,
   measure: () => Promise<Measured>,
 ): (name: string, help: string, value: (measured: Measured) => number) => void {
-  const measured = recent(measure);
+  const measured = cached(measure);
   return (name, help, value) => {
-    const collect = async () => gauge.set(await soon(measured()).then(value, () => NaN));
+    const collect = async () => gauge.set(await withTimeout(measured()).then(value, () => NaN));
     const gauge: Gauge = new Gauge({ name, help, registers: [metrics], collect });
   };
 }

@@ -4,9 +4,9 @@ import { Code, ConnectError, createClient, type Client } from '@connectrpc/conne
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
-import type { Served } from './lifetime.ts';
+import type { RunningServer } from './lifetime.ts';
 
-let server: Served;
+let server: RunningServer;
 let health: Client<typeof Health>;
 let asked = 0;
 let ready = true;

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Gauge, Registry } from 'prom-client';
-import { figuresOf, serveOps } from './health.ts';
+import { metricsText, serveOps } from './health.ts';
 
 test('half a request to the operations port keeps no process from ending', async () => {
   const ops = await serveOps('127.0.0.1', 0, new Registry(), () => Promise.resolve({ ready: true, dependencies: {} }));
@@ -65,7 +65,7 @@ test('so does who asks later in the same turn of the event loop, where taking th
   let taken = 0;
   const metrics = new Registry();
   const gauge: Gauge = new Gauge({ name: 'taken', help: 'How often', registers: [metrics], collect: () => gauge.set(++taken) });
-  const figures = figuresOf(metrics);
+  const figures = metricsText(metrics);
   const first = figures();
   // All that waits for no turn has come to its end by then.
   await new Promise<void>((done) => process.nextTick(done));

@@ -5,8 +5,8 @@ import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { served, type Served } from './lifetime.ts';
-import { refuse } from './refusal.ts';
+import { runningServer, type RunningServer } from './lifetime.ts';
+import { refuse } from './errors.ts';
 
 /** Whether a process can do its work, and what each of its dependencies says. */
 export interface Readiness {
@@ -27,8 +27,8 @@ export const mostBytesOfHealthCheck = 4096;
 const opsClosingMs = 1_000;
 
 /** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
-export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<Served> {
-  const figures = figuresOf(metrics);
+export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<RunningServer> {
+  const figures = metricsText(metrics);
   const server = createServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
       response.writeHead(status, { 'content-type': type });
@@ -51,10 +51,10 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
       );
     } else answer(404, 'application/json', '{"status":"not found"}');
   });
-  return served(
+  return runningServer(
     server,
     { variable: 'OPS_PORT', host, port },
-    { release: () => server.closeIdleConnections(), cut: () => server.closeAllConnections(), ms: opsClosingMs },
+    { release: () => server.closeIdleConnections(), forceClose: () => server.closeAllConnections(), ms: opsClosingMs },
   );
 }
 
@@ -69,7 +69,7 @@ export function readinessBody(state: Readiness): string {
  * else, and a ledger's a look at its database. They are taken a turn of the event loop later, or else they were there before the next request of the
  * same turn is read.
  */
-export function figuresOf(metrics: Registry): () => Promise<string> {
+export function metricsText(metrics: Registry): () => Promise<string> {
   let asked: Promise<string> | undefined;
   const take = async (): Promise<string> => {
     await setImmediate();
@@ -82,7 +82,7 @@ export function figuresOf(metrics: Registry): () => Promise<string> {
  * Asks once for all who ask meanwhile, or within a second of its beginning: anybody may ask for health, and the answer costs a round trip to the
  * database.
  */
-export function recent<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
+export function cached<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
   let asked: Promise<Answer> | undefined;
   return () => {
     if (asked) return asked;
@@ -100,7 +100,7 @@ export function recent<Answer>(ask: () => Promise<Answer>): () => Promise<Answer
  * The answer to what is asked for health or figures; throws where there is none within 2 s. Kubelet waits three, and a database that stands still
  * is given up only after 15 s.
  */
-export async function soon<Answer>(asked: Promise<Answer>): Promise<Answer> {
+export async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error('no answer within 2 s')), soonMs);
   try {

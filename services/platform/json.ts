@@ -5,38 +5,38 @@
  * What keeps JSON out: `type` (no JSON, or a key that changes prototypes), `max` (too deep), `unicode` (a NUL or half of a surrogate pair),
  * `number` (one that a double can't hold).
  */
-export type Flaw = 'type' | 'max' | 'unicode' | 'number';
+export type JsonProblem = 'type' | 'max' | 'unicode' | 'number';
 
 /** Thrown for JSON that is not kept. */
-export class FlawedJson extends Error {
-  readonly flaw: Flaw;
+export class InvalidJson extends Error {
+  readonly flaw: JsonProblem;
 
-  constructor(flaw: Flaw) {
+  constructor(flaw: JsonProblem) {
     super(`flawed JSON: ${flaw}`);
     this.flaw = flaw;
   }
 }
 
-/** Reads JSON that may be kept as it is; an object is one deep. Throws {@link FlawedJson}. */
+/** Reads JSON that may be kept as it is; an object is one deep. Throws {@link InvalidJson}. */
 export function parseJson(text: string, maxDepth: number): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new FlawedJson('type');
+    throw new InvalidJson('type');
   }
   const flaw = flawOf(value, maxDepth) ?? (inexactNumbers(text, 1).length > 0 ? 'number' : null);
-  if (flaw) throw new FlawedJson(flaw);
+  if (flaw) throw new InvalidJson(flaw);
   return value;
 }
 
-function flawOf(value: unknown, left: number): Flaw | null {
-  if (typeof value === 'string') return isUntextual(value) ? 'unicode' : null;
+function flawOf(value: unknown, left: number): JsonProblem | null {
+  if (typeof value === 'string') return hasInvalidUnicode(value) ? 'unicode' : null;
   if (typeof value !== 'object' || value === null) return null;
   if (left === 0) return 'max';
   if (changesPrototypes(value)) return 'type';
   for (const key of Object.keys(value)) {
-    if (isUntextual(key)) return 'unicode';
+    if (hasInvalidUnicode(key)) return 'unicode';
     const flaw = flawOf((value as Record<string, unknown>)[key], left - 1);
     if (flaw) return flaw;
   }
@@ -44,7 +44,7 @@ function flawOf(value: unknown, left: number): Flaw | null {
 }
 
 /** Whether a text holds what PostgreSQL can't keep: a NUL or half of a surrogate pair. */
-export function isUntextual(text: string): boolean {
+export function hasInvalidUnicode(text: string): boolean {
   return text.includes('\0') || !text.isWellFormed();
 }
 
@@ -58,7 +58,7 @@ function changesPrototypes(value: object): boolean {
 const dangerousKeys = /__proto__|"constructor"|\\u00[567]/;
 
 /** Whether a key somewhere in a JSON value, however deep, changes prototypes where it is copied. `text` is what the value was read from. */
-export function isPoisoned(text: string, value: unknown): boolean {
+export function hasPrototypeKeys(text: string, value: unknown): boolean {
   if (!dangerousKeys.test(text)) return false;
   const waiting = [value];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {

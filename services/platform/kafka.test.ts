@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
 // @ts-expect-error -- an inner file, without types
 import Runner from 'kafkajs/src/consumer/runner.js';
-import { testPort } from '../../test/house.ts';
+import { testPort } from '../../test/cluster.ts';
 import { settingsOf } from '../../test/kafka.ts';
 import { openKafka } from './kafka.ts';
 import { openLog } from './telemetry.ts';

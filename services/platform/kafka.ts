@@ -5,7 +5,7 @@ import dns from 'node:dns';
 import { connect, isIP, type LookupFunction } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
 import kafkajs, { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
-import './kafkajs.ts';
+import './kafkajs-patches.ts';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
 

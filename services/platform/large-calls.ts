@@ -1,8 +1,8 @@
 // Calls with large messages: how many of them a process works on at once, what waits, and what it holds meanwhile.
 import type { Http2ServerRequest } from 'node:http2';
 import { Code } from '@connectrpc/connect';
-import { refuse } from './refusal.ts';
-import { Overloaded, Turns } from './turns.ts';
+import { refuse } from './errors.ts';
+import { Overloaded, FairSemaphore } from './fair-semaphore.ts';
 import type { Unfinished } from './unfinished.ts';
 
 /** Bytes of a message beyond which a call waits for its turn. */
@@ -16,9 +16,9 @@ export const largeCall = 1 << 20;
  * of their own, where a pod has 1,024.
  */
 const lines = [
-  { beyond: largeCall, turns: new Turns({ ofOne: 1, waiting: 8, waitingOfOne: 4 }) },
-  { beyond: 8 << 20, turns: new Turns({ most: 1, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
-  { beyond: largeCall, turns: new Turns({ most: 2, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
+  { beyond: largeCall, turns: new FairSemaphore({ ofOne: 1, waiting: 8, waitingOfOne: 4 }) },
+  { beyond: 8 << 20, turns: new FairSemaphore({ most: 1, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
+  { beyond: largeCall, turns: new FairSemaphore({ most: 2, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
 ];
 
 // By their connections: who posts to books that somebody holds, ten seconds a call, kept all other callers waiting where there was one line for all.
@@ -43,7 +43,7 @@ export async function placeOf(
   signal: AbortSignal,
 ): Promise<() => void> {
   const caller = callerOf(request);
-  const taken: Turns[] = [];
+  const taken: FairSemaphore[] = [];
   const end = () => {
     for (const turns of taken) turns.end(caller);
   };

@@ -1,10 +1,10 @@
 import { createServer } from 'node:net';
 import { setImmediate as later } from 'node:timers/promises';
-import { Lifetime, StartFailure, listening, reasonOf, served } from './lifetime.ts';
+import { Lifetime, StartFailure, listening, errorMessage, runningServer } from './lifetime.ts';
 
 const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
-  const closing = { release: () => undefined, cut: () => undefined, ms: 0 };
-  return served(createServer(), { variable, host, port }, closing).then(
+  const closing = { release: () => undefined, forceClose: () => undefined, ms: 0 };
+  return runningServer(createServer(), { variable, host, port }, closing).then(
     ({ close }) => close(),
     (error: unknown) => error,
   );
@@ -34,8 +34,8 @@ test('a process that has no descriptor left to listen with does not blame its ad
 });
 
 test('a name of several addresses fails for the reason of the first', () => {
-  expect(reasonOf(new AggregateError([new Error('refused'), new Error('away')]))).toBe('refused');
-  expect(reasonOf(new Error('lost'))).toBe('lost');
+  expect(errorMessage(new AggregateError([new Error('refused'), new Error('away')]))).toBe('refused');
+  expect(errorMessage(new Error('lost'))).toBe('lost');
 });
 
 test('what was started is stopped once and last first, also where a signal comes while a failed start is being ended', async () => {

@@ -71,27 +71,27 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>): Promise
 export class StartFailure extends Error {}
 
 /** What a failure says. A name with several addresses fails with one error for each and no message of its own. */
-export function reasonOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   const first = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
   return first.message;
 }
 
 /** Where a process wants to listen, and which variable names the port. */
-export interface ListeningPlace {
+export interface ListenAddress {
   variable: 'PORT' | 'OPS_PORT';
   host: string;
   port: number;
 }
 
 /** A running server. */
-export interface Served {
+export interface RunningServer {
   port: number;
   /** Answers what is under way, for a while at most, then closes. */
   close: () => Promise<void>;
 }
 
 /** Waits until a process listens. Throws {@link StartFailure}, which names the variable that asks for what can't be had. */
-export async function listening({ variable, host, port }: ListeningPlace, listen: Promise<unknown>): Promise<void> {
+export async function listening({ variable, host, port }: ListenAddress, listen: Promise<unknown>): Promise<void> {
   try {
     await listen;
   } catch (error) {
@@ -110,12 +110,12 @@ export async function listening({ variable, host, port }: ListeningPlace, listen
 /** How a server ends: `release` lets what idles go, and what is then left after so many milliseconds is `cut`. */
 export interface Closing {
   release: () => void;
-  cut: () => void;
+  forceClose: () => void;
   ms: number;
 }
 
 /** Has a server listen. Throws as {@link listening}. */
-export async function served(server: Server, place: ListeningPlace, { release, cut, ms }: Closing): Promise<Served> {
+export async function runningServer(server: Server, place: ListenAddress, { release, forceClose, ms }: Closing): Promise<RunningServer> {
   const { host, port } = place;
   await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
   return {
@@ -123,7 +123,7 @@ export async function served(server: Server, place: ListeningPlace, { release, c
     close: async () => {
       const closed = new Promise<void>((done) => server.close(() => done()));
       release();
-      const timer = setTimeout(cut, ms);
+      const timer = setTimeout(forceClose, ms);
       await closed;
       clearTimeout(timer);
     },

@@ -1,7 +1,7 @@
 // The messages of a gRPC stream, of which some may come in one piece, and one in many.
 import { Code } from '@connectrpc/connect';
 import { envelopeBytes } from './envelope.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 import { sentTooLarge } from './unfinished.ts';
 
 /** Takes messages from what comes of a stream, piece by piece. One that is whole in its piece is not copied. */

@@ -1,7 +1,7 @@
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { until } from '../../test/notifier.ts';
 import { ownServer, type OwnServer } from '../../test/server.ts';
 import { migrate } from './migration.ts';
@@ -192,7 +192,7 @@ test('whatever the database says of its sessions, a migration is of the schema p
 test('a way to the database on which its settings are lost is refused before anything is changed', async () => {
   const database = await freshDatabase('identity');
   const lost = new URL(database.ownerUrl);
-  // In the place of those of the house, as a pooler may leave them out.
+  // In the place of those of the cluster, as a pooler may leave them out.
   lost.searchParams.set('options', '-c jit=off');
   const schema = schemaOf([first]);
   try {

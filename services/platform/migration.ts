@@ -3,10 +3,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
-import { StartFailure, reasonOf } from './lifetime.ts';
+import { StartFailure, errorMessage } from './lifetime.ts';
 import { connectionOptions, keepAliveMs, noTransactionTimeout, releaseBroken, type Pool } from './postgres.ts';
-import { answerOf, checkConnection, mayUse, refuseOthers } from './postgres-start.ts';
-import { isAway } from './postgres-errors.ts';
+import { waitForAnswer, checkConnection, checkGrants, assertRole } from './postgres-start.ts';
+import { isTransient } from './postgres-errors.ts';
 import { scramVerifier } from './scram.ts';
 
 /** A migration: a class named after what it does. */
@@ -41,17 +41,17 @@ const patient = { statement_timeout: '0', idle_in_transaction_session_timeout: '
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no
  * change of the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} where the
  * addresses are of two databases or of one role, the database is away for 30 s or goes away, is read-only, or refused by {@link checkConnection},
- * {@link refuseOthers} or {@link mayUse}, the role is not the owner, or somebody has held a table, or another run has not ended, for five
+ * {@link assertRole} or {@link checkGrants}, the role is not the owner, or somebody has held a table, or another run has not ended, for five
  * minutes; running it again goes on from there.
  */
 export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   try {
     await migrateAsOwner(ownerUrl, serviceUrl, schema);
   } catch (error) {
-    if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${reasonOf(error)}`);
+    if (hasCode(error, /^42501$/)) throw new StartFailure(`MIGRATION_DATABASE_URL: this role may not migrate: ${errorMessage(error)}`);
     // P0001: an event trigger of the database's, which would have none of it; 42: somebody has what has the name of what is to be made.
-    if (hasCode(error, /^(25006|3F000|P0001|42723|42P07|42710|42701)$/) || isAway(error))
-      throw new StartFailure(`MIGRATION_DATABASE_URL: ${reasonOf(error)}`);
+    if (hasCode(error, /^(25006|3F000|P0001|42723|42P07|42710|42701)$/) || isTransient(error))
+      throw new StartFailure(`MIGRATION_DATABASE_URL: ${errorMessage(error)}`);
     throw error;
   }
 }
@@ -82,7 +82,7 @@ interface Address {
 
 async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
   checkAddresses(ownerUrl, serviceUrl);
-  const client = await answerOf('MIGRATION_DATABASE_URL', async () => {
+  const client = await waitForAnswer('MIGRATION_DATABASE_URL', async () => {
     const each = new pg.Client({
       connectionString: ownerUrl,
       connectionTimeoutMillis: 5000,
@@ -104,7 +104,7 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
   try {
     await checkConnection('MIGRATION_DATABASE_URL', client);
     // Before anything is made there that could call another's.
-    await refuseOthers('MIGRATION_DATABASE_URL', client);
+    await assertRole('MIGRATION_DATABASE_URL', client);
     await mustBeOwner(client);
     await takeTurn(client);
     const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
@@ -141,9 +141,9 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: string, schema: Sche
         });
     });
     // Somebody may have had the name of what was made just now.
-    await refuseOthers('MIGRATION_DATABASE_URL', client);
+    await assertRole('MIGRATION_DATABASE_URL', client);
     // To grant what it may not grant is a warning to PostgreSQL.
-    await mayUse('MIGRATION_DATABASE_URL', client, role);
+    await checkGrants('MIGRATION_DATABASE_URL', client, role);
   } finally {
     await client.end();
   }

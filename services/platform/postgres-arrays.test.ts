@@ -1,6 +1,6 @@
 // What PostgreSQL itself reads from the arrays that arrays.ts writes.
 import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from './arrays.ts';
 
 let database: FreshDatabase;

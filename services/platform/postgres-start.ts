@@ -1,9 +1,9 @@
 // What is asked of a database before it is used: whether it answers, can be worked with, and has the schema.
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import { StartFailure, reasonOf } from './lifetime.ts';
-import { isAway, isNotSpokenTo } from './postgres-errors.ts';
-import { aboutConnection, faultOf, type Pool } from './postgres.ts';
+import { StartFailure, errorMessage } from './lifetime.ts';
+import { isTransient, isTlsFailure } from './postgres-errors.ts';
+import { connectionChecks, connectionProblem, type Pool } from './postgres.ts';
 
 /** Whose address it is: the service's, or the owner's. */
 type Variable = 'DATABASE_URL' | 'MIGRATION_DATABASE_URL';
@@ -14,18 +14,18 @@ type Connection = Pool | pg.Client;
  * after so many seconds, and at once where the answer is one, or where the owner is refused, or can't be spoken to by TLS: what a service needs may
  * yet be made by the migration.
  */
-export async function answerOf<Answer>(variable: Variable, ask: () => Promise<Answer>, seconds = 30): Promise<Answer> {
+export async function waitForAnswer<Answer>(variable: Variable, ask: () => Promise<Answer>, seconds = 30): Promise<Answer> {
   for (const until = performance.now() + seconds * 1000; ; await pause(250)) {
     try {
       return await ask();
     } catch (error) {
       if (error instanceof StartFailure) throw error;
       const { code = '' } = error as { code?: string };
-      const isRefused = !isAway(error) || /^(28|3D|42|55000)/.test(code) || isNotSpokenTo(error as Error);
+      const isRefused = !isTransient(error) || /^(28|3D|42|55000)/.test(code) || isTlsFailure(error as Error);
       // 08P01: a setting of the connection that who answers does not take, as PgBouncer says of `options`, or has lost.
       if (code === '08P01' || (variable === 'MIGRATION_DATABASE_URL' && isRefused))
-        throw new StartFailure(`${variable}: ${reasonOf(error)}`);
-      if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${reasonOf(error)}`);
+        throw new StartFailure(`${variable}: ${errorMessage(error)}`);
+      if (performance.now() > until) throw new StartFailure(`${variable}: no answer within ${seconds} s: ${errorMessage(error)}`);
     }
   }
 }
@@ -38,10 +38,10 @@ const oldest = 150_000;
  */
 export async function checkConnection(variable: Variable, connection: Connection): Promise<void> {
   const { rows } = await connection.query<{ settings: string | null; triggers: string; version: number; encoding: string }>(
-    `select ${aboutConnection}, current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
+    `select ${connectionChecks}, current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
   );
   const about = rows[0] as (typeof rows)[number];
-  const fault = faultOf(about);
+  const fault = connectionProblem(about);
   if (fault !== undefined) throw new StartFailure(`${variable}: ${fault}`);
   const { version, encoding } = about;
   if (version < oldest)
@@ -53,14 +53,14 @@ export async function checkConnection(variable: Variable, connection: Connection
 }
 
 /**
- * Waits until the database answers, and refuses what {@link checkConnection} and {@link refuseOthers} do, a role that row-level security does not bind
+ * Waits until the database answers, and refuses what {@link checkConnection} and {@link assertRole} do, a role that row-level security does not bind
  * (superuser, owner of a table, `BYPASSRLS`) or that may not use the schema, and a schema older than the code. Throws {@link StartFailure}, after 30
  * seconds where it does not answer.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
-  await answerOf('DATABASE_URL', async () => {
+  await waitForAnswer('DATABASE_URL', async () => {
     await checkConnection('DATABASE_URL', pool);
-    await refuseOthers('DATABASE_URL', pool);
+    await assertRole('DATABASE_URL', pool);
     await checkRole(pool);
     await checkSchema(pool, migrations);
   });
@@ -78,7 +78,7 @@ async function checkRole(pool: Pool): Promise<void> {
   const fault = role.super ? 'is a superuser' : role.bypass ? 'has BYPASSRLS' : role.owner ? 'owns the tables' : null;
   if (fault) throw new StartFailure(`DATABASE_URL: role ${role.name} ${fault}, so row-level security would not bind it`);
   if (!role.hasSchema) throw new StartFailure('DATABASE_URL: there is no schema public: run migrate first');
-  await mayUse('DATABASE_URL', pool, role.name);
+  await checkGrants('DATABASE_URL', pool, role.name);
 }
 
 /**
@@ -88,7 +88,7 @@ async function checkRole(pool: Pool): Promise<void> {
  * who migrates. What an extension has is passed over, not what a superuser has: a dump that is restored without the roles of before makes all his own.
  * Throws {@link StartFailure}.
  */
-export async function refuseOthers(variable: Variable, connection: Connection): Promise<void> {
+export async function assertRole(variable: Variable, connection: Connection): Promise<void> {
   const isOwners = variable === 'MIGRATION_DATABASE_URL';
   if (await hasRight(connection, 'public', 'create')) {
     const { rows } = await connection.query<{ role: string }>('select current_user as role');
@@ -134,7 +134,7 @@ export async function refuseOthers(variable: Variable, connection: Connection): 
 }
 
 /** Refuses a schema that the service's role may not use: it would see no table there. Throws {@link StartFailure}. */
-export async function mayUse(variable: Variable, connection: Connection, role: string): Promise<void> {
+export async function checkGrants(variable: Variable, connection: Connection, role: string): Promise<void> {
   if ((await hasRight(connection, role, 'usage')) !== false) return;
   const name = pg.escapeIdentifier(role);
   throw new StartFailure(

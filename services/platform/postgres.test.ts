@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import pg from 'pg';
 import pino from 'pino';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/house.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { until } from '../../test/notifier.ts';
 import { ownServer } from '../../test/server.ts';
-import { all, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
-import { answerOf } from './postgres-start.ts';
-import { isAway, isOfWork, isRefused } from './postgres-errors.ts';
+import { allSettledOrThrow, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
+import { waitForAnswer } from './postgres-start.ts';
+import { isTransient, isPermanent, isDataError } from './postgres-errors.ts';
 import { openLog } from './telemetry.ts';
 
 let database: FreshDatabase;
@@ -33,7 +33,7 @@ afterAll(async () => {
 /** Works with a pool of the least patience in which this machine, however busy, answers a statement. */
 async function withPool(work: (pool: Pool) => Promise<void>): Promise<void> {
   for (let patienceMs = 500; ; patienceMs *= 4) {
-    const pool = openPool(url.href, { name: 'test', max: 3, logger: openLog('test', 'silent'), patienceMs });
+    const pool = openPool(url.href, { name: 'test', max: 3, logger: openLog('test', 'silent'), queryTimeoutMs: patienceMs });
     try {
       await work(pool);
       return;
@@ -141,7 +141,7 @@ describe('a database that is asked until it answers', () => {
   test('is given up after a while where it says nothing', async () => {
     proxy.isolate(true);
     try {
-      const answer = answerOf('MIGRATION_DATABASE_URL', asking(url), 0.3);
+      const answer = waitForAnswer('MIGRATION_DATABASE_URL', asking(url), 0.3);
       await expect(answer).rejects.toThrow(/^MIGRATION_DATABASE_URL: no answer within 0.3 s: timeout expired$/);
     } finally {
       proxy.isolate(false);
@@ -151,7 +151,7 @@ describe('a database that is asked until it answers', () => {
   test('is asked again where the socket is not there yet that leads to it', async () => {
     // As Node throws it, whose own errors are not of the tests' realm.
     const missing = Object.assign(new Error('connect ENOENT /run/.s.PGSQL.5432'), { code: 'ENOENT' });
-    const answer = answerOf('MIGRATION_DATABASE_URL', () => Promise.reject(missing), 0.3);
+    const answer = waitForAnswer('MIGRATION_DATABASE_URL', () => Promise.reject(missing), 0.3);
     await expect(answer).rejects.toThrow('MIGRATION_DATABASE_URL: no answer within 0.3 s: connect ENOENT /run');
   });
 
@@ -161,15 +161,15 @@ describe('a database that is asked until it answers', () => {
     const refused = 'password authentication failed for user';
     const client = { connectionString: wrong.href };
     const ask = () => new pg.Client(client).connect();
-    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
-    await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
+    await expect(waitForAnswer('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${refused}`);
+    await expect(waitForAnswer('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${refused}`);
   });
 
   test('is given up at once by the owner where there is no such database', async () => {
     const missing = new URL(database.ownerUrl);
     missing.pathname = '/nowhere';
     const ask = () => new pg.Client({ connectionString: missing.href }).connect();
-    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(
+    await expect(waitForAnswer('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(
       /^MIGRATION_DATABASE_URL: database "nowhere" does not exist$/,
     );
   });
@@ -179,8 +179,8 @@ describe('a database that is asked until it answers', () => {
     ['certificate has expired', 'CERT_HAS_EXPIRED'],
   ])('is given up at once by the owner where it can’t be spoken to: %s', async (message, code) => {
     const ask = () => Promise.reject(Object.assign(new Error(message), { code }));
-    await expect(answerOf('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${message}`);
-    await expect(answerOf('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${message}`);
+    await expect(waitForAnswer('MIGRATION_DATABASE_URL', ask, 600)).rejects.toThrow(`MIGRATION_DATABASE_URL: ${message}`);
+    await expect(waitForAnswer('DATABASE_URL', ask, 0.3)).rejects.toThrow(`DATABASE_URL: no answer within 0.3 s: ${message}`);
   });
 
   test('is not asked again where it does not take the settings of a connection', async () => {
@@ -189,7 +189,7 @@ describe('a database that is asked until it answers', () => {
       asked++;
       return Promise.reject(Object.assign(new Error('unsupported startup parameter: options'), { code: '08P01' }));
     };
-    await expect(answerOf('DATABASE_URL', ask)).rejects.toThrow('DATABASE_URL: unsupported startup parameter: options');
+    await expect(waitForAnswer('DATABASE_URL', ask)).rejects.toThrow('DATABASE_URL: unsupported startup parameter: options');
     expect(asked).toBe(1);
   });
 });
@@ -250,7 +250,7 @@ test('who takes no more of an answer that is being written loses his locks', asy
   // Long enough that it is seen to wait.
   const settings = { tcp_user_timeout: '5s' };
   // Not by way of the proxy, which would take it all.
-  const pool = openPool(database.ownerUrl, { name: 'test', max: 1, logger: openLog('test', 'silent'), patienceMs: 600_000, settings });
+  const pool = openPool(database.ownerUrl, { name: 'test', max: 1, logger: openLog('test', 'silent'), queryTimeoutMs: 600_000, settings });
   try {
     const client = await pool.connect();
     await client.query('begin; select pg_advisory_xact_lock(1)');
@@ -301,7 +301,7 @@ test('a server that is a standby counts as away until it is promoted', async () 
     const pool = openPool(server.adminUrl, { name: 'test', max: 3, logger: openLog('test', 'silent') });
     const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
     expect(refusal).toMatchObject({ message: 'the server is a standby' });
-    expect(isAway(refusal)).toBe(true);
+    expect(isTransient(refusal)).toBe(true);
     await asked('select pg_promote()');
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await pool.end();
@@ -316,7 +316,7 @@ test('a database that takes the password no longer counts as away', async () => 
   const pool = openPool(wrong.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
   const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
   expect(refusal).toMatchObject({ code: '28P01' });
-  expect(isAway(refusal)).toBe(true);
+  expect(isTransient(refusal)).toBe(true);
   await pool.end();
 });
 
@@ -326,7 +326,7 @@ test('a database that takes no connection counts as away, for whatever reason, a
     const pool = openPool(database.serviceUrl, { name: 'test', max: 1, logger: openLog('test', 'silent') });
     const error: unknown = await pool.query('select 1').catch((each: unknown) => each);
     await pool.end();
-    return { code: (error as { code?: string }).code, isAway: isAway(error) };
+    return { code: (error as { code?: string }).code, isAway: isTransient(error) };
   };
   const say = (text: string) => withClient(new URL('/postgres', database.adminUrl).href, (client) => client.query(text));
   try {
@@ -335,7 +335,7 @@ test('a database that takes no connection counts as away, for whatever reason, a
     await say(`alter database "${database.name}" allow_connections false`);
     expect(await asked()).toEqual({ code: '55000', isAway: true });
     const owner = () => withClient(database.ownerUrl, () => Promise.resolve());
-    await expect(answerOf('MIGRATION_DATABASE_URL', owner)).rejects.toThrow(
+    await expect(waitForAnswer('MIGRATION_DATABASE_URL', owner)).rejects.toThrow(
       /^MIGRATION_DATABASE_URL: database .* is not currently accepting/,
     );
   } finally {
@@ -346,11 +346,12 @@ test('a database that takes no connection counts as away, for whatever reason, a
 });
 
 test('a transaction that was ended for its length counts as away, also where the server has words of its own for how bad that is', () => {
-  for (const code of ['25P03', '25P04']) expect(isAway(Object.assign(new Error('завершение'), { code, severity: 'ВАЖНО' }))).toBe(true);
+  for (const code of ['25P03', '25P04'])
+    expect(isTransient(Object.assign(new Error('завершение'), { code, severity: 'ВАЖНО' }))).toBe(true);
 });
 
 test('a database without transaction ids counts as away, and one that finds a row too large does not', () => {
-  const refused = (routine: string) => isAway(Object.assign(new Error('refused'), { code: '54000', severity: 'ERROR', routine }));
+  const refused = (routine: string) => isTransient(Object.assign(new Error('refused'), { code: '54000', severity: 'ERROR', routine }));
   expect(['GetNewTransactionId', 'GetNewMultiXactId', 'heap_form_tuple'].map(refused)).toEqual([true, true, false]);
 });
 
@@ -372,7 +373,7 @@ test('a database that is reached through what loses the settings of a connection
     await until(async () => (await settings().catch((error: unknown) => error)) !== 'on');
     const refusal: unknown = await settings().catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: '08P01', message: expect.stringMatching(/^the settings of a connection are lost/) as string });
-    expect(isAway(refusal)).toBe(true);
+    expect(isTransient(refusal)).toBe(true);
     proxy.watch = () => 'pass';
     expect(await settings()).toBe('on');
   } finally {
@@ -384,7 +385,7 @@ test('a database that is reached through what loses the settings of a connection
 
 test('a machine without descriptors or ports left counts as away', () => {
   for (const code of ['EMFILE', 'ENFILE', 'ENOBUFS', 'EADDRNOTAVAIL'])
-    expect(isAway(new Error('a query failed', { cause: Object.assign(new Error(`connect ${code}`), { code }) }))).toBe(true);
+    expect(isTransient(new Error('a query failed', { cause: Object.assign(new Error(`connect ${code}`), { code }) }))).toBe(true);
 });
 
 test('a database that can’t be spoken to by TLS counts as away', async () => {
@@ -393,10 +394,10 @@ test('a database that can’t be spoken to by TLS counts as away', async () => {
   const pool = openPool(encrypted.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
   const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
   expect(refusal).toMatchObject({ message: 'The server does not support SSL connections' });
-  expect(isAway(refusal)).toBe(true);
+  expect(isTransient(refusal)).toBe(true);
   await pool.end();
   for (const code of ['CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'SELF_SIGNED_CERT_IN_CHAIN'])
-    expect(isAway(new Error('a query failed', { cause: Object.assign(new Error('certificate'), { code }) }))).toBe(true);
+    expect(isTransient(new Error('a query failed', { cause: Object.assign(new Error('certificate'), { code }) }))).toBe(true);
 });
 
 test('who answers the question for TLS with neither yes nor no, as PostgreSQL does that is short of memory, counts as away, too', async () => {
@@ -407,7 +408,7 @@ test('who answers the question for TLS with neither yes nor no, as PostgreSQL do
   const pool = openPool(address, { name: 'test', max: 1, logger: openLog('test', 'silent') });
   const refusal: unknown = await pool.query('select 1').catch((error: unknown) => error);
   expect(refusal).toMatchObject({ message: 'There was an error establishing an SSL connection' });
-  expect(isAway(refusal)).toBe(true);
+  expect(isTransient(refusal)).toBe(true);
   await pool.end();
   server.close();
 });
@@ -415,7 +416,7 @@ test('who answers the question for TLS with neither yes nor no, as PostgreSQL do
 test('what fails for something in the work is told from what may be tried again, and what PostgreSQL refuses from faults of this program', () => {
   const refusal = (code: string) => Object.assign(new pg.DatabaseError('refused', 7, 'error'), { code });
   const fault = Object.assign(new RangeError('no such place'), { code: 'ERR_OUT_OF_RANGE' });
-  const told = (error: Error) => [isOfWork(error), isRefused(error)];
+  const told = (error: Error) => [isPermanent(error), isDataError(error)];
   for (const code of ['22012', '23514', 'P0001', 'XX001']) expect([code, ...told(refusal(code))]).toEqual([code, true, true]);
   for (const code of ['42501', '42P01', '3F000']) expect([code, ...told(refusal(code))]).toEqual([code, true, false]);
   for (const code of ['0A000', '25P02', '26000', '40001', '53100', '57014'])
@@ -434,7 +435,7 @@ test('of statements that are sent together the error that began it is thrown, th
         await behind.catch(() => undefined);
         throw error;
       });
-      await expect(all([first, behind])).rejects.toMatchObject({ code: '22012' });
+      await expect(allSettledOrThrow([first, behind])).rejects.toMatchObject({ code: '22012' });
     } finally {
       client.release(true);
     }

@@ -3,8 +3,8 @@ import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import pg from 'pg';
 import { plainArray } from './arrays.ts';
-import { isOutdated, repeatOutdated } from './outdated.ts';
-import { isOfServer } from './postgres-errors.ts';
+import { isStaleConnection, retryStaleConnection } from './stale-connection.ts';
+import { isServerError } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
 
 // int8 beyond 2^53 would lose digits as a number, and as a string somebody would parse it as one.
@@ -27,7 +27,7 @@ export interface PoolOptions {
   /** Extra `-c` settings of each connection. */
   settings?: Record<string, string>;
   /** Milliseconds after which an unanswered statement's connection is given up. */
-  patienceMs?: number;
+  queryTimeoutMs?: number;
 }
 
 /**
@@ -92,10 +92,10 @@ export function openPool(url: string, options: PoolOptions): Pool {
     keepAliveInitialDelayMillis: keepAliveMs,
     pipeline: true,
     // With `pipeline` it closes the connection, which fails whatever else was sent on it.
-    query_timeout: options.patienceMs ?? patienceMs,
+    query_timeout: options.queryTimeoutMs ?? patienceMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
-    verify: mustBeOurs,
+    verify: assertWritablePrimary,
     options: connectionOptions(options.settings),
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
@@ -106,8 +106,8 @@ export function openPool(url: string, options: PoolOptions): Pool {
   });
   // The same for one that breaks while it is in use: its statements fail, and their callers are told.
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
-  loseTogether(pool);
-  stayWithServer(pool, options.logger);
+  evictIdle(pool);
+  detectFailover(pool, options.logger);
   return pool;
 }
 
@@ -120,32 +120,32 @@ let connections = 0;
  * first before may go on answering those that are open, for hours, with balances and keys that are long changed, and take postings that the other one
  * will never have. Whoever has something under way there is told as of any connection that breaks.
  */
-export function stayWithServer(pool: Pool, logger: Logger): void {
+export function detectFailover(pool: Pool, logger: Logger): void {
   pool.on('connect', (client) => {
     const number = ++connections;
     // Each server has its own, also one that was copied from the other. A standby takes nobody's place.
     const text = 'select extract(epoch from pg_postmaster_start_time())::text as at where not pg_is_in_recovery()';
     client.query<{ at: string }>(text).then(
-      ({ rows }) => rows[0] && leadsTo(client, number, rows[0].at, logger),
+      ({ rows }) => rows[0] && noteServer(client, number, rows[0].at, logger),
       // Whoever wanted the connection is told.
       () => undefined,
     );
   });
 }
 
-function leadsTo(client: Client, number: number, startedAt: string, logger: Logger): void {
+function noteServer(client: Client, number: number, startedAt: string, logger: Logger): void {
   const { host, port } = client as Client & { host: string; port: number };
   const address = `${host}:${port}`;
   let server = servers.get(address);
   if (server?.startedAt !== startedAt) {
     // Its answer has come late: it is one of those to the server before.
     if (server && number < server.since) {
-      giveUp(client);
+      destroyConnection(client);
       return;
     }
     if (server && server.clients.size > 0) {
       logger.warn({ connections: server.clients.size }, 'the address leads to another server: connections to the one before are given up');
-      for (const each of server.clients) giveUp(each);
+      for (const each of server.clients) destroyConnection(each);
     }
     server = { startedAt, since: number, clients: new Set() };
     servers.set(address, server);
@@ -155,11 +155,11 @@ function leadsTo(client: Client, number: number, startedAt: string, logger: Logg
   client.once('end', () => clients.delete(client));
 }
 
-/** What a connection must say of itself: `settings` and `triggers` of {@link faultOf}. */
-export const aboutConnection = `current_setting('${marker}', true) as settings, current_setting('session_replication_role') as triggers`;
+/** What a connection must say of itself: `settings` and `triggers` of {@link connectionProblem}. */
+export const connectionChecks = `current_setting('${marker}', true) as settings, current_setting('session_replication_role') as triggers`;
 
 /** Why nothing may be done over a connection, in words; undefined: it may be. */
-export function faultOf({ settings, triggers }: { settings: string | null; triggers: string }): string | undefined {
+export function connectionProblem({ settings, triggers }: { settings: string | null; triggers: string }): string | undefined {
   // No statement would have an end, a commit might not wait for the disk, and a relay would find nothing to do. PgBouncer loses them with
   // `ignore_startup_parameters = options`, and `options` in the address take their place.
   if (settings !== 'on') return 'the settings of a connection are lost: it must lead to PostgreSQL itself, and have no options';
@@ -173,14 +173,14 @@ export function faultOf({ settings, triggers }: { settings: string | null; trigg
  * Refuses a new connection that leads to a standby or to a pooler: while the servers change places an address may lead to the one that was first before,
  * what is read there is old, and a connection lasts. And has its transactions end by no limit of a database or a role.
  */
-export function mustBeOurs(client: Client, done: (error?: Error) => void): void {
+export function assertWritablePrimary(client: Client, done: (error?: Error) => void): void {
   client
     .query<{ standby: boolean; settings: string | null; triggers: string }>(
-      `select pg_is_in_recovery() as standby, ${aboutConnection}, (${noTransactionTimeout})`,
+      `select pg_is_in_recovery() as standby, ${connectionChecks}, (${noTransactionTimeout})`,
     )
     .then(({ rows }) => {
       const about = rows[0] as (typeof rows)[number];
-      const fault = faultOf(about);
+      const fault = connectionProblem(about);
       if (about.standby) done(Object.assign(new Error('the server is a standby'), { code: '25006' }));
       else done(fault === undefined ? undefined : Object.assign(new Error(fault), { code: '08P01' }));
     }, done);
@@ -190,7 +190,7 @@ export function mustBeOurs(client: Client, done: (error?: Error) => void): void 
  * Gives up the idle connections with one that was lost without a word of the server: what took it has mostly taken them, and each would be
  * found out by a patience of its own (a ledger whose connections were forgotten was of no use for half a minute).
  */
-function loseTogether(pool: Pool): void {
+function evictIdle(pool: Pool): void {
   const idle = new Set<Client>();
   pool.on('acquire', (client) => idle.delete(client));
   pool.on('remove', (client) => idle.delete(client));
@@ -200,11 +200,11 @@ function loseTogether(pool: Pool): void {
       return;
     }
     // Who gives a connection up for a statement that the server refused, or for a server that is a standby, still has one that stands.
-    if (isOfServer(error) || isOutdated(error) || (error === true && !streamOf(client).destroyed)) return;
+    if (isServerError(error) || isStaleConnection(error) || (error === true && !streamOf(client).destroyed)) return;
     for (const each of [...idle]) {
       // As the pool is told of any idle connection that breaks: it hands it to nobody from now on.
       each.emit('error', new Error('given up with another connection'));
-      giveUp(each);
+      destroyConnection(each);
     }
   });
 }
@@ -233,10 +233,10 @@ export function releaseBroken(pool: Pool): void {
  * Closes a connection of one of Kysely's pools that is outdated, once it is given back: Kysely keeps all that stand. While a database says
  * `default_transaction_read_only` new connections learn it and keep it: a third of identity's writes were refused until it was started again.
  */
-export function closeOutdated(pool: Pool): void {
+export function closeStale(pool: Pool): void {
   pool.on('connect', (client) => {
     connectionOf(client).on('errorMessage', (error: unknown) => {
-      if (!isOutdated(error)) return;
+      if (!isStaleConnection(error)) return;
       const release = client.release.bind(client);
       client.release = () => release(true);
     });
@@ -247,7 +247,7 @@ export function closeOutdated(pool: Pool): void {
  * Sends several statements as one packet: each `client.query` alone is a system call here and a wake-up there. `send` only calls `query`; its
  * promises are awaited by the caller.
  */
-export function together<Sent>(client: Client, send: () => Sent): Sent {
+export function sendTogether<Sent>(client: Client, send: () => Sent): Sent {
   const stream = streamOf(client);
   stream.cork();
   try {
@@ -261,7 +261,7 @@ export function together<Sent>(client: Client, send: () => Sent): Sent {
  * Waits for every answer of statements that were sent together, then throws the error that began it: those behind it only say that their
  * transaction is aborted, and may say so first (`Promise.all` would throw whatever comes first).
  */
-export async function all<const Queries extends readonly Promise<unknown>[]>(
+export async function allSettledOrThrow<const Queries extends readonly Promise<unknown>[]>(
   queries: Queries,
 ): Promise<{ -readonly [Place in keyof Queries]: Awaited<Queries[Place]> }> {
   const answers = await Promise.allSettled(queries);
@@ -273,7 +273,7 @@ export async function all<const Queries extends readonly Promise<unknown>[]>(
 }
 
 /** Closes a connection, as one that breaks: whatever was asked over it fails. */
-export function giveUp(client: Client): void {
+export function destroyConnection(client: Client): void {
   streamOf(client).destroy();
 }
 
@@ -286,7 +286,7 @@ function connectionOf(client: Client): EventEmitter & { stream: Socket } {
 }
 
 /** Milliseconds since the Unix epoch of an expression of times, in SQL, as float8. */
-export const ms = (time: string): string => `floor(extract(epoch from ${time}) * 1000)::float8`;
+export const epochMs = (time: string): string => `floor(extract(epoch from ${time}) * 1000)::float8`;
 
 /** A statement with its values, as `pg` takes it. */
 export interface Statement {
@@ -305,15 +305,15 @@ export function readTenant<Rows extends pg.QueryResultRow[][]>(
   tenant: string,
   ...statements: Statement[]
 ): Promise<Rows> {
-  return repeatOutdated(() => readOnce<Rows>(pool, tenant, statements));
+  return retryStaleConnection(() => readOnce<Rows>(pool, tenant, statements));
 }
 
 async function readOnce<Rows extends pg.QueryResultRow[][]>(pool: Connections, tenant: string, statements: Statement[]): Promise<Rows> {
-  const answers = await onClient(pool, (client) =>
+  const answers = await withClient(pool, (client) =>
     Promise.all(
-      together(client, () => [
+      sendTogether(client, () => [
         client.query('begin isolation level repeatable read read only'),
-        client.query(seeing([tenant])),
+        client.query(setTenants([tenant])),
         ...statements.map((statement) => client.query(statement)),
         client.query('commit'),
       ]),
@@ -326,7 +326,7 @@ async function readOnce<Rows extends pg.QueryResultRow[][]>(pool: Connections, t
  * Runs `work`, whose statements, begin and commit included, travel together: sent without awaiting each other they make one round trip. Where it throws,
  * a commit that was sent behind what failed has rolled back; the connection is then closed, whatever its state.
  */
-export async function onClient<Result>(pool: Connections, work: (client: Client) => Promise<Result>): Promise<Result> {
+export async function withClient<Result>(pool: Connections, work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = await pool.connect();
   try {
     const result = await work(client);
@@ -344,19 +344,19 @@ export async function onClient<Result>(pool: Connections, work: (client: Client)
  * on another: it changes nothing but the database.
  */
 export function inTransaction<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
-  return repeatOutdated(() => transactOnce(pool, tenants, work));
+  return retryStaleConnection(() => transactOnce(pool, tenants, work));
 }
 
 async function transactOnce<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = await pool.connect();
   let broken = false;
   try {
-    await Promise.all([client.query('begin'), client.query(seeing(tenants))]);
+    await Promise.all([client.query('begin'), client.query(setTenants(tenants))]);
     const result = await work(client);
     await client.query('commit');
     return result;
   } catch (error) {
-    broken = isOutdated(error);
+    broken = isStaleConnection(error);
     await client.query('rollback').catch(() => {
       broken = true;
     });
@@ -367,7 +367,7 @@ async function transactOnce<Result>(pool: Connections, tenants: string[], work: 
 }
 
 /** The statement that lets the rest of a transaction see the rows of these tenants (UUIDs), and of no others. */
-export function seeing(tenants: string[]): Statement {
+export function setTenants(tenants: string[]): Statement {
   return {
     name: 'set_tenants',
     text: `select set_config('app.tenant', $1, true), set_config('app.tenants', $2, true)`,

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase } from '../../test/house.ts';
+import { freshDatabase } from '../../test/cluster.ts';
 import { until } from '../../test/notifier.ts';
 import { ownServer } from '../../test/server.ts';
 import { openPool } from './postgres.ts';

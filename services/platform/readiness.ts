@@ -1,8 +1,8 @@
 // Whether a database does a service's work: it answers, takes what is written, and commits it.
 import { setTimeout as pause } from 'node:timers/promises';
-import { soon } from './health.ts';
-import { onClient, type Client, type Pool } from './postgres.ts';
-import { isAway, isOfServer } from './postgres-errors.ts';
+import { withTimeout } from './health.ts';
+import { withClient, type Client, type Pool } from './postgres.ts';
+import { isTransient, isServerError } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
 
 /** What a database says, for whoever asks for readiness. */
@@ -49,9 +49,9 @@ export class Commits {
     } catch (error) {
       // What PostgreSQL refuses (a right that is missing) it has not kept waiting, and what broke at once says nothing. But one that has no room left, on
       // its disk (53) or in its transaction ids (54), commits nobody's work. (53300 is of the connection alone.)
-      if (isAway(error) && /^5[34](?!300)/.test(String((error as { code?: unknown }).code))) return;
+      if (isTransient(error) && /^5[34](?!300)/.test(String((error as { code?: unknown }).code))) return;
       const isNews = this.waitingSince !== now || performance.now() - now > patienceMs;
-      if (isOfServer(error) || !isNews) this.waitingSince = null;
+      if (isServerError(error) || !isNews) this.waitingSince = null;
     } finally {
       this.trying = null;
       clearTimeout(this.again);
@@ -125,7 +125,7 @@ export class NewConnections {
   private async try(): Promise<void> {
     const pool = this.open();
     try {
-      await onClient(pool, mustTakeWrites);
+      await withClient(pool, mustTakeWrites);
       this.refusal = undefined;
     } catch (error) {
       // No room for one more says nothing of those that are open, and that the server takes them.
@@ -145,7 +145,7 @@ export function databaseState(pool: Pool, newOnes: NewConnections, logger: Logge
   let last: DatabaseState | undefined;
   const ask = async (): Promise<DatabaseState> => {
     try {
-      await soon(onClient(pool, mustTakeWrites));
+      await withTimeout(withClient(pool, mustTakeWrites));
       const refusal = newOnes.refusedWith();
       if (refusal !== undefined) throw refusal as Error;
       return (await commits.areWaiting()) ? 'not committing' : 'ok';

@@ -10,7 +10,7 @@ import {
   PostTransactionResponseSchema as Posted,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
-import type { Served } from './lifetime.ts';
+import type { RunningServer } from './lifetime.ts';
 
 /** As many postings and entries as are legal. */
 function largest(): Uint8Array {
@@ -22,13 +22,13 @@ function largest(): Uint8Array {
 // Of two bytes each.
 const records = { 'empty postings': [0x0a, 0], 'unknown numbers': [0x78, 0], 'unknown groups': [0x7b, 0x7c], 'the same field': [0x10, 1] };
 
-let server: Served;
+let server: RunningServer;
 let session: ClientHttp2Session;
 let answered = 0;
 const metrics = new Registry();
 /** Of calls, as they are logged. */
 const codes: string[] = [];
-/** Lines that tell of a fault of the house. */
+/** Lines that tell of a fault of the cluster. */
 const faults: string[] = [];
 
 function note(line: string): void {
@@ -162,13 +162,16 @@ test.each([
   ['application/grpc-web+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
   ['application/connect+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
   ['application/grpc', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', 'right'],
-])('who compresses as %s to %s and does not say how is told so, and no fault of the house is logged', async (contentType, path, token) => {
-  const { said, body } = await calling(Buffer.alloc(0), contentType, path, token, {}, 1);
-  expect(faults).toEqual([]);
-  const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
-  expect(told).toContain('the message is compressed, and no grpc-encoding says how');
-  expect(told).toMatch(/^13 |grpc-status: 13\b|"code":"internal"/);
-});
+])(
+  'who compresses as %s to %s and does not say how is told so, and no fault of the cluster is logged',
+  async (contentType, path, token) => {
+    const { said, body } = await calling(Buffer.alloc(0), contentType, path, token, {}, 1);
+    expect(faults).toEqual([]);
+    const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
+    expect(told).toContain('the message is compressed, and no grpc-encoding says how');
+    expect(told).toMatch(/^13 |grpc-status: 13\b|"code":"internal"/);
+  },
+);
 
 test.each([['application/grpc-web+proto'], ['application/proto'], ['application/grpc']])(
   '%s brings a message as a whole',

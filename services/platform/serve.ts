@@ -12,10 +12,10 @@ import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import { carriedCalls } from './carried.ts';
 import { shortenDeadline } from './deadline.ts';
 import { sha256 } from './digest.ts';
-import { mostBytesOfHealthCheck, recent, serveHealth, serveOps, type Readiness } from './health.ts';
-import type { Lifetime, Served } from './lifetime.ts';
+import { mostBytesOfHealthCheck, cached, serveHealth, serveOps, type Readiness } from './health.ts';
+import type { Lifetime, RunningServer } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
-import { isRefusal, refuse } from './refusal.ts';
+import { isRefusal, refuse } from './errors.ts';
 import { listenBounded, type NodeHandler } from './sessions.ts';
 import type { CommonSettings } from './settings.ts';
 import { boundBodies, givingMessages } from './strangers.ts';
@@ -51,11 +51,11 @@ const maxTimeoutMs = 24 * 3600_000;
 const mostBytesElsewhere = 1 << 20;
 
 /** Starts a gRPC server; `close` answers calls in flight, for 5 s at most. Throws {@link StartFailure} where it can't listen. */
-export async function serve(options: ServeOptions): Promise<Served> {
+export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { logger } = options;
   const isAccepted = tokenCheck(options.tokens);
   let draining = false;
-  const readiness = recent(options.readiness);
+  const readiness = cached(options.readiness);
   const logged = callLog(logger, options.metrics);
   const { maxMessageBytes } = options;
   const mostElsewhere = Math.min(maxMessageBytes, mostBytesElsewhere);

@@ -11,7 +11,7 @@ import {
 import type { Socket } from 'node:net';
 import type { Registry } from 'prom-client';
 import { openGauge } from './gauges.ts';
-import { served, type Served } from './lifetime.ts';
+import { runningServer, type RunningServer } from './lifetime.ts';
 import type { Logger } from './telemetry.ts';
 
 // A gRPC client looks names up again only when a connection ends, grpc-js for one, so that new replicas get load only if connections are bounded
@@ -52,7 +52,10 @@ export interface BoundedOptions {
 }
 
 /** Listens for HTTP/2; `close` waits up to 5 s for what is under way, then ends every connection. Throws {@link StartFailure} where it can't. */
-export async function listenBounded(handler: NodeHandler, { host, port, isKnown, logger, metrics }: BoundedOptions): Promise<Served> {
+export async function listenBounded(
+  handler: NodeHandler,
+  { host, port, isKnown, logger, metrics }: BoundedOptions,
+): Promise<RunningServer> {
   const server = createServer(
     {
       // MB. Node's 10 a session are less than a few large answers on their way: it then refuses every further call of that caller. What is worked on
@@ -123,13 +126,13 @@ export async function listenBounded(handler: NodeHandler, { host, port, isKnown,
     if (stranger.left < 0 || stranger.open > strangersStreams.open)
       session.destroy(new Error('too many calls without the token'), constants.NGHTTP2_ENHANCE_YOUR_CALM);
   });
-  return served(
+  return runningServer(
     server,
     { variable: 'PORT', host, port },
     {
       // A caller that idles would keep the server open.
       release: () => sessions.forEach((session) => session.close()),
-      cut: () => sockets.forEach((socket) => socket.destroy()),
+      forceClose: () => sockets.forEach((socket) => socket.destroy()),
       ms: closingMs,
     },
   );

@@ -1,6 +1,6 @@
 // A pool that many tenants share: whoever has many slow statements leaves connections for the others.
 import type { Client, Connections, Pool } from './postgres.ts';
-import { Turns } from './turns.ts';
+import { FairSemaphore } from './fair-semaphore.ts';
 
 // A tenant may hold three of four connections, and always one: of the ledger's eight, two are left when a tenant has all of his.
 const ofOne = (connections: number) => Math.max(1, Math.floor((connections * 3) / 4));
@@ -11,12 +11,12 @@ const ofOne = (connections: number) => Math.max(1, Math.floor((connections * 3) 
  */
 export class SharedPool {
   private readonly pool: Pool;
-  private readonly turns: Turns;
+  private readonly turns: FairSemaphore;
 
   constructor(pool: Pool) {
     this.pool = pool;
     const { max, connectionTimeoutMillis: patienceMs } = pool.options;
-    this.turns = new Turns({ most: max, ofOne: ofOne(max), patienceMs });
+    this.turns = new FairSemaphore({ most: max, ofOne: ofOne(max), patienceMs });
   }
 
   /**

@@ -2,12 +2,12 @@
 // been changed since: heads and balances change with each posting, and are looked for among all of them.
 import type { Registry } from 'prom-client';
 import { openGauges } from './gauges.ts';
-import { onClient, type Pool } from './postgres.ts';
+import { withClient, type Pool } from './postgres.ts';
 
 /** Adds the figure of a service to its metrics. It is in transactions: since when another role's session lasts a service may not see. */
 export function registerSnapshots(service: 'ledger' | 'notifier', pool: Pool, metrics: Registry): void {
   const gauge = openGauges(metrics, () =>
-    onClient(pool, async (client) => {
+    withClient(pool, async (client) => {
       const { rows } = await client.query<{ age: number }>({
         name: 'oldest_snapshot',
         // A standby's has no database, and stands in its slot where it has one. The asker is not left out: as old as the oldest transaction is his own

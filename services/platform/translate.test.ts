@@ -1,8 +1,8 @@
 import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from './caller.ts';
-import { Refusal } from './refusal.ts';
-import { translate } from './translate.ts';
-import { Overloaded } from './turns.ts';
+import { Refusal } from './errors.ts';
+import { toConnectError } from './translate.ts';
+import { Overloaded } from './fair-semaphore.ts';
 
 const codes = { wrong: Code.InvalidArgument, overloaded: Code.ResourceExhausted, unavailable: Code.Unavailable };
 
@@ -22,19 +22,19 @@ test.each([
   ],
   ['a row that is held', Object.assign(new Error('locked'), { code: '55P03' }), Code.Aborted, { reason: 'unavailable', retryAfter: 1 }],
 ])('%s is answered with its code', (_, thrown, code, told) => {
-  const answered = translate(thrown, codes, {}) as ConnectError;
+  const answered = toConnectError(thrown, codes, {}) as ConnectError;
   expect(answered.code).toBe(code);
   expect(refusalOf(answered)).toMatchObject(told);
 });
 
 test('the line of a call tells why it was refused, or what the database said', () => {
   const [fields, gone] = [{}, Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })];
-  translate(new Refusal('wrong', 'f is wrong'), codes, fields);
-  translate(gone, codes, fields);
+  toConnectError(new Refusal('wrong', 'f is wrong'), codes, fields);
+  toConnectError(gone, codes, fields);
   expect(fields).toEqual({ reason: 'wrong', err: gone });
 });
 
 test('a fault stays what it is', () => {
   const fault = new TypeError('a fault');
-  expect(translate(fault, codes, {})).toBe(fault);
+  expect(toConnectError(fault, codes, {})).toBe(fault);
 });

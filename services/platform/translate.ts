@@ -1,14 +1,14 @@
 // What a call throws for what its use case has thrown.
 import { Code } from '@connectrpc/connect';
-import { isAway, isHeld } from './postgres-errors.ts';
-import { Refusal, refuse } from './refusal.ts';
-import { Overloaded } from './turns.ts';
+import { isTransient, isLockTimeout } from './postgres-errors.ts';
+import { Refusal, refuse } from './errors.ts';
+import { Overloaded } from './fair-semaphore.ts';
 
 /**
  * A refusal as a gRPC error, its code by the service's table; {@link Overloaded} and a database that is away, or rows that somebody else holds, as the refusals that they mean; whatever
  * else it was. `fields` of the call's log line are told the reason.
  */
-export function translate<Reason extends string>(
+export function toConnectError<Reason extends string>(
   thrown: unknown,
   codes: Record<Reason | 'overloaded' | 'unavailable', Code>,
   fields: Record<string, unknown>,
@@ -19,10 +19,10 @@ export function translate<Reason extends string>(
     fields['reason'] = reason;
     return refuse(codes[reason], { reason, message, ...details });
   }
-  if (!isAway(error)) return error;
+  if (!isTransient(error)) return error;
   fields['err'] = error;
   // With a code of its own: whoever calls for many may ask again for a part of them.
-  if (isHeld(error))
+  if (isLockTimeout(error))
     return refuse(Code.Aborted, { reason: 'unavailable', message: 'another transaction holds a row of it', retryAfter: 1 });
   return refuse(codes.unavailable, { reason: 'unavailable', message: 'the database is away', retryAfter: 1 });
 }

@@ -6,14 +6,14 @@ import { pino } from 'pino';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { endOf } from '../../test/ends.ts';
 import { startGrpcServer } from '../../test/grpc-server.ts';
-import type { Served } from './lifetime.ts';
-import { refuse } from './refusal.ts';
+import type { RunningServer } from './lifetime.ts';
+import { refuse } from './errors.ts';
 
 const maxMessageBytes = 10_000;
 const path = '/ledger.v1.LedgerService/PostTransaction';
 const known = { authorization: 'Bearer right' };
 
-let server: Served;
+let server: RunningServer;
 let session: ClientHttp2Session;
 let handle: (context: HandlerContext) => Promise<object>;
 
@@ -155,7 +155,7 @@ test('what is no message is its caller’s fault', async () => {
   expect((await call(envelope(Buffer.from([0xff])))).status).toBe(String(Code.InvalidArgument));
 });
 
-test('who compresses and does not say how is told so, in gRPC’s own status for it, and no fault of the house is logged', async () => {
+test('who compresses and does not say how is told so, in gRPC’s own status for it, and no fault of the cluster is logged', async () => {
   const refused = await call(envelope(message, { flags: 1 }));
   expect(refused).toMatchObject({ status: String(Code.Internal), message: 'the message is compressed, and no grpc-encoding says how' });
   expect(Buffer.from(refused.details, 'base64').toString()).toContain('validation_failed');
@@ -165,7 +165,7 @@ test('who compresses and does not say how is told so, in gRPC’s own status for
   expect(lines.filter(({ level }) => level > pino.levels.values['info']!)).toEqual([]);
 });
 
-test('what no rule refuses is logged as a fault of the house', async () => {
+test('what no rule refuses is logged as a fault of the cluster', async () => {
   for (const [error, code] of [
     [new Error('broken'), 'internal'],
     [new ConnectError('broken', Code.Internal), 'internal'],

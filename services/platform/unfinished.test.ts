@@ -11,7 +11,7 @@ import { block, flag, frame, message, open, type } from '../../test/hostile/fram
 import { ServerReflectionRequestSchema } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { endOf } from '../../test/ends.ts';
-import type { Served } from './lifetime.ts';
+import type { RunningServer } from './lifetime.ts';
 import type { ServeOptions } from './serve.ts';
 
 const posting = '/ledger.v1.LedgerService/PostTransaction';
@@ -19,7 +19,7 @@ const check = '/grpc.health.v1.Health/Check';
 const watch = '/grpc.health.v1.Health/Watch';
 const reflection = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
 
-let server: Served | undefined;
+let server: RunningServer | undefined;
 let sessions: ClientHttp2Session[] = [];
 let codes: string[] = [];
 let handle: (request: PostTransactionRequest) => Promise<object> = () => Promise.resolve({});
@@ -82,7 +82,7 @@ async function ended(bytes: number, kind: Kind): Promise<string> {
 /** What was sent before is there when this resolves, or refused. */
 const arrived = ({ stream }: Call) => new Promise<unknown>((done) => stream.session?.ping(done) ?? done(null));
 
-// Those that this house reads by itself, and those that Connect reads.
+// Those that this cluster reads by itself, and those that Connect reads.
 const kinds: [string, number, Kind][] = [
   ['a unary call', 100_000, {}],
   ['a unary call in JSON', 100_000, { type: 'application/grpc+json' }],

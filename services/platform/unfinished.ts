@@ -2,7 +2,7 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { envelopeBytes } from './envelope.ts';
-import { refuse } from './refusal.ts';
+import { refuse } from './errors.ts';
 
 /** What messages may cost that have begun and not ended. */
 export interface UnfinishedBounds {

@@ -7,7 +7,7 @@ import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { HousePlan, Service } from '../../deploy/local/plan.ts';
 import { openCaller, type Caller } from '../../services/platform/caller.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import { currency, wallet } from './posting.ts';
 
 /** A tenant that can be posted to. */
@@ -37,14 +37,14 @@ export interface AllBooks {
 
 const scopes = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'];
 
-/** What a caller of a house's services needs of it. */
+/** What a caller of a cluster's services needs of it. */
 export interface Reached {
   known: Pick<HousePlan, 'addresses' | 'internalToken'>;
 }
 
-/** Opens a connection of its own to a service of the house. */
-export function callerOf(house: Reached, service: Service): Caller {
-  const { addresses, internalToken } = house.known;
+/** Opens a connection of its own to a service of the cluster. */
+export function callerOf(cluster: Reached, service: Service): Caller {
+  const { addresses, internalToken } = cluster.known;
   return openCaller({ addresses: addresses[service], token: internalToken, maxMessageBytes: 32 << 20 });
 }
 
@@ -56,18 +56,18 @@ export interface BooksPlan {
 }
 
 /** Makes what the benchmark posts to. */
-export async function prepareBooks(house: House): Promise<AllBooks> {
+export async function prepareBooks(cluster: Cluster): Promise<AllBooks> {
   const plans = [
     { name: 'one', tenants: 1, accounts: 1000 },
     { name: 'hundred', tenants: 100, accounts: 10 },
   ];
-  const [one, hundred] = await makeBooks(house, plans);
+  const [one, hundred] = await makeBooks(cluster, plans);
   return { one: one!, hundred: hundred!, postings: 2000 };
 }
 
 /** Makes tenants, keys, charts and accounts, and funds every wallet by one posting. */
-export async function makeBooks(house: House, plans: BooksPlan[]): Promise<Books[]> {
-  const callers = [callerOf(house, 'identity'), callerOf(house, 'ledger')] as const;
+export async function makeBooks(cluster: Cluster, plans: BooksPlan[]): Promise<Books[]> {
+  const callers = [callerOf(cluster, 'identity'), callerOf(cluster, 'ledger')] as const;
   const [identity, ledger] = [createClient(IdentityService, callers[0]), createClient(LedgerService, callers[1])];
   try {
     const email = `bench.${randomBytes(6).toString('hex')}@example.com`;
@@ -82,7 +82,7 @@ export async function makeBooks(house: House, plans: BooksPlan[]): Promise<Books
         await newWallet(ledger, tenantId, Math.floor(place / tenants));
       });
       await inParallel(4, tenants, (place) => fund(ledger, made[place]!.id, accounts));
-      const file = join(house.directory, `${name}.txt`);
+      const file = join(cluster.directory, `${name}.txt`);
       writeFileSync(file, made.map(({ slug, key }) => `${slug} ${key}\n`).join(''));
       return { tenants: made, accounts, file };
     };

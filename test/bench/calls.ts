@@ -3,7 +3,7 @@ import { createClient } from '@connectrpc/connect';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { callerOf, type Books } from './books.ts';
 import { percentile } from './figures.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import type { Loaded } from './load.ts';
 import { postingOf } from './posting.ts';
 
@@ -13,8 +13,8 @@ const itemsPerCall = 50;
 export const callers = 8;
 
 /** Runs one window; with several tenants every call holds items of many. The latency is that of a call. Every call is waited for. */
-export async function callPostTransactions(house: House, books: Books, series: string, seconds: number): Promise<Loaded> {
-  const channels = Array.from({ length: callers }, () => callerOf(house, 'ledger'));
+export async function callPostTransactions(cluster: Cluster, books: Books, series: string, seconds: number): Promise<Loaded> {
+  const channels = Array.from({ length: callers }, () => callerOf(cluster, 'ledger'));
   const latencies: number[] = [];
   let number = 0;
   let requests = 0;

@@ -1,17 +1,17 @@
 // The end of the benchmark: whether the books balance and hold what was answered.
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import type { Loaded } from './load.ts';
 
 /** Compares what was answered with what the ledger's database holds. `before`: postings made before the windows. */
-export async function checkBooks(house: House, before: number, windows: Loaded[]): Promise<{ right: boolean; lines: string[] }> {
-  const database = house.known.databases.ledger.name;
+export async function checkBooks(cluster: Cluster, before: number, windows: Loaded[]): Promise<{ right: boolean; lines: string[] }> {
+  const database = cluster.known.databases.ledger.name;
   const [sums, counted] = await Promise.all([
-    house.query<{ tenants: string; wrong: string }>(
+    cluster.query<{ tenants: string; wrong: string }>(
       database,
       `select count(distinct tenant_id)::text as tenants, count(*) filter (where sum <> 0)::text as wrong
        from (select tenant_id, sum(debits - credits) as sum from balances group by tenant_id, currency) as each`,
     ),
-    house.query<{ transactions: string; entries: string }>(
+    cluster.query<{ transactions: string; entries: string }>(
       database,
       `select (select count(*) from transactions)::text as transactions, (select count(*) from entries)::text as entries`,
     ),
@@ -31,7 +31,7 @@ export async function checkBooks(house: House, before: number, windows: Loaded[]
       `count: ${mark(complete)}: ${answered} postings were answered, ${transactions} are in the database ` +
         `(at most ${cutOff} more were on their way when a window ended)`,
       `failed requests: ${mark(failures === 0)}: ${failures}`,
-      ...(failures > 0 ? house.warnings() : []),
+      ...(failures > 0 ? cluster.warnings() : []),
     ],
   };
 }

@@ -1,4 +1,4 @@
-// `npm run bench`: starts the whole house on a PostgreSQL of its own, measures it against what PostgreSQL itself can do, checks the books and
+// `npm run bench`: starts the whole cluster on a PostgreSQL of its own, measures it against what PostgreSQL itself can do, checks the books and
 // leaves nothing behind. The windows take turns, so that a machine that is slow for a while is slow for all of them.
 import { setTimeout as pause } from 'node:timers/promises';
 import { kafkaProblem } from '../../deploy/local/broker.ts';
@@ -6,7 +6,7 @@ import { StartFailure } from '../../services/platform/lifetime.ts';
 import { prepareBooks, type AllBooks } from './books.ts';
 import { callPostTransactions } from './calls.ts';
 import { checkBooks } from './check.ts';
-import { House } from './house.ts';
+import { Cluster } from './cluster.ts';
 import { endLoad, load, type Loaded } from './load.ts';
 import { readOptions, usage, type Options } from './options.ts';
 import { printProfile } from './profile.ts';
@@ -36,19 +36,19 @@ function options(): Options {
 const asked = options();
 const { seconds, rounds, only } = asked;
 const profiling = asked.profiles === undefined ? undefined : { directory: asked.profiles, processes: asked.profiled };
-const newHouse = () => new House({ parent: asked.data, ledgers: asked.ledgers, profiling, say });
-let house = newHouse();
+const newCluster = () => new Cluster({ parent: asked.data, ledgers: asked.ledgers, profiling, say });
+let cluster = newCluster();
 const state = { stopped: false };
 
 async function measureAll(): Promise<boolean> {
-  say('starting the house');
-  await house.openServer();
+  say('starting the cluster');
+  await cluster.openServer();
   const serving = only.some((part) => part !== 'ceiling');
-  if (serving) await house.openProcesses();
+  if (serving) await cluster.openProcesses();
   say('making tenants and accounts');
-  const books = serving ? await prepareBooks(house) : undefined;
-  const yardstick = only.includes('ceiling') ? await Yardstick.open(house) : undefined;
-  const meter = new Meter(new Usage(house.processes, house.postmaster));
+  const books = serving ? await prepareBooks(cluster) : undefined;
+  const yardstick = only.includes('ceiling') ? await Yardstick.open(cluster) : undefined;
+  const meter = new Meter(new Usage(cluster.processes, cluster.postmaster));
   if (books) await warmUp(books, meter);
   for (let round = 0; round < rounds; round++) {
     say(`round ${round + 1} of ${rounds}`);
@@ -56,7 +56,7 @@ async function measureAll(): Promise<boolean> {
     // would be found in the p99 of one connection.
     const windows = [
       ...(yardstick ? [bareWindow(yardstick, meter)] : []),
-      ...(books ? houseWindows(books, meter) : []),
+      ...(books ? clusterWindows(books, meter) : []),
       ...(yardstick ? yardstickWindows(yardstick, meter) : []),
     ];
     // There and back: what comes late in one round comes early in the next.
@@ -64,12 +64,12 @@ async function measureAll(): Promise<boolean> {
   }
   await yardstick?.end();
   meter.usage.end();
-  say(`\n${await describe(house, asked)}\n`);
+  say(`\n${await describe(cluster, asked)}\n`);
   say(report(meter.samples, meter.usage.memory()));
   if (!books) return true;
-  const check = await checkBooks(house, books.postings, meter.all);
+  const check = await checkBooks(cluster, books.postings, meter.all);
   say(`\n${check.lines.map((line) => `- ${line}`).join('\n')}`);
-  if (asked.verify) say(`- verify: ${(await house.command('verify', ['services/ledger/cli.ts', 'verify'])).trim()}`);
+  if (asked.verify) say(`- verify: ${(await cluster.command('verify', ['services/ledger/cli.ts', 'verify'])).trim()}`);
   return check.right;
 }
 
@@ -79,15 +79,15 @@ async function measureBothWays(): Promise<boolean> {
   const tables: string[] = [];
   for (const way of problem === null ? ['gRPC', 'Kafka'] : ['gRPC']) {
     if (way !== 'gRPC') {
-      await house.end();
-      house = newHouse();
+      await cluster.end();
+      cluster = newCluster();
     }
-    say(`starting the house, events over ${way}`);
-    await house.openServer();
-    const brokers = way === 'Kafka' ? await house.openKafka() : null;
-    await house.openProcesses();
-    const table = await measureWebhooks(house, { brokers, seconds, rounds, say });
-    tables.push(`${await describeMachine(house, 'load by one process')}\nEvents over ${way}; ${seconds} s a window.\n\n${table}`);
+    say(`starting the cluster, events over ${way}`);
+    await cluster.openServer();
+    const brokers = way === 'Kafka' ? await cluster.openKafka() : null;
+    await cluster.openProcesses();
+    const table = await measureWebhooks(cluster, { brokers, seconds, rounds, say });
+    tables.push(`${await describeMachine(cluster, 'load by one process')}\nEvents over ${way}; ${seconds} s a window.\n\n${table}`);
   }
   if (problem !== null) tables.push(`Not measured over Kafka: ${problem}.`);
   say(`\n${tables.join('\n\n')}`);
@@ -147,14 +147,14 @@ function bareWindow(yardstick: Yardstick, meter: Meter): Window {
     });
 }
 
-function houseWindows({ one, hundred }: AllBooks, meter: Meter): Window[] {
-  const { url } = house;
+function clusterWindows({ one, hundred }: AllBooks, meter: Meter): Window[] {
+  const { url } = cluster;
   const posting = (name: string, connections: number, more: { books: typeof one; hot?: boolean }) => async () => {
     const window = { kind: 'posting', hot: false, connections, seconds, series: meter.newSeries(), ...more } as const;
     meter.all.push(await meter.measure(`${name} ${connections}`, () => load(url, window)));
   };
   const calls = (name: string, books: typeof one) => async () => {
-    meter.all.push(await meter.measure(name, () => callPostTransactions(house, books, meter.newSeries(), seconds)));
+    meter.all.push(await meter.measure(name, () => callPostTransactions(cluster, books, meter.newSeries(), seconds)));
   };
   const reads = (name: string, around: (window: Promise<Loaded>) => Promise<unknown>) => () => {
     return meter.measure(name, async () => {
@@ -188,10 +188,10 @@ async function warmUp({ one, hundred }: AllBooks, meter: Meter): Promise<void> {
   say('warming up');
   const window = { kind: 'posting', hot: false, connections: 64, seconds: Math.min(4, seconds) } as const;
   for (const books of [one, hundred]) {
-    if (only.includes('rest')) meter.all.push(await load(house.url, { ...window, books, series: meter.newSeries() }));
-    if (only.includes('grpc')) meter.all.push(await callPostTransactions(house, books, meter.newSeries(), 2));
+    if (only.includes('rest')) meter.all.push(await load(cluster.url, { ...window, books, series: meter.newSeries() }));
+    if (only.includes('grpc')) meter.all.push(await callPostTransactions(cluster, books, meter.newSeries(), 2));
   }
-  if (only.includes('reads')) await load(house.url, { ...window, kind: 'balance', books: one, seconds: 2, series: meter.newSeries() });
+  if (only.includes('reads')) await load(cluster.url, { ...window, kind: 'balance', books: one, seconds: 2, series: meter.newSeries() });
   await pause(500);
 }
 
@@ -200,7 +200,7 @@ async function end(): Promise<boolean> {
   if (state.stopped) return false;
   state.stopped = true;
   endLoad();
-  await house.end();
+  await cluster.end();
   return true;
 }
 

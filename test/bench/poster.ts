@@ -42,7 +42,7 @@ export class Poster {
   /** What the thread has died of. */
   private failure: Error | undefined;
 
-  /** `house`: where its ledger is. */
+  /** `cluster`: where its ledger is. */
   constructor({ known: { addresses, internalToken } }: Reached) {
     this.worker = new Worker(new URL(import.meta.url), { workerData: { known: { addresses, internalToken } } satisfies Reached });
     this.worker.on('message', ({ series, postings, problem }: Ended) => {
@@ -72,8 +72,8 @@ export class Poster {
   }
 }
 
-function serve(house: Reached): void {
-  const ledger = createClient(LedgerService, callerOf(house, 'ledger'));
+function serve(cluster: Reached): void {
+  const ledger = createClient(LedgerService, callerOf(cluster, 'ledger'));
   const post = async ({ tenants, accounts, perSecond, seconds, series }: Window): Promise<Postings> => {
     const answered = new Map<string, number>();
     const latencies: number[] = [];

@@ -1,7 +1,7 @@
-// What the benchmark prints: where it ran, tables in Markdown, and whether the figures that this house promises were reached.
+// What the benchmark prints: where it ran, tables in Markdown, and whether the figures that this cluster promises were reached.
 import { availableParallelism, cpus, release, type as systemType } from 'node:os';
 import { median } from './figures.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import { loadTool, type Loaded } from './load.ts';
 import type { Options } from './options.ts';
 import { registering } from './reads.ts';
@@ -17,16 +17,16 @@ export interface Sample extends Loaded {
 export type Samples = Map<string, Sample[]>;
 
 /** Versions, machine, the settings that decide about durability, and how it was measured. */
-export async function describe(house: House, { seconds, rounds, ledgers }: Options): Promise<string> {
+export async function describe(cluster: Cluster, { seconds, rounds, ledgers }: Options): Promise<string> {
   const medians = `Medians of ${rounds} rounds, ${seconds} s a window, the windows taking turns${ledgers > 1 ? `; ${ledgers} ledgers` : ''}.`;
-  return `${await describeMachine(house, `load by ${loadTool}`)}\n${medians}`;
+  return `${await describeMachine(cluster, `load by ${loadTool}`)}\n${medians}`;
 }
 
 /** Versions, machine and the settings that decide about durability; `load`: where the load comes from. */
-export async function describeMachine(house: House, load: string): Promise<string> {
+export async function describeMachine(cluster: Cluster, load: string): Promise<string> {
   const names = ['server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'shared_buffers', 'max_wal_size'];
   const list = names.map((name) => `'${name}'`).join(', ');
-  const rows = await house.query<{ name: string; value: string }>(
+  const rows = await cluster.query<{ name: string; value: string }>(
     'postgres',
     `select name, current_setting(name) as value from pg_settings where name in (${list})`,
   );
@@ -35,7 +35,7 @@ export async function describeMachine(house: House, load: string): Promise<strin
   return [
     `Node ${process.version}, PostgreSQL ${values.get('server_version') ?? '?'}, ${load}; ` +
       `${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? '?'}) for all of it, ${systemType()} ${release()}.`,
-    `Durability, from pg_settings: ${settings.join(', ')}${house.inMemory ? '; THE DATA LIES IN MEMORY, where fsync costs nothing' : ''}.`,
+    `Durability, from pg_settings: ${settings.join(', ')}${cluster.inMemory ? '; THE DATA LIES IN MEMORY, where fsync costs nothing' : ''}.`,
   ].join('\n');
 }
 

@@ -13,7 +13,7 @@ export const usageIsKnown = existsSync('/proc/self/stat');
 // Linux counts CPU time in hundredths of a second in /proc, on every architecture that Node runs on.
 const microsecondsPerTick = 10_000;
 
-/** Watches the processes of a house. */
+/** Watches the processes of a cluster. */
 export class Usage {
   private readonly processes: Record<string, number>;
   private readonly postmaster: number;

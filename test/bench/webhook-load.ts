@@ -17,7 +17,7 @@ import { settingsOf } from '../kafka.ts';
 import { newTenant, postingEvent } from '../notifier.ts';
 import { callerOf } from './books.ts';
 import { percentile } from './figures.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import { Poster, type Postings } from './poster.ts';
 import { wallet } from './posting.ts';
 import { Door, now, secret } from './receiver.ts';
@@ -27,7 +27,7 @@ const accounts = 10;
 /** Who feed the notifier, each with tenants of its own, whose events are in order. One alone kept six hundred before it: it waited for each answer. */
 const publishers = 3;
 
-/** What is sent to a house, and the door where its deliveries arrive. */
+/** What is sent to a cluster, and the door where its deliveries arrive. */
 export class WebhookLoad {
   readonly door: Door;
   readonly notifier: Client<typeof NotifierService>;
@@ -37,22 +37,22 @@ export class WebhookLoad {
   private readonly exit: Exit;
   private series = 0;
 
-  private constructor(house: House, brokers: string | null, door: Door) {
+  private constructor(cluster: Cluster, brokers: string | null, door: Door) {
     this.door = door;
-    this.poster = new Poster(house);
-    this.callers = [callerOf(house, 'ledger'), callerOf(house, 'notifier')];
+    this.poster = new Poster(cluster);
+    this.callers = [callerOf(cluster, 'ledger'), callerOf(cluster, 'notifier')];
     this.ledger = createClient(LedgerService, this.callers[0]!);
     this.notifier = createClient(NotifierService, this.callers[1]!);
-    const { addresses, internalToken } = house.known;
+    const { addresses, internalToken } = cluster.known;
     this.exit =
       brokers === null
         ? ingestExit(addresses.notifier, internalToken, 32 << 20)
         : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
   }
 
-  /** `brokers`: those of the house's Kafka; null: events go over gRPC. */
-  static async open(house: House, brokers: string | null): Promise<WebhookLoad> {
-    return new WebhookLoad(house, brokers, await Door.open());
+  /** `brokers`: those of the cluster's Kafka; null: events go over gRPC. */
+  static async open(cluster: Cluster, brokers: string | null): Promise<WebhookLoad> {
+    return new WebhookLoad(cluster, brokers, await Door.open());
   }
 
   async close(): Promise<void> {

@@ -6,10 +6,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { pageStatement } from '../../services/notifier/deliveries.ts';
 import { toUuid } from '../../services/platform/ids.ts';
-import { pinnedPlans } from '../../services/platform/plans.ts';
+import { queryPlanSettings } from '../../services/platform/query-plans.ts';
 import { inTransaction, openPool } from '../../services/platform/postgres.ts';
 import { median } from './figures.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import type { Postings } from './poster.ts';
 import { now } from './receiver.ts';
 import { Usage, between } from './usage.ts';
@@ -24,12 +24,12 @@ interface Line {
   reached?: boolean;
 }
 
-/** Measures a house whose processes run. `brokers`: those of its Kafka; null: events go over gRPC. Resolves to a Markdown table. */
+/** Measures a cluster whose processes run. `brokers`: those of its Kafka; null: events go over gRPC. Resolves to a Markdown table. */
 export async function measureWebhooks(
-  house: House,
+  cluster: Cluster,
   { brokers, seconds, rounds, say }: { brokers: string | null; seconds: number; rounds: number; say: (line: string) => void },
 ): Promise<string> {
-  const bench = await Webhooks.open(house, brokers, seconds, say);
+  const bench = await Webhooks.open(cluster, brokers, seconds, say);
   try {
     await bench.toTheDoor();
     await bench.steady(rounds);
@@ -45,22 +45,22 @@ export async function measureWebhooks(
 
 class Webhooks {
   private readonly lines: Line[] = [];
-  private readonly house: House;
+  private readonly cluster: Cluster;
   private readonly load: WebhookLoad;
   private readonly seconds: number;
   private readonly say: (line: string) => void;
   private readonly usage: Usage;
 
-  private constructor(house: House, load: WebhookLoad, seconds: number, say: (line: string) => void) {
-    this.house = house;
+  private constructor(cluster: Cluster, load: WebhookLoad, seconds: number, say: (line: string) => void) {
+    this.cluster = cluster;
     this.load = load;
     this.seconds = seconds;
     this.say = say;
-    this.usage = new Usage(house.processes, house.postmaster);
+    this.usage = new Usage(cluster.processes, cluster.postmaster);
   }
 
-  static async open(house: House, brokers: string | null, seconds: number, say: (line: string) => void): Promise<Webhooks> {
-    const bench = new Webhooks(house, await WebhookLoad.open(house, brokers), seconds, say);
+  static async open(cluster: Cluster, brokers: string | null, seconds: number, say: (line: string) => void): Promise<Webhooks> {
+    const bench = new Webhooks(cluster, await WebhookLoad.open(cluster, brokers), seconds, say);
     // Compiles the hot paths.
     const tenants = await bench.load.tenants(4, '/hook');
     await bench.load.arrive(await bench.load.post(tenants, 200, 4));
@@ -161,7 +161,7 @@ class Webhooks {
 
   /** Statements that PostgreSQL itself counts in its log, begin and commit among them. */
   async statements(): Promise<void> {
-    const set = (change: string) => this.house.query('postgres', change);
+    const set = (change: string) => this.cluster.query('postgres', change);
     // One statement each: alter system runs in no transaction.
     for (const [setting, value] of [
       ['log_statement', 'all'],
@@ -172,7 +172,7 @@ class Webhooks {
     }
     await set('select pg_reload_conf()');
     await pause(500);
-    const log = join(this.house.directory, 'logs', 'postgres.log');
+    const log = join(this.cluster.directory, 'logs', 'postgres.log');
     const [from, before] = [statSync(log).size, this.load.door.verified];
     const feeding = await this.load.feed(1);
     await pause(2000);
@@ -202,13 +202,13 @@ class Webhooks {
     const [tenantId = ''] = await this.load.tenants(1, '/hook');
     const tenant = toUuid('tenant', tenantId)!;
     this.say(`  making ${listed.toLocaleString('en')} deliveries`);
-    await this.house.query(
+    await this.cluster.query(
       'notifier',
       `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, delivered_at, created_at, run_at)
        select '${tenant}', uuidv7(), uuidv7(), 'transaction.posted', false, 'delivered', 1, false, now(), now() - n * interval '1 second', now()
        from generate_series(1, ${listed}) as n`,
     );
-    await this.house.query('notifier', 'vacuum (analyze) deliveries');
+    await this.cluster.query('notifier', 'vacuum (analyze) deliveries');
     const filter = { tenantId, eventType: 'transaction.posted', status: 'delivered', limit: 20 };
     const timed = async (more: object) => {
       const taken: number[] = [];
@@ -224,11 +224,11 @@ class Webhooks {
     this.add('A page of 20 and its total of a minute’s deliveries, of a million ≤ 50 ms', `${ms(few)} ms`, few <= 50);
     this.add('A page of 20 and its total of all of the million ≤ 500 ms', `${ms(all)} ms`, all <= 500);
     // As the service has it: by its role, under row-level security, with the plan that any values get.
-    const pool = openPool(this.house.known.databases.notifier.serviceUrl, {
+    const pool = openPool(this.cluster.known.databases.notifier.serviceUrl, {
       name: 'plan',
       max: 1,
       logger: pino({ level: 'silent' }),
-      settings: pinnedPlans,
+      settings: queryPlanSettings,
     });
     const plan = await inTransaction(pool, [tenant], async (client) => {
       await client.query(`prepare page (uuid, text[], text[], timestamptz, timestamptz, bigint, bigint) as ${pageStatement.text}`);

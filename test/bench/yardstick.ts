@@ -7,7 +7,7 @@ import pg from 'pg';
 import { v7 } from 'uuid';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../../services/platform/ids.ts';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 import { currency, postingOf, transfer, wallet } from './posting.ts';
 import { percentile } from './figures.ts';
 
@@ -15,7 +15,7 @@ const batchSize = 200;
 const accountsPerTenant = 1000;
 const mostConnections = 4;
 
-/** A database of its own on the house's server. */
+/** A database of its own on the cluster's server. */
 export class Yardstick {
   private readonly single: pg.Client;
   private readonly clients: pg.Client[];
@@ -28,9 +28,9 @@ export class Yardstick {
   }
 
   /** Makes the database, brings the ledger's schema into it and gives each connection a tenant with 1,000 accounts. */
-  static async open(house: House): Promise<Yardstick> {
-    await house.migrateLedger(await house.newDatabase('yardstick'));
-    const url = new URL(house.adminUrl);
+  static async open(cluster: Cluster): Promise<Yardstick> {
+    await cluster.migrateLedger(await cluster.newDatabase('yardstick'));
+    const url = new URL(cluster.adminUrl);
     url.pathname = '/yardstick';
     const clients: pg.Client[] = [];
     const books: Books[] = [];

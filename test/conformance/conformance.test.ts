@@ -1,9 +1,9 @@
-// The kit against our own house, and against toys that each have a flaw which it must see.
+// The kit against our own cluster, and against toys that each have a flaw which it must see.
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../../deploy/local/plan.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { currentRun } from '../run.ts';
 import { checkLedger, checks } from './checking.ts';
 import { toy, type Flaw } from './toy.ts';
@@ -85,7 +85,7 @@ describe('a ledger in memory', () => {
 });
 
 describe('the kit', () => {
-  let house: House;
+  let cluster: Cluster;
   // Elsewhere, with nothing of this repository beside it.
   const copy = mkdtempSync(join(currentRun().directory, 'conformance-'));
   const run = (args: string[]) =>
@@ -98,12 +98,12 @@ describe('the kit', () => {
 
   beforeAll(async () => {
     cpSync(join(root, 'test/conformance'), copy, { recursive: true, filter: (path) => !path.endsWith('.test.ts') });
-    house = await startHouse();
+    cluster = await startCluster();
   }, 120_000);
-  afterAll(() => house.stop());
+  afterAll(() => cluster.stop());
 
-  test('finds nothing broken in our own house, from a copy that stands alone', async () => {
-    const { status, output } = await run(['--adapter', 'ours', '--url', house.url, '--seed', '1']);
+  test('finds nothing broken in our own cluster, from a copy that stands alone', async () => {
+    const { status, output } = await run(['--adapter', 'ours', '--url', cluster.url, '--seed', '1']);
     expect(output).toContain('seed 1\n');
     expect(output).toContain(`${checks.length} ok, 0 broken, 0 not offered`);
     expect(status).toBe(0);
@@ -124,7 +124,7 @@ describe('the kit', () => {
         } };
       };`;
     writeFileSync(join(copy, 'keyless.ts'), adapter);
-    const { status, output } = await run(['--adapter', 'keyless.ts', '--url', house.url, '--check', 'repeated in sequence']);
+    const { status, output } = await run(['--adapter', 'keyless.ts', '--url', cluster.url, '--check', 'repeated in sequence']);
     expect(output).toContain('0 ok, 1 broken, 0 not offered');
     expect(output).toMatch(/the second request was answered 201 \(created\).*FREE-1 holds/);
     expect(status).toBe(1);

@@ -3,17 +3,17 @@ import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { until } from '../notifier.ts';
 
-let house: House;
+let cluster: Cluster;
 let port: number;
 
 beforeAll(async () => {
-  house = await startHouse();
-  port = Number(new URL(house.url).port);
+  cluster = await startCluster();
+  port = Number(new URL(cluster.url).port);
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 interface Dribbled {
   /** All that came back. */
@@ -49,7 +49,7 @@ test('headers and bodies that dribble are ended within their time, and keep nobo
   let asked = 0;
   while (!state.ended) {
     const began = performance.now();
-    expect((await fetch(`${house.url}/healthz`)).status).toBe(200);
+    expect((await fetch(`${cluster.url}/healthz`)).status).toBe(200);
     expect(performance.now() - began).toBeLessThan(12_000);
     asked += 1;
     await pause(100);
@@ -63,13 +63,13 @@ test('headers and bodies that dribble are ended within their time, and keep nobo
 }, 180_000);
 
 test('who asks for much and takes none of it is refused more, and others still get theirs', async () => {
-  const tenant = await house.tenant();
-  const key = await house.apiKey(tenant);
+  const tenant = await cluster.tenant();
+  const key = await cluster.apiKey(tenant);
   const metadata = { note: 'x'.repeat(16_000) };
   const path = `/v1/tenants/${tenant.slug}/accounts`;
   const open = async (at: string, by: string, number: number) => {
     const body = { account_code: `account-${number}`, name: 'large', type: 'asset', metadata };
-    expect((await house.rest('POST', at, { key: by, body })).status).toBe(201);
+    expect((await cluster.rest('POST', at, { key: by, body })).status).toBe(201);
   };
   // A chart of 7.5 MB: no kernel takes so much for somebody who does not read.
   let made = 0;
@@ -78,7 +78,7 @@ test('who asks for much and takes none of it is refused more, and others still g
   };
   await Promise.all(Array.from({ length: 16 }, make));
   // The one that asks is counted, too.
-  const inFlight = async () => Number(/^http_requests_in_flight\S* (\d+)/m.exec((await house.rest('GET', '/metrics')).body)?.[1]);
+  const inFlight = async () => Number(/^http_requests_in_flight\S* (\d+)/m.exec((await cluster.rest('GET', '/metrics')).body)?.[1]);
   const sockets: Socket[] = [];
   const askAndTakeNothing = () => {
     const socket = connect(port, '127.0.0.1').on('error', () => undefined);
@@ -88,27 +88,27 @@ test('who asks for much and takes none of it is refused more, and others still g
   try {
     for (let number = 0; number < 16; number++) askAndTakeNothing();
     await until(async () => {
-      if ((await house.rest('GET', `${path}/hierarchy`, { key })).body.code === 'overloaded') return true;
+      if ((await cluster.rest('GET', `${path}/hierarchy`, { key })).body.code === 'overloaded') return true;
       // A busy machine may not have made so many large answers in the time that they have.
       askAndTakeNothing();
       return false;
     });
-    const other = await house.tenant();
+    const other = await cluster.tenant();
     const theirs = `/v1/tenants/${other.slug}/accounts`;
-    const otherKey = await house.apiKey(other);
+    const otherKey = await cluster.apiKey(other);
     for (let number = 0; number < 6; number++) await open(theirs, otherKey, number);
-    expect((await house.rest('GET', `${theirs}/hierarchy`, { key: otherKey })).status).toBe(200);
+    expect((await cluster.rest('GET', `${theirs}/hierarchy`, { key: otherKey })).status).toBe(200);
   } finally {
     for (const socket of sockets) socket.destroy();
   }
   await until(async () => (await inFlight()) === 1);
-  expect((await house.rest('GET', `${path}/hierarchy`, { key })).status).toBe(200);
+  expect((await cluster.rest('GET', `${path}/hierarchy`, { key })).status).toBe(200);
 }, 180_000);
 
 test('a header that is large and fits is read, one that does not is refused, whichever it is', async () => {
   for (const name of ['authorization', 'cookie', 'x-request-id', 'user-agent', 'idempotency-key', 'x-forwarded-for', 'traceparent']) {
     const ask = async (length: number) => {
-      const answer = await fetch(`${house.url}/v1/user`, { headers: { [name]: `Bearer ${'x'.repeat(length)}` } });
+      const answer = await fetch(`${cluster.url}/v1/user`, { headers: { [name]: `Bearer ${'x'.repeat(length)}` } });
       const body = (await answer.json()) as { code: string };
       return [name, answer.status, body.code];
     };
@@ -122,7 +122,7 @@ describe('a service', () => {
 
   /** Sends one HTTP/2 request with these bytes and tells status, gRPC status and whether the stream was reset. */
   function call(bytes: Buffer | null, headers: Record<string, string> = {}): Promise<{ http: number; grpc: string; reset: number }> {
-    const session = connectHttp2(`http://${house.addresses.ledger[0] ?? ''}`);
+    const session = connectHttp2(`http://${cluster.addresses.ledger[0] ?? ''}`);
     session.on('error', () => undefined);
     return new Promise((resolve) => {
       const seen = { http: 0, grpc: '', reset: 0 };
@@ -135,7 +135,7 @@ describe('a service', () => {
         ':path': path,
         'content-type': 'application/grpc',
         te: 'trailers',
-        authorization: `Bearer ${house.internalToken}`,
+        authorization: `Bearer ${cluster.internalToken}`,
         ...headers,
       });
       stream.on('response', note);
@@ -188,7 +188,7 @@ describe('a service', () => {
   });
 
   test('that is sent a token a byte too long, short or none, in any letters, says no more than that', async () => {
-    const right = `Bearer ${house.internalToken}`;
+    const right = `Bearer ${cluster.internalToken}`;
     for (const authorization of [
       '',
       'Bearer',
@@ -197,7 +197,7 @@ describe('a service', () => {
       right.slice(0, -1),
       right.toUpperCase(),
       ` ${right}`.repeat(2),
-      house.internalToken,
+      cluster.internalToken,
     ]) {
       expect([authorization.length, (await call(frame(0, 0), { authorization })).grpc]).toEqual([authorization.length, '16']);
     }

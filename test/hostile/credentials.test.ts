@@ -1,15 +1,15 @@
-// Forged, stolen and misplaced credentials against the running house, by somebody who knows everything but the secrets.
+// Forged, stolen and misplaced credentials against the running cluster, by somebody who knows everything but the secrets.
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SignJWT, exportJWK, type JWTHeaderParameters } from 'jose';
 import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
 import { newId } from '../../services/platform/ids.ts';
 import { readContract, type Contract } from '../contract.ts';
-import { startHouse, type House, type Person, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Person, type Tenant } from '../cluster.ts';
 import { newSigningKey } from '../../deploy/local/secrets.ts';
 
 const pem = newSigningKey();
 const signingKey = createPrivateKey(pem);
-let house: House;
+let cluster: Cluster;
 let contract: Contract;
 let ada: Person;
 let tenant: Tenant;
@@ -17,14 +17,14 @@ let key: string;
 let kid: string;
 
 beforeAll(async () => {
-  house = await startHouse({ environment: { identity: { JWT_PRIVATE_KEY: pem } } });
-  contract = await readContract(house.url);
-  ada = await house.signUp();
-  tenant = await house.tenant({ person: ada });
-  key = await house.apiKey(tenant);
-  kid = (await house.rest('GET', '/.well-known/jwks.json')).body.keys[0].kid;
+  cluster = await startCluster({ environment: { identity: { JWT_PRIVATE_KEY: pem } } });
+  contract = await readContract(cluster.url);
+  ada = await cluster.signUp();
+  tenant = await cluster.tenant({ person: ada });
+  key = await cluster.apiKey(tenant);
+  kid = (await cluster.rest('GET', '/.well-known/jwks.json')).body.keys[0].kid;
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const soon = () => Math.floor(Date.now() / 1000) + 600;
 const base64 = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
@@ -47,14 +47,14 @@ const userRoutes = () => ['/v1/user', '/v1/tenants', `/v1/tenants/${tenant.id}/a
 
 async function expectRefused(credential: string): Promise<void> {
   for (const path of userRoutes()) {
-    const { status, body } = await house.rest('GET', path, { key: credential });
+    const { status, body } = await cluster.rest('GET', path, { key: credential });
     expect([path, status, body.code]).toEqual([path, 401, 'unauthenticated']);
   }
 }
 
 describe('a token', () => {
   test('with nothing changed is taken, so that what is refused below is refused for its change', async () => {
-    for (const path of userRoutes()) expect((await house.rest('GET', path, { key: await token() })).status).toBe(200);
+    for (const path of userRoutes()) expect((await cluster.rest('GET', path, { key: await token() })).status).toBe(200);
   });
 
   test.each(['none', 'None', 'NONE', 'nOnE', ''])('of the algorithm %j is refused, signed or not', async (alg) => {
@@ -64,7 +64,7 @@ describe('a token', () => {
 
   test('whose HMAC is keyed with the public key, in whatever form it is published, is refused', async () => {
     const published = createPublicKey(signingKey);
-    const jwks = await (await fetch(`${house.url}/.well-known/jwks.json`)).text();
+    const jwks = await (await fetch(`${cluster.url}/.well-known/jwks.json`)).text();
     const forms = [
       published.export({ type: 'spki', format: 'pem' }),
       published.export({ type: 'spki', format: 'der' }),
@@ -87,7 +87,7 @@ describe('a token', () => {
       {},
       { kid: 'own', jwk },
       { jwk },
-      { jku: `${house.url}/.well-known/jwks.json` },
+      { jku: `${cluster.url}/.well-known/jwks.json` },
       { x5u: 'https://example.com/own.pem' },
       { kid: '../../../../dev/null' },
       { kid: "' or 1=1 --" },
@@ -117,7 +117,7 @@ describe('a token', () => {
     ['of nobody', { sub: undefined }],
     ['of a key', { sub: newId('key') }],
     ['of a name that all objects have', { sub: '__proto__' }],
-  ])('%s is refused, though it is signed by the house', async (_, claims) => {
+  ])('%s is refused, though it is signed by the cluster', async (_, claims) => {
     await expectRefused(await token({ claims }));
   });
 
@@ -157,14 +157,14 @@ describe('a token', () => {
 
   test('that refreshes is no access, and one for access, or an API key, refreshes nothing', async () => {
     const { email, password } = ada;
-    const login = await house.rest('POST', '/v1/auth/login', { body: { email, password } });
+    const login = await cluster.rest('POST', '/v1/auth/login', { body: { email, password } });
     const { refresh_token: refresh } = login.body.data;
     await expectRefused(refresh);
     for (const each of [login.body.data.token, key, await token()]) {
-      const answer = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: each } });
+      const answer = await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: each } });
       expect([answer.status, answer.body.code]).toEqual([401, 'unauthenticated']);
     }
-    expect((await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: refresh } })).status).toBe(200);
+    expect((await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: refresh } })).status).toBe(200);
   });
 });
 
@@ -183,7 +183,7 @@ describe('an API key', () => {
     const invented = [idOfKeyText(key) ?? '', newId('key'), odd, 'key_7zzzzzzzzzzzzzzzzzzzzzzzzz'].map(newKeyText);
     for (const operation of routes()) {
       for (const each of invented) {
-        const { status, body } = await house.rest(operation.method, pathOf(operation), { key: each });
+        const { status, body } = await cluster.rest(operation.method, pathOf(operation), { key: each });
         expect([operation.id, status, body.code]).toEqual([operation.id, 401, 'unauthenticated']);
       }
     }
@@ -201,7 +201,7 @@ describe('an API key', () => {
       ['', { authorization: `Bearer Bearer ${key}` }],
       ['', { authorization: `Bearer ${key},Bearer ${key}` }],
     ] as const) {
-      expect((await house.rest('GET', path + query, { headers })).status).toBe(401);
+      expect((await cluster.rest('GET', path + query, { headers })).status).toBe(401);
     }
   });
 
@@ -209,22 +209,22 @@ describe('an API key', () => {
     const keys = `/v1/tenants/${tenant.id}/api-keys`;
     const made = async (more: object = {}) => {
       const body = { name: 'short', scopes: ['accounts:read', 'webhooks:manage'], ...more };
-      return (await house.rest('POST', keys, { key: ada.token, body })).body.data.api_key as { id: string; key: string };
+      return (await cluster.rest('POST', keys, { key: ada.token, body })).body.data.api_key as { id: string; key: string };
     };
     const expires = Date.now() + 5_000;
     const [expired, revoked, replaced] = [await made({ expires_at: new Date(expires).toISOString() }), await made(), await made()];
     const dead = [revoked, expired, replaced];
     const path = `/v1/tenants/${tenant.slug}/accounts`;
-    const alive = async (each: { key: string }) => (await house.rest('GET', path, { key: each.key })).status === 200;
+    const alive = async (each: { key: string }) => (await cluster.rest('GET', path, { key: each.key })).status === 200;
     expect(await Promise.all([revoked, replaced].map(alive))).toEqual([true, true]);
-    expect((await house.rest('DELETE', `${keys}/${revoked.id}`, { key: ada.token })).status).toBe(200);
-    const rotated = await house.rest('POST', `${keys}/${replaced.id}/rotate`, { key: ada.token, body: { overlap_seconds: 0 } });
+    expect((await cluster.rest('DELETE', `${keys}/${revoked.id}`, { key: ada.token })).status).toBe(200);
+    const rotated = await cluster.rest('POST', `${keys}/${replaced.id}/rotate`, { key: ada.token, body: { overlap_seconds: 0 } });
     expect(rotated.status).toBe(201);
     const end = Math.max(expires, Date.now() + 5_000);
     for (let asked = Date.now(); (await Promise.all(dead.map(alive))).includes(true); asked = Date.now()) expect(asked).toBeLessThan(end);
     for (const operation of routes()) {
       for (const each of dead) {
-        const { status, body } = await house.rest(operation.method, pathOf(operation), { key: each.key });
+        const { status, body } = await cluster.rest(operation.method, pathOf(operation), { key: each.key });
         expect([operation.id, status, body.code]).toEqual([operation.id, 401, 'unauthenticated']);
       }
     }

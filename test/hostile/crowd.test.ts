@@ -2,28 +2,28 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { startHouse, type House, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
 
-let house: House;
+let cluster: Cluster;
 let port: number;
 let tenant: Tenant;
 let key: string;
 let posted = 0;
 
 beforeAll(async () => {
-  house = await startHouse();
-  port = Number(new URL(house.url).port);
-  tenant = await house.tenant();
-  key = await house.apiKey(tenant);
-  await house.rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  cluster = await startCluster();
+  port = Number(new URL(cluster.url).port);
+  tenant = await cluster.tenant();
+  key = await cluster.apiKey(tenant);
+  await cluster.rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 /** Files that a process has open, and how many it may. */
 const openFiles = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
 const fileLimit = (pid: number) => Number(/Max open files\s+(\d+)/.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1] ?? 1024);
 /** Resident memory of the gateway, KiB. */
-const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${house.pid('gateway')}/status`, 'utf8'))?.[1]);
+const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${cluster.pid('gateway')}/status`, 'utf8'))?.[1]);
 
 interface Held {
   socket: Socket;
@@ -64,7 +64,7 @@ async function holdMany(count: number, beginning?: (place: number) => string): P
 /** Ends them all and waits until the gateway has no more files open than that. */
 async function leave(crowd: Held[], files: number): Promise<void> {
   for (const { socket } of crowd) socket.destroy();
-  await until('their connections are gone', () => openFiles(house.pid('gateway')) <= files);
+  await until('their connections are gone', () => openFiles(cluster.pid('gateway')) <= files);
 }
 
 async function until(what: string, right: () => boolean | Promise<boolean>): Promise<void> {
@@ -77,16 +77,16 @@ async function postAndRead(): Promise<void> {
     idempotency_key: `crowd-${posted}`,
     entries: [line('SETTLEMENT-NGN', 'debit'), line('CUSTOMER-WALLETS-NGN', 'credit')],
   };
-  const answer = await house.rest('POST', `/v1/tenants/${tenant.slug}/transactions/double-entry`, { key, body });
+  const answer = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/transactions/double-entry`, { key, body });
   expect([answer.status, answer.body.code]).toEqual([201, undefined]);
   posted += 1;
-  const read = await house.rest('GET', `/v1/tenants/${tenant.slug}/accounts/code/CUSTOMER-WALLETS-NGN/balance?currency=NGN`, { key });
+  const read = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/accounts/code/CUSTOMER-WALLETS-NGN/balance?currency=NGN`, { key });
   expect([read.status, JSON.stringify(read.body).includes(`"${posted}.00"`)]).toEqual([200, true]);
 }
 
 test('ten thousand connections that idle cost little memory, keep nobody from posting and reading, and leave nothing behind', async () => {
   for (let count = 0; count < 50; count += 1) await postAndRead();
-  const gateway = house.pid('gateway');
+  const gateway = cluster.pid('gateway');
   const files = openFiles(gateway);
   // Both ends count, here and there; room is left for what else is open.
   const room = Math.min(fileLimit(gateway), fileLimit(process.pid)) - 500;
@@ -114,8 +114,8 @@ test('ten thousand connections that idle cost little memory, keep nobody from po
 
 test('connections beyond MAX_CONNECTIONS are ended at once, those who were there are answered, and a place that is left is given again', async () => {
   const most = 20;
-  await house.restart('gateway', { MAX_CONNECTIONS: String(most) });
-  const files = openFiles(house.pid('gateway'));
+  await cluster.restart('gateway', { MAX_CONNECTIONS: String(most) });
+  const files = openFiles(cluster.pid('gateway'));
   const question = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
   const inside = await holdMany(most);
   const answered = (held: Held) => (held.text.match(/HTTP\/1\.1 200/g) ?? []).length;

@@ -4,28 +4,28 @@ import { jest } from '@jest/globals';
 import pg from 'pg';
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
-import { startHouse, type House, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
 import { faultsOf } from '../proof/soundness.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
-let house: House;
+let cluster: Cluster;
 let contract: Contract;
-let rest: House['rest'];
+let rest: Cluster['rest'];
 let tenant: Tenant;
 let key: string;
 
 beforeAll(async () => {
-  house = await startHouse({ environment: { notifier: { ...limits, WEBHOOK_TIMEOUT: '2' } } });
-  contract = await readContract(house.url);
-  rest = checkedRest(house, contract);
-  tenant = await house.tenant();
-  key = await house.apiKey(tenant);
+  cluster = await startCluster({ environment: { notifier: { ...limits, WEBHOOK_TIMEOUT: '2' } } });
+  contract = await readContract(cluster.url);
+  rest = checkedRest(cluster, contract);
+  tenant = await cluster.tenant();
+  key = await cluster.apiKey(tenant);
   await rest('POST', `/v1/tenants/${tenant.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const credentialOf = ({ security }: Operation) => (security === '' ? {} : { key: security === 'apiKeyToken' ? key : tenant.owner.token });
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
@@ -106,7 +106,7 @@ describe('in every field of every body', () => {
       if (status < 300) expect([place, JSON.stringify(body).includes(JSON.stringify(value).slice(1, -1))]).toEqual([place, false]);
     }
     // U+FFFD is what half a pair becomes where somebody encodes it without looking.
-    const client = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+    const client = new pg.Client({ connectionString: cluster.databases.ledger.adminUrl });
     await client.connect();
     const { rows } = await client.query(`select name from accounts where name || coalesce(description, '') ~ U&'\\FFFD'`);
     await client.end();
@@ -230,5 +230,5 @@ test('afterwards nothing is polluted: what is not sent is unset, and the books a
   const account = { account_code: 'CLEAN', name: 'Clean', type: 'asset' };
   const made = await rest('POST', `/v1/tenants/${tenant.slug}/accounts`, { key, body: account });
   expect(made.body.data.account).toMatchObject({ description: null, parent_code: null, currency: null, metadata: {}, is_group: false });
-  expect(await faultsOf(house)).toEqual([]);
+  expect(await faultsOf(cluster)).toEqual([]);
 });

@@ -1,8 +1,8 @@
-// What callers send, and what the house keeps secret, against the logs of every process at their most talkative.
+// What callers send, and what the cluster keeps secret, against the logs of every process at their most talkative.
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import pg from 'pg';
-import { startHouse, type House, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
 import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { startReceiver, until, type Receiver } from '../notifier.ts';
 
@@ -10,14 +10,14 @@ const processes = ['identity', 'ledger', 'notifier', 'gateway'];
 const signingKey = newSigningKey();
 const encryptionKey = randomBytes(32).toString('base64');
 const secrets = new Map<string, string>();
-let house: House;
+let cluster: Cluster;
 let receiver: Receiver;
 let tenant: Tenant;
 let key: string;
 
 beforeAll(async () => {
   const talkative = Object.fromEntries(processes.map((name) => [name, { LOG_LEVEL: 'trace' }]));
-  house = await startHouse({
+  cluster = await startCluster({
     environment: {
       ...talkative,
       identity: { LOG_LEVEL: 'trace', JWT_PRIVATE_KEY: signingKey },
@@ -25,17 +25,17 @@ beforeAll(async () => {
     },
   });
   receiver = await startReceiver();
-  tenant = await house.tenant();
-  key = keep('API key', await house.apiKey(tenant));
+  tenant = await cluster.tenant();
+  key = keep('API key', await cluster.apiKey(tenant));
   keep('password', tenant.owner.password);
   keep('access token', tenant.owner.token);
-  keep('internal token', house.internalToken);
+  keep('internal token', cluster.internalToken);
   keep('signing key', signingKey.split('\n')[1] ?? '');
   keep('encryption key', encryptionKey);
-  for (const [name, { serviceUrl }] of Object.entries(house.databases)) keep(`database of ${name}`, new URL(serviceUrl).password);
+  for (const [name, { serviceUrl }] of Object.entries(cluster.databases)) keep(`database of ${name}`, new URL(serviceUrl).password);
 });
 afterAll(async () => {
-  await house.stop();
+  await cluster.stop();
   await receiver.close();
 });
 
@@ -48,7 +48,7 @@ function keep(name: string, secret: string): string {
 
 // But for one that is being written.
 const linesOf = (name: string) =>
-  house
+  cluster
     .logs(name)
     .split('\n')
     .slice(0, -1)
@@ -56,27 +56,27 @@ const linesOf = (name: string) =>
 
 /** Names of the secrets that stand in any log. */
 const told = () =>
-  processes.flatMap((name) => [...secrets].filter(([, secret]) => house.logs(name).includes(secret)).map(([each]) => `${name}: ${each}`));
+  processes.flatMap((name) => [...secrets].filter(([, secret]) => cluster.logs(name).includes(secret)).map(([each]) => `${name}: ${each}`));
 
-const post = (path: string, body: unknown, by = key) => house.rest('POST', path, { key: by, body });
+const post = (path: string, body: unknown, by = key) => cluster.rest('POST', path, { key: by, body });
 
 test('no secret that is made, shown, sent, mistyped or refused is in any log', async () => {
   const { email, token } = tenant.owner;
   const password = keep('another password', `correct horse ${randomBytes(8).toString('hex')}`);
   const wrong = keep('wrong password', `wrong horse ${randomBytes(8).toString('hex')}`);
   const names = { first_name: 'Ada', last_name: 'Obi' };
-  await house.rest('POST', '/v1/auth/register', { body: { email, password, ...names } });
-  await house.rest('POST', '/v1/auth/register', { body: { email: 'no email', password, ...names } });
-  await house.rest('POST', '/v1/auth/register', { body: `{"password":"${password}"` });
+  await cluster.rest('POST', '/v1/auth/register', { body: { email, password, ...names } });
+  await cluster.rest('POST', '/v1/auth/register', { body: { email: 'no email', password, ...names } });
+  await cluster.rest('POST', '/v1/auth/register', { body: `{"password":"${password}"` });
   for (const each of [wrong, tenant.owner.password]) {
-    const { body } = await house.rest('POST', '/v1/auth/login', { body: { email, password: each } });
+    const { body } = await cluster.rest('POST', '/v1/auth/login', { body: { email, password: each } });
     if (body.success !== true) continue;
     keep('refresh token', body.data.refresh_token);
     keep('token of a login', body.data.token);
-    const next = await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
+    const next = await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
     keep('next refresh token', next.body.data.refresh_token);
-    await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
-    await house.rest('POST', '/v1/auth/logout', { body: { refresh_token: next.body.data.refresh_token } });
+    await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
+    await cluster.rest('POST', '/v1/auth/logout', { body: { refresh_token: next.body.data.refresh_token } });
   }
   const keys = `/v1/tenants/${tenant.id}/api-keys`;
   const made = (await post(keys, { name: 'x', scopes: ['webhooks:manage'] }, token)).body.data.api_key;
@@ -88,7 +88,7 @@ test('no secret that is made, shown, sent, mistyped or refused is in any log', a
     [`${key.slice(0, -1)}_`, {}],
     [`${token}x`, {}],
   ] as [string, Record<string, string>][]) {
-    await house.rest('GET', `${path}/accounts`, { key: by, headers });
+    await cluster.rest('GET', `${path}/accounts`, { key: by, headers });
   }
   const config = { url: receiver.url, events: ['account.created'] };
   keep('webhook secret', (await post(`${path}/webhooks`, config)).body.data.webhook_config.secret);
@@ -107,7 +107,7 @@ test('no secret that is made, shown, sent, mistyped or refused is in any log', a
 test('nor is one where a database fails over it, though the failure is logged whole', async () => {
   const broken = { identity: 'users', notifier: 'webhooks' } as const;
   for (const [service, table] of Object.entries(broken) as [keyof typeof broken, string][]) {
-    const owner = new pg.Client({ connectionString: house.databases[service].adminUrl });
+    const owner = new pg.Client({ connectionString: cluster.databases[service].adminUrl });
     await owner.connect();
     await owner.query(`alter table ${table} add constraint injected check (false) not valid`);
     try {
@@ -116,11 +116,11 @@ test('nor is one where a database fails over it, though the failure is logged wh
       const secret = keep('webhook secret of nobody', `no secret ${randomBytes(8).toString('hex')}`);
       const answer =
         service === 'identity'
-          ? await house.rest('POST', '/v1/auth/register', { body: user })
+          ? await cluster.rest('POST', '/v1/auth/register', { body: user })
           : await post(`/v1/tenants/${tenant.slug}/webhooks`, { url: receiver.url, events: ['account.created'], secret });
       expect([service, answer.status, answer.body.code]).toEqual([service, 500, 'internal']);
       expect(JSON.stringify(answer.body)).not.toMatch(/injected|constraint|check|argon/);
-      await until(() => Promise.resolve(house.logs(service).includes('injected')));
+      await until(() => Promise.resolve(cluster.logs(service).includes('injected')));
     } finally {
       await owner.query(`alter table ${table} drop constraint injected`);
       await owner.end();
@@ -128,8 +128,8 @@ test('nor is one where a database fails over it, though the failure is logged wh
   }
   expect(told()).toEqual([]);
   // Nor what a password is kept as, which can be guessed against at leisure.
-  expect(processes.filter((name) => house.logs(name).includes('$argon2id$'))).toEqual([]);
-  expect(house.logs('identity')).toContain('Failing row contains (…).');
+  expect(processes.filter((name) => cluster.logs(name).includes('$argon2id$'))).toEqual([]);
+  expect(cluster.logs('identity')).toContain('Failing row contains (…).');
 });
 
 test('what a request asks of each service is logged with its tenant and its id', async () => {
@@ -143,9 +143,9 @@ test('what a request asks of each service is logged with its tenant and its id',
   for (const [call, [name, method, to, by]] of Object.entries(asked)) {
     const id = `of-the-test-${randomBytes(4).toString('hex')}`;
     const body = method === 'POST' ? { account_code: id.toUpperCase(), name: 'B', type: 'asset' } : undefined;
-    const { status } = await house.rest(method, to, { key: by, headers: { 'x-request-id': id }, ...(body && { body }) });
+    const { status } = await cluster.rest(method, to, { key: by, headers: { 'x-request-id': id }, ...(body && { body }) });
     expect([call, status]).toEqual([call, method === 'POST' ? 201 : 200]);
-    await until(() => Promise.resolve(house.logs(name).includes(id)));
+    await until(() => Promise.resolve(cluster.logs(name).includes(id)));
     const lines = linesOf(name).map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(lines.filter(({ request_id }) => request_id === id)).toMatchObject([{ msg: 'call', method: call, tenant: tenant.id }]);
   }
@@ -174,18 +174,18 @@ test('no text that is sent makes a line of its own, ends one, or writes to a ter
     await post(`${path}/accounts`, { account_code: 'A', name: text, type: text, description: text });
     await post(`${path}/webhooks`, { url: `https://${text}/`, events: [text] });
     await post(`${path}/webhooks/test`, { event_type: text });
-    await house.rest('POST', '/v1/auth/register', {
+    await cluster.rest('POST', '/v1/auth/register', {
       body: { email: `${text}@example.com`, password: text, first_name: text, last_name: text },
     });
-    await house.rest('POST', '/v1/auth/login', { body: { email: text, password: text } });
-    await house.rest('POST', '/v1/auth/refresh', { body: { refresh_token: text } });
+    await cluster.rest('POST', '/v1/auth/login', { body: { email: text, password: text } });
+    await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: text } });
     for (const each of [
       `/v1/${quoted}`,
       `${path}/transactions/${quoted}`,
       `/v1/tenants/${quoted}/accounts`,
       `${path}/events?cursor=${quoted}`,
     ]) {
-      await house.rest('GET', each, { key, headers: { 'x-request-id': quoted, 'user-agent': quoted, traceparent: quoted } });
+      await cluster.rest('GET', each, { key, headers: { 'x-request-id': quoted, 'user-agent': quoted, traceparent: quoted } });
     }
     await raw(`GET /v1/user HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${text}\r\nAuthorization: Bearer ${text}\r\nConnection: close\r\n\r\n`);
     await raw(`${text} / HTTP/1.1\r\n\r\n`);
@@ -201,13 +201,13 @@ test('no text that is sent makes a line of its own, ends one, or writes to a ter
       expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
     }
   }
-  expect(processes.filter((name) => house.logs(name).includes('SyntaxError'))).toEqual([]);
+  expect(processes.filter((name) => cluster.logs(name).includes('SyntaxError'))).toEqual([]);
 });
 
 /** Sends bytes that fetch would not, and waits until the other side is done with them. */
 function raw(text: string): Promise<void> {
   return new Promise((resolve) => {
-    const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.end(Buffer.from(text)));
+    const socket = connect(Number(new URL(cluster.url).port), '127.0.0.1', () => socket.end(Buffer.from(text)));
     socket.resume();
     socket.on('error', () => undefined);
     socket.on('close', () => resolve());

@@ -2,7 +2,7 @@
 // call that configures to the socket that sends, asks that server over UDP.
 import { Targets, dnsResolve } from '../../services/notifier/addresses.ts';
 import { authority, good } from '../certificates.ts';
-import { startNameServer, type NameServer, type Records } from '../names.ts';
+import { startNameServer, type NameServer, type Records } from '../name-server.ts';
 import { newTenant, settled, startNotifier, startReceiver, type Receiver, type RunningNotifier } from '../notifier.ts';
 
 const outside = '93.184.215.14';

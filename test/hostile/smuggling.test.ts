@@ -1,11 +1,11 @@
 // Requests that two servers would read differently: whoever stands in front of the gateway must never be led to take one request for two, or
 // two for one. Each is sent as it stands; behind it a second request waits to be mistaken for a first.
 import { connect } from 'node:net';
-import { startAlone, type Alone } from '../alone.ts';
+import { startGatewayOnly, type GatewayOnly } from '../gateway-only.ts';
 
-let alone: Alone;
+let alone: GatewayOnly;
 beforeAll(async () => {
-  alone = await startAlone();
+  alone = await startGatewayOnly();
 });
 afterAll(() => alone.stop());
 

@@ -6,14 +6,14 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { createClient, type Client } from '@connectrpc/connect';
 import { GetAccountRequestSchema, LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, type Caller } from '../../services/platform/caller.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { entries } from '../ledger.ts';
 import { faultsOf } from '../proof/soundness.ts';
 import { attack, block, flag, frame, message, number, open, type } from './frames.ts';
 
 const cancelled = 8;
 const enhanceYourCalm = 11;
-let house: House;
+let cluster: Cluster;
 let port: number;
 let tenantId: string;
 let caller: Caller;
@@ -21,18 +21,18 @@ let ledger: Client<typeof LedgerService>;
 let posted = 0;
 
 beforeAll(async () => {
-  house = await startHouse();
-  const address = house.addresses.ledger[0] ?? '';
+  cluster = await startCluster();
+  const address = cluster.addresses.ledger[0] ?? '';
   port = Number(address.split(':')[1]);
-  caller = openCaller({ addresses: [address], token: house.internalToken, maxMessageBytes: 32 << 20 });
+  caller = openCaller({ addresses: [address], token: cluster.internalToken, maxMessageBytes: 32 << 20 });
   ledger = createClient(LedgerService, caller);
-  tenantId = (await house.tenant()).id;
+  tenantId = (await cluster.tenant()).id;
   await ledger.setUpChart({ tenantId, businessType: 'wallet', actor: 'test' });
   for (let count = 0; count < 100; count += 1) await post();
 });
 afterAll(async () => {
   caller.close();
-  await house.stop();
+  await cluster.stop();
 });
 
 async function post(): Promise<void> {
@@ -54,7 +54,7 @@ async function postWhile<Result>(work: Promise<Result>): Promise<{ posts: number
 }
 
 async function metric(name: string): Promise<number> {
-  const text = await (await fetch(`${house.opsUrl('ledger')}/metrics`)).text();
+  const text = await (await fetch(`${cluster.opsUrl('ledger')}/metrics`)).text();
   return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'm').exec(text)?.[1]);
 }
 
@@ -66,7 +66,8 @@ async function until(name: string, right: (value: number) => boolean): Promise<v
 }
 
 /** Resident memory of the ledger, MiB. */
-const resident = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${house.pid('ledger')}/status`, 'utf8'))?.[1] ?? Number.NaN) / 1024;
+const resident = () =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${cluster.pid('ledger')}/status`, 'utf8'))?.[1] ?? Number.NaN) / 1024;
 
 const headers = (token: string | null, path = `/${LedgerService.typeName}/GetAccount`) =>
   block({
@@ -103,7 +104,7 @@ const health = '/grpc.health.v1.Health/Check';
 test.each<[string, () => Buffer[], { deaf?: boolean }?]>([
   ['streams that are opened and reset, without the token', () => resets(null)],
   ['streams that are opened and reset, with a wrong token', () => resets('wrong')],
-  ['streams that are opened and reset, with the token', () => resets(house.internalToken)],
+  ['streams that are opened and reset, with the token', () => resets(cluster.internalToken)],
   ['health checks that are opened and reset', () => resets(null, health)],
   [
     'health checks',
@@ -114,7 +115,7 @@ test.each<[string, () => Buffer[], { deaf?: boolean }?]>([
     'streams that the server has to reset',
     () =>
       streams(5000, (stream) => [
-        frame(type.headers, flag.endHeaders, stream, headers(house.internalToken)),
+        frame(type.headers, flag.endHeaders, stream, headers(cluster.internalToken)),
         frame(type.windowUpdate, flag.none, stream, number(0)),
       ]),
   ],
@@ -135,7 +136,7 @@ test.each<[string, () => Buffer[], { deaf?: boolean }?]>([
   ],
   [
     'empty DATA',
-    () => [frame(type.headers, flag.endHeaders, 1, headers(house.internalToken)), ...repeated(frame(type.data, flag.none, 1))],
+    () => [frame(type.headers, flag.endHeaders, 1, headers(cluster.internalToken)), ...repeated(frame(type.data, flag.none, 1))],
   ],
 ])(
   'while a flood of %s lasts an honest caller posts, and nothing of it is left',
@@ -184,7 +185,7 @@ test('one connection has 5,000 streams open at most: who opens more and ends non
   const peer = await open(port);
   let most = 0;
   const sending = async () => {
-    for (const piece of streams(9_000, (stream) => [frame(type.headers, flag.endHeaders, stream, headers(house.internalToken))])) {
+    for (const piece of streams(9_000, (stream) => [frame(type.headers, flag.endHeaders, stream, headers(cluster.internalToken))])) {
       await peer.send(piece);
     }
     for (const end = Date.now() + 60_000; !peer.ended && Date.now() < end; await pause(20)) {
@@ -217,8 +218,8 @@ test('of three thousand calls that are cancelled at once, again and again, the o
 
 test('afterwards the memory is bounded, nothing has failed, every posting is there once and the books are right', async () => {
   expect(resident()).toBeLessThan(900);
-  expect(house.logs('ledger')).not.toMatch(/"level":(50|60)/);
+  expect(cluster.logs('ledger')).not.toMatch(/"level":(50|60)/);
   const { balance } = await ledger.getBalance({ tenantId, accountCode: 'SETTLEMENT-NGN', currency: 'NGN' });
   expect(balance?.balance).toBe(`${posted}.00`);
-  expect(await faultsOf(house)).toEqual([]);
+  expect(await faultsOf(cluster)).toEqual([]);
 });

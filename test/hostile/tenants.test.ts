@@ -1,7 +1,7 @@
 // One tenant's names and ids in the hands of another: on every route they look like names and ids that nobody has, and nothing changes.
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
-import { startHouse, type Answer, type House, type Tenant } from '../house.ts';
+import { startCluster, type Answer, type Cluster, type Tenant } from '../cluster.ts';
 
 interface Books {
   tenant: Tenant;
@@ -10,18 +10,18 @@ interface Books {
   records: Record<'transaction_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
 }
 
-let house: House;
+let cluster: Cluster;
 let contract: Contract;
-let rest: House['rest'];
+let rest: Cluster['rest'];
 let mine: Books;
 let theirs: Books;
 
 const idempotencyKey = 'the same for both';
 
 async function newBooks(accountCode: string): Promise<Books> {
-  const tenant = await house.tenant();
-  const key = await house.apiKey(tenant);
-  const made = async (path: string, body: unknown, by = key) => (await house.rest('POST', path, { key: by, body })).body;
+  const tenant = await cluster.tenant();
+  const key = await cluster.apiKey(tenant);
+  const made = async (path: string, body: unknown, by = key) => (await cluster.rest('POST', path, { key: by, body })).body;
   const path = `/v1/tenants/${tenant.slug}`;
   await made(`${path}/accounts/setup`, { business_type: 'wallet' });
   await made(`${path}/accounts`, { account_code: accountCode, name: accountCode, type: 'asset', is_group: false });
@@ -45,13 +45,13 @@ async function stateOf({ tenant, key }: Books): Promise<unknown> {
 }
 
 beforeAll(async () => {
-  house = await startHouse();
-  contract = await readContract(house.url);
-  rest = checkedRest(house, contract);
+  cluster = await startCluster();
+  contract = await readContract(cluster.url);
+  rest = checkedRest(cluster, contract);
   mine = await newBooks('MINE-1');
   theirs = await newBooks('THEIRS-1');
 });
-afterAll(() => house.stop());
+afterAll(() => cluster.stop());
 
 const unknown = {
   transaction_id: newId('txn'),

@@ -5,28 +5,28 @@ import { jest } from '@jest/globals';
 import pg from 'pg';
 import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { startHouse, type House, type Person, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Person, type Tenant } from '../cluster.ts';
 
-// Some of these start the house again and again, or ask it for much, which a busy machine needs minutes for.
+// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
-let house: House;
+let cluster: Cluster;
 let ada: Person;
 let tenant: Tenant;
 let key: string;
 let database: pg.Client;
 
 beforeAll(async () => {
-  house = await startHouse();
-  ada = await house.signUp();
-  tenant = await house.tenant({ person: ada });
-  key = await house.apiKey(tenant);
-  database = new pg.Client({ connectionString: house.databases.identity.adminUrl });
+  cluster = await startCluster();
+  ada = await cluster.signUp();
+  tenant = await cluster.tenant({ person: ada });
+  key = await cluster.apiKey(tenant);
+  database = new pg.Client({ connectionString: cluster.databases.identity.adminUrl });
   await database.connect();
 });
 afterAll(async () => {
   await database.end();
-  await house.stop();
+  await cluster.stop();
 });
 
 const median = (values: number[]) => values.sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
@@ -59,7 +59,7 @@ async function expectAlike(rounds: number, known: Ask, unknown: Ask, before: Ask
 
 /** The sum of identity's figures of this name and label. */
 async function figure(name: string, label = ''): Promise<number> {
-  const text = await (await fetch(`${house.opsUrl('identity')}/metrics`)).text();
+  const text = await (await fetch(`${cluster.opsUrl('identity')}/metrics`)).text();
   const lines = text.split('\n').filter((line) => line.startsWith(name) && line.includes(label));
   expect(lines.length).toBeGreaterThan(0);
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
@@ -70,7 +70,7 @@ const stranger = () => `nobody.${randomBytes(6).toString('hex')}@example.com`;
 test('a wrong password of somebody takes as long as one of nobody, and answers the same', async () => {
   const answers = { known: new Set<string>(), unknown: new Set<string>() };
   const login = async (email: string, seen: Set<string>) => {
-    const { status, body, headers } = await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } });
+    const { status, body, headers } = await cluster.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } });
     const names = [...headers.keys()].sort().join();
     seen.add(JSON.stringify([status, { ...body, request_id: '' }, names, headers.get('content-length')]));
   };
@@ -89,7 +89,7 @@ test('a wrong password of somebody costs the work that one of nobody costs', asy
   const work = async (email: string) => {
     const figures = () => Promise.all([figure('identity_passwords_total'), figure('grpc_server_seconds_count', 'IdentityService/Login')]);
     const before = await figures();
-    expect((await house.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } })).status).toBe(401);
+    expect((await cluster.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } })).status).toBe(401);
     return (await figures()).map((value, place) => value - before[place]!);
   };
   await database.query('delete from login_failures');
@@ -100,7 +100,7 @@ test('a wrong password of somebody costs the work that one of nobody costs', asy
 describe('an API key', () => {
   const path = () => `/v1/tenants/${tenant.slug}/accounts`;
   const ask = async (text: string) => {
-    const { status, body, headers } = await house.rest('GET', path(), { key: text });
+    const { status, body, headers } = await cluster.rest('GET', path(), { key: text });
     return [status, body.code, body.error, [...headers.keys()].sort().join()];
   };
   // Each is new, because the gateway remembers an answer for some seconds.

@@ -4,7 +4,7 @@ import { Learned, valueOf, type Expected, type Refused } from './expectation.ts'
 import { add, decimal, fingerprint, largestTotal, minor, newSuspense, newTransaction, other, posted, unbalanced } from './records.ts';
 import type { About, Account, By, Line, LogEvent, Names, Request, Totals, Transaction } from './records.ts';
 
-/** One tenant's books. Every method says what the house must answer; those that change something have changed it when they return. */
+/** One tenant's books. Every method says what the cluster must answer; those that change something have changed it when they return. */
 export class Books {
   readonly accounts = new Map<string, Account>();
   readonly totals = new Map<string, Totals>();

@@ -65,7 +65,7 @@ export function setUp(books: Books, businessType: string): Expected | undefined 
   return books.chart === null ? undefined : refused({ code: 'chart_exists' });
 }
 
-/** Takes a template's accounts into the books as the house tells them; answers what the specification forbids, or null. */
+/** Takes a template's accounts into the books as the cluster tells them; answers what the specification forbids, or null. */
 export function takeChart(books: Books, businessType: string, told: Account[], by: By): string | null {
   for (const each of told) {
     const before = books.accounts.get(each.account_code);

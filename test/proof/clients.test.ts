@@ -1,6 +1,6 @@
 // What a client of the proof of faults excuses.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Answer, House, Tenant } from '../house.ts';
+import type { Answer, Cluster, Tenant } from '../cluster.ts';
 import { Clients } from './clients.ts';
 
 test.each([
@@ -14,7 +14,7 @@ test.each([
     return { status: method === 'POST' ? 201 : 200, headers: new Headers(), body: { data: { transaction: { transaction_id: 'txn_1' } } } };
   };
   const tenant: Tenant = { id: 'tenant_1', slug: 'one', owner: { email: '', password: '', token: '', id: '' } };
-  const clients = new Clients({ rest } as unknown as House, [{ tenant, key: '' }], 1, 1, 40);
+  const clients = new Clients({ rest } as unknown as Cluster, [{ tenant, key: '' }], 1, 1, 40);
   while (posted < 2) await pause(5);
   await clients.end();
   expect(clients.wrong).toEqual(wrong);

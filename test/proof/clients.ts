@@ -1,6 +1,6 @@
 // Closed-loop clients of several tenants: each posts one after another, and repeats with the same key until it is answered.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { House, Tenant } from '../house.ts';
+import type { Cluster, Tenant } from '../cluster.ts';
 import { openChance, type Chance } from './chance.ts';
 
 /** A tenant with a chart and a key. */
@@ -60,7 +60,7 @@ export class Clients {
   readonly wrong: string[] = [];
   /** Said of the postings that are first sent from now on. */
   during = '';
-  private readonly house: House;
+  private readonly cluster: Cluster;
   private readonly restMs: number;
   private readonly silences: Silence[] = [];
   private readonly answeredAt = new Map<string, number>();
@@ -70,8 +70,8 @@ export class Clients {
   private readonly work: Promise<unknown>;
 
   /** Starts so many clients of each customer, who rest for so many milliseconds at most between two postings. */
-  constructor(house: House, customers: readonly Customer[], seed: number, each: number, restMs: number) {
-    this.house = house;
+  constructor(cluster: Cluster, customers: readonly Customer[], seed: number, each: number, restMs: number) {
+    this.cluster = cluster;
     this.restMs = restMs;
     this.customers = customers;
     const began = performance.now();
@@ -125,7 +125,7 @@ export class Clients {
           this.reads.add(read);
         }
       }
-      // Leaves the machine time for what is tried here: the house, not its speed.
+      // Leaves the machine time for what is tried here: the cluster, not its speed.
       await pause(chance.whole(0, this.restMs));
     }
   }
@@ -160,7 +160,7 @@ export class Clients {
   private async ask({ tenant, key }: Customer, method: string, path: string, body?: unknown): Promise<{ status: number; body: any }> {
     const signal = AbortSignal.timeout(patienceMs);
     const url = `/v1/tenants/${tenant.slug}${path}`;
-    const answer = await this.house
+    const answer = await this.cluster
       .rest(method, url, { key, signal, ...(body !== undefined && { body }) })
       .catch(() => ({ status: noAnswer, body: undefined }));
     const name = answer.status === noAnswer ? 'none' : String(answer.status);

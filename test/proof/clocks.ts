@@ -1,11 +1,11 @@
-// Clocks that are wrong: each process of the house reads its own from a file, through libfaketime (https://github.com/wolfcw/libfaketime).
+// Clocks that are wrong: each process of the cluster reads its own from a file, through libfaketime (https://github.com/wolfcw/libfaketime).
 // The monotonic clock stays as it is, as it does when a real clock is set.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { writeWhole } from '../../deploy/local/children.ts';
-import type { Answer } from '../house.ts';
+import type { Answer } from '../cluster.ts';
 import { lastingMs, processes, type Fault, type Stage } from './stage.ts';
 
 /** So far a clock is set, seconds: less and more than a token lives, and than receivers, brokers and log readers put up with. */
@@ -49,7 +49,7 @@ function findProblem(): string {
   return spawnSync(process.execPath, ['-e', script], { env }).status === 0 ? '' : 'libfaketime does not move the clock of Node here';
 }
 
-/** The clocks of a house. */
+/** The clocks of a cluster. */
 export class Clocks {
   private readonly directory: string;
 
@@ -102,7 +102,7 @@ function setClock(name: string, direction: 1 | -1): Fault {
  * What a user sees that he may not: of tokens, and of keys and their ends. Only the gateway's own clock is seen at all: it judges whether a
  * token has expired.
  */
-async function usersSee({ house, customers }: Stage, gatewaySeconds: number): Promise<string[]> {
+async function usersSee({ cluster, customers }: Stage, gatewaySeconds: number): Promise<string[]> {
   const wrong: string[] = [];
   const { tenant } = customers[0]!;
   const { email, password } = tenant.owner;
@@ -110,7 +110,9 @@ async function usersSee({ house, customers }: Stage, gatewaySeconds: number): Pr
   const ask = async (method: string, path: string, key?: string, body?: unknown): Promise<Answer> => {
     for (const ending = performance.now() + 60_000; ; await pause(200)) {
       const signal = AbortSignal.timeout(12_000);
-      const answer = await house.rest(method, path, { signal, ...(key && { key }), ...(body !== undefined && { body }) }).catch(() => null);
+      const answer = await cluster
+        .rest(method, path, { signal, ...(key && { key }), ...(body !== undefined && { body }) })
+        .catch(() => null);
       if (answer && (answer.status < 500 || answer.status === 500)) return answer;
       if (performance.now() > ending) throw new Error(`${method} ${path} is not answered within a minute`);
     }

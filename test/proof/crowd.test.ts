@@ -1,12 +1,12 @@
-// Clients of a house that fails: what they note of it, and what counts as its fault.
+// Clients of a cluster that fails: what they note of it, and what counts as its fault.
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code } from '@connectrpc/connect';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { refuse } from '../../services/platform/refusal.ts';
+import { refuse } from '../../services/platform/errors.ts';
 import { startGrpcServer } from '../grpc-server.ts';
-import type { Tenant } from '../house.ts';
+import type { Tenant } from '../cluster.ts';
 import { Recorder, drawFrom } from './crowd.ts';
 import { Doors } from './doors.ts';
 import { faultsOf, type Op } from './history.ts';
@@ -49,7 +49,7 @@ async function heard(rest: RequestListener, overGrpc: Reason, enough: (ops: Op[]
 
 const some = (ops: Op[], ...tests: ((op: Op) => boolean)[]) => tests.every((test) => ops.some(test));
 
-test('a 500, and the same over gRPC, is a fault of the house', async () => {
+test('a 500, and the same over gRPC, is a fault of the cluster', async () => {
   const { faults } = await heard(answering('internal'), 'internal', (ops) =>
     some(
       ops,
@@ -58,10 +58,10 @@ test('a 500, and the same over gRPC, is a fault of the house', async () => {
     ),
   );
   expect(faults).toContainEqual(expect.stringMatching(/^Error: (POST|GET) .*: 500 .* instead of an answer: /));
-  expect(faults).toContainEqual(expect.stringMatching(/^the house has failed: /));
+  expect(faults).toContainEqual(expect.stringMatching(/^the cluster has failed: /));
 });
 
-test('a connection that is cut is a fault of the house', async () => {
+test('a connection that is cut is a fault of the cluster', async () => {
   const cut: RequestListener = (request) => request.socket.destroy();
   const { faults } = await heard(cut, 'unavailable', (ops) => some(ops, ({ failed }) => failed !== undefined));
   expect(faults[0]).toMatch(/instead of an answer/);

@@ -1,5 +1,5 @@
 // One tenant's clients: what each asks next is drawn from a seed, and everything that is asked and answered is recorded.
-import type { Tenant } from '../house.ts';
+import type { Tenant } from '../cluster.ts';
 import { Failed, type Call, type Doors } from './doors.ts';
 import type { Seen } from './expectation.ts';
 import type { History, LogEvent, Op, Sent } from './history.ts';
@@ -77,8 +77,8 @@ export class Recorder {
   }
 
   /**
-   * Asks, and notes what has come of it. Null where that is open: the client has hung up, or the house has said that it is overloaded or that
-   * something is away. Whatever else is no answer is a fault of the house.
+   * Asks, and notes what has come of it. Null where that is open: the client has hung up, or the cluster has said that it is overloaded or that
+   * something is away. Whatever else is no answer is a fault of the cluster.
    */
   private async ask(op: Op, call: Call, signal?: AbortSignal): Promise<Seen | null> {
     this.ops.push(op);

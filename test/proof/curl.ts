@@ -1,4 +1,4 @@
-// Prints the calls of a sequence as a shell script that signs up, makes its own tenant and key, and repeats them against any house.
+// Prints the calls of a sequence as a shell script that signs up, makes its own tenant and key, and repeats them against any cluster.
 import type { Call, Made } from './doors.ts';
 
 const ids = /(?:(?:txn|tenant|key|acc|evt|wh_delivery)_[0-7][0-9a-hjkmnp-tv-z]{25}|lk_live_[0-9A-Za-z_]+|whsec_[0-9A-Za-z+/=]+)/g;
@@ -49,7 +49,7 @@ function textsOf(call: Call): string[] {
   return [path, token, body === undefined ? '' : typeof body === 'string' ? body : json(body)];
 }
 
-/** The script: all of these calls, the last of which is where model and house went apart. */
+/** The script: all of these calls, the last of which is where model and cluster went apart. */
 export function script(calls: Made[], own: Own, why: string[]): string {
   const variables = new Map<string, string>([
     [own.token, 'JWT'],

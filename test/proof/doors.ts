@@ -1,4 +1,4 @@
-// The doors of a house, REST and gRPC, with answers in one form, so that either can be held against the model; every call is kept for the script.
+// The doors of a cluster, REST and gRPC, with answers in one form, so that either can be held against the model; every call is kept for the script.
 import { Code, ConnectError, createClient, type Client } from '@connectrpc/connect';
 import { toJson } from '@bufbuild/protobuf';
 import { Pool } from 'undici';
@@ -45,7 +45,7 @@ export class Failed extends Error {
   }
 }
 
-/** A way into one house; many sequences share it. */
+/** A way into one cluster; many sequences share it. */
 export class Doors {
   private readonly pool: Pool;
   private readonly caller: ReturnType<typeof openCaller>;
@@ -53,11 +53,11 @@ export class Doors {
   readonly url: string;
   readonly address: string;
 
-  constructor(house: { url: string; addresses: { ledger: string[] }; internalToken: string }) {
-    this.url = house.url;
-    this.address = house.addresses.ledger[0]!;
-    this.pool = new Pool(house.url, { connections: 64, pipelining: 1 });
-    this.caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 32 << 20 });
+  constructor(cluster: { url: string; addresses: { ledger: string[] }; internalToken: string }) {
+    this.url = cluster.url;
+    this.address = cluster.addresses.ledger[0]!;
+    this.pool = new Pool(cluster.url, { connections: 64, pipelining: 1 });
+    this.caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 32 << 20 });
     this.ledger = createClient(LedgerService, this.caller);
   }
 

@@ -12,7 +12,7 @@ const kinds = {
   text: /^[^]+$/,
 };
 
-/** A value that the house chooses: any of its kind when it is first seen, and the same ever after. */
+/** A value that the cluster chooses: any of its kind when it is first seen, and the same ever after. */
 export class Learned {
   readonly kind: keyof typeof kinds;
   value: string | undefined;
@@ -52,7 +52,7 @@ export interface Refused {
 /** What is expected: an answer, or a refusal, one of several where the specification leaves open which fault is named first. */
 export type Expected = { status: number; data: unknown; replayed?: boolean } | { refused: Refused[] };
 
-/** What a door of the house has said; gRPC has no status of its own. */
+/** What a door of the cluster has said; gRPC has no status of its own. */
 export interface Seen {
   status: number | null;
   /** Undefined where it was answered. */

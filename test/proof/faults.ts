@@ -1,4 +1,4 @@
-// `npm run proof -- faults`: clients that never give up, a nemesis that breaks one part of the house after another, and what is there at the end.
+// `npm run proof -- faults`: clients that never give up, a nemesis that breaks one part of the cluster after another, and what is there at the end.
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { kafkaProblem } from '../../deploy/local/broker.ts';
 import { toId } from '../../services/platform/ids.ts';
 import { diskProblem } from '../disk.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { newTopic, ownKafka, type OwnKafka } from '../kafka.ts';
 import { startReceiver, type Receiver } from '../notifier.ts';
 import { currentRun } from '../run.ts';
@@ -77,11 +77,11 @@ function checkNames(asked: string[], means: Means, lacking: [name: string, why: 
   }
 }
 
-/** Starts a house on a PostgreSQL of its own, breaks it, mends it and reckons. */
+/** Starts a cluster on a PostgreSQL of its own, breaks it, mends it and reckons. */
 export async function tryFaults(trial: Trial): Promise<Verdict> {
   const undo: (() => Promise<unknown>)[] = [];
   const [outcome] = await Promise.allSettled([tryAll(trial, undo)]);
-  // All of it: what can't be undone behind a house that is broken must not hide what broke it, nor leave the rest running.
+  // All of it: what can't be undone behind a cluster that is broken must not hide what broke it, nor leave the rest running.
   const undone: PromiseSettledResult<unknown>[] = [];
   for (const each of undo.reverse()) undone.push(...(await Promise.allSettled([each()])));
   for (const each of [outcome, ...undone]) if (each.status === 'rejected') throw each.reason;
@@ -90,15 +90,17 @@ export async function tryFaults(trial: Trial): Promise<Verdict> {
 
 async function tryAll(trial: Trial, undo: (() => Promise<unknown>)[]): Promise<Verdict> {
   const { stage, received, since, odd } = await setUp(trial, undo);
-  const clients = new Clients(stage.house, stage.customers, trial.seed, 2, trial.restMs ?? 40);
-  const members = stage.customers.map(({ tenant }, number) => new Member(stage.house, tenant, openChance(trial.seed, ownStream + number)));
+  const clients = new Clients(stage.cluster, stage.customers, trial.seed, 2, trial.restMs ?? 40);
+  const members = stage.customers.map(
+    ({ tenant }, number) => new Member(stage.cluster, tenant, openChance(trial.seed, ownStream + number)),
+  );
   let episodes: Episode[];
   try {
     episodes = await new Nemesis(trial, stage, clients, members).run();
   } finally {
     await Promise.all([clients, ...members].map((each) => each.end()));
   }
-  const reckoning = await reckon(stage.house, clients, received, since);
+  const reckoning = await reckon(stage.cluster, clients, received, since);
   return { episodes, clients, ...reckoning, findings: [...reckoning.findings, ...odd.slice(0, 10)] };
 }
 
@@ -131,7 +133,7 @@ async function setUp(
   }
   const events = kafka ? { KAFKA_BROKERS: kafka.address, KAFKA_TOPIC: newTopic(), KAFKA_PARTITIONS: '4' } : {};
   const told = clocks?.environment ?? {};
-  const house: House = await startHouse({
+  const cluster: Cluster = await startCluster({
     ledgers: replicas.ledger,
     notifiers: replicas.notifier,
     server,
@@ -143,23 +145,28 @@ async function setUp(
       notifier: { ...told['notifier'], ...events, WEBHOOK_TIMEOUT: '5', WEBHOOK_RETRY_DELAYS: '1,2' },
     },
   });
-  undo.push(() => house.stop());
+  undo.push(() => cluster.stop());
   const customers: Customer[] = [];
-  const person = await house.signUp();
+  const person = await cluster.signUp();
   for (let count = 0; count < 4; count++) {
-    const tenant = await house.tenant({ person });
-    const key = await house.apiKey(tenant);
+    const tenant = await cluster.tenant({ person });
+    const key = await cluster.apiKey(tenant);
     const webhook = { url: receiver.url, events: ['transaction.posted', 'balance.updated'] };
     for (const [path, body] of [
       ['accounts/setup', { business_type: 'wallet' }],
       ['webhooks', webhook],
     ] as const) {
-      const answer = await house.rest('POST', `/v1/tenants/${tenant.slug}/${path}`, { key, body });
+      const answer = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/${path}`, { key, body });
       if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     }
     customers.push({ tenant, key });
   }
-  return { stage: { house, server, kafka, clocks, wires, customers, stallSeconds: trial.stallSeconds ?? [10, 40] }, received, since, odd };
+  return {
+    stage: { cluster, server, kafka, clocks, wires, customers, stallSeconds: trial.stallSeconds ?? [10, 40] },
+    received,
+    since,
+    odd,
+  };
 }
 
 /** Chooses faults, one or several at once, and measures what the clients see of them. */
@@ -254,7 +261,7 @@ class Nemesis {
     };
     this.trial.say(described(episode, (mended - from) / 1000));
     clients.during = 'nothing';
-    // What is broken next finds a house at work.
+    // What is broken next finds a cluster at work.
     await pause(1_500);
     return episode;
   }

@@ -1,4 +1,4 @@
-// Fills a house with postings that follow from a seed alone, so that whoever fills it later knows what is there, goes on where the last one
+// Fills a cluster with postings that follow from a seed alone, so that whoever fills it later knows what is there, goes on where the last one
 // ended and doubles nothing.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
@@ -6,7 +6,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import { LedgerService, type PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../../services/platform/ids.ts';
 import { callerOf } from '../bench/books.ts';
-import type { House } from '../bench/house.ts';
+import type { Cluster } from '../bench/cluster.ts';
 import { postingOf } from '../bench/posting.ts';
 import { openChance } from './chance.ts';
 import { Zipf } from './zipf.ts';
@@ -24,7 +24,7 @@ export interface Plan {
 
 /** How far a filling is, and how it came there. */
 export interface Filled {
-  /** Postings in the house when it began, and now. */
+  /** Postings in the cluster when it began, and now. */
   before: number;
   postings: number;
   /** Answered as posted before: of calls that an earlier filling had begun. */
@@ -66,14 +66,14 @@ export function postingsOf({ seed, perCall, tenants }: Plan, call: number, share
 }
 
 /**
- * Fills the house, from where it is to the end of the plan, or as far as the limits let it. Throws where a posting is refused for good.
+ * Fills the cluster, from where it is to the end of the plan, or as far as the limits let it. Throws where a posting is refused for good.
  *
- * The house itself tells where to begin: calls are given out in order, to so many callers at a time, so of n postings no call is incomplete
+ * The cluster itself tells where to begin: calls are given out in order, to so many callers at a time, so of n postings no call is incomplete
  * before that of the n-th posting less as many calls as there are callers, and none is begun after it and as many more. What lies between is
  * sent again, under the same keys.
  */
-export async function fill(house: House, plan: Plan, { minutes, signal, say }: Limits): Promise<Filled> {
-  const [began, before] = [performance.now(), await countFilled(house)];
+export async function fill(cluster: Cluster, plan: Plan, { minutes, signal, say }: Limits): Promise<Filled> {
+  const [began, before] = [performance.now(), await countFilled(cluster)];
   const [calls, done] = [Math.ceil(plan.postings / plan.perCall), Math.ceil(before / plan.perCall)];
   const until = began + minutes * 60_000;
   const shares = new Zipf(plan.tenants.length);
@@ -81,7 +81,7 @@ export async function fill(house: House, plan: Plan, { minutes, signal, say }: L
   let posted = call * plan.perCall;
   let replayed = 0;
   let said = began;
-  const channels = Array.from({ length: callers }, () => callerOf(house, 'ledger'));
+  const channels = Array.from({ length: callers }, () => callerOf(cluster, 'ledger'));
   try {
     await Promise.all(
       channels.map(async (channel) => {
@@ -100,7 +100,7 @@ export async function fill(house: House, plan: Plan, { minutes, signal, say }: L
   } finally {
     for (const channel of channels) channel.close();
   }
-  return { before, postings: await countFilled(house), replayed, seconds: (performance.now() - began) / 1000 };
+  return { before, postings: await countFilled(cluster), replayed, seconds: (performance.now() - began) / 1000 };
 }
 
 /** Posts, and repeats what was shed or not answered; answers how many had been posted before. */
@@ -127,23 +127,23 @@ async function post(ledger: Client<typeof LedgerService>, postings: Posting[], s
   throw new Error(`${postings.length} postings of a call are refused after ${triesAtMost} tries`, { cause: problem });
 }
 
-async function countFilled(house: House): Promise<number> {
-  const rows = await house.query<{ count: string }>(
-    house.known.databases.ledger.name,
+async function countFilled(cluster: Cluster): Promise<number> {
+  const rows = await cluster.query<{ count: string }>(
+    cluster.known.databases.ledger.name,
     `select count(*)::text from transactions where idempotency_key like 'bench-${series}-%'`,
   );
   return Number(rows[0]?.count);
 }
 
 /** Whether each tenant holds exactly the postings that the seed gives it, where so many were filled in; one line for each that does not. */
-export async function wronglyFilled(house: House, plan: Plan, postings: number): Promise<string[]> {
+export async function wronglyFilled(cluster: Cluster, plan: Plan, postings: number): Promise<string[]> {
   const shares = new Zipf(plan.tenants.length);
   const drawn = new Map<string, number>(plan.tenants.map(({ id }) => [id, 0]));
   for (let call = 0; call * plan.perCall < postings; call++) {
     for (const { tenantId = '' } of postingsOf(plan, call, shares)) drawn.set(tenantId, drawn.get(tenantId)! + 1);
   }
-  const rows = await house.query<{ tenant: string; count: string }>(
-    house.known.databases.ledger.name,
+  const rows = await cluster.query<{ tenant: string; count: string }>(
+    cluster.known.databases.ledger.name,
     `select tenant_id as tenant, count(*)::text from transactions
      where idempotency_key like 'bench-${series}-%' and idempotency_key < '${key(postings)}' group by tenant_id`,
   );

@@ -1,5 +1,5 @@
 // What a posting takes on the disk, by table and index, and which indexes nobody has asked.
-import type { House } from '../bench/house.ts';
+import type { Cluster } from '../bench/cluster.ts';
 
 interface Part {
   name: string;
@@ -9,10 +9,10 @@ interface Part {
 }
 
 /** Bytes of each posting by table (with what PostgreSQL keeps beside it) and index, the largest table first, each followed by its indexes. */
-export async function footprint(house: House): Promise<string[]> {
-  const database = house.known.databases.ledger.name;
+export async function footprint(cluster: Cluster): Promise<string[]> {
+  const database = cluster.known.databases.ledger.name;
   const [parts, counted] = await Promise.all([
-    house.query<Part>(
+    cluster.query<Part>(
       database,
       `select relname as name, null as of, pg_table_size(oid)::float8 as bytes from pg_class
        where relkind = 'r' and relnamespace = 'public'::regnamespace
@@ -20,7 +20,7 @@ export async function footprint(house: House): Promise<string[]> {
        select indexrelid::regclass::text, indrelid::regclass::text, pg_total_relation_size(indexrelid)::float8 from pg_index
        where indrelid in (select oid from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace)`,
     ),
-    house.query<{ count: string }>(database, 'select count(*)::text from transactions'),
+    cluster.query<{ count: string }>(database, 'select count(*)::text from transactions'),
   ]);
   const postings = Number(counted[0]?.count);
   const whole = (table: string) => sum(parts.filter(({ name, of }) => (of ?? name) === table));
@@ -39,9 +39,9 @@ function sum(parts: Part[]): number {
 }
 
 /** Indexes of the ledger that no query has used since its database was made; those that keep something unique have earned their place. */
-export async function idleIndexes(house: House): Promise<string[]> {
-  const rows = await house.query<{ name: string }>(
-    house.known.databases.ledger.name,
+export async function idleIndexes(cluster: Cluster): Promise<string[]> {
+  const rows = await cluster.query<{ name: string }>(
+    cluster.known.databases.ledger.name,
     `select indexrelid::regclass::text as name from pg_stat_user_indexes join pg_index using (indexrelid)
      where idx_scan = 0 and not indisunique and not indisprimary order by 1`,
   );

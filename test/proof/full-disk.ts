@@ -16,7 +16,7 @@ export const diskFaults: Fault[] = [
 ];
 
 async function fillTables(stage: Stage, chance: Chance): Promise<Suffering> {
-  const { house, server, customers } = stage;
+  const { cluster, server, customers } = stage;
   const lasting = lastingMs(stage, chance);
   const wrong: string[] = [];
   // The log begins a new file, so that it has room for what is refused: it is the tables that are to have none.
@@ -38,7 +38,7 @@ async function fillTables(stage: Stage, chance: Chance): Promise<Suffering> {
       ['PATCH', `${path}/webhooks`, { enabled: true }, [200, 503]],
     ] as const;
     for (const [method, where, body, expected] of calls) {
-      const { status } = await house.rest(method, where, { key, body });
+      const { status } = await cluster.rest(method, where, { key, body });
       // A vacuum may have used up what the log had left, and then the server ends itself.
       if (!expected.some((each) => each === status) && (await answers(server)))
         wrong.push(`the disk is full, and ${method} ${where} is answered ${status}`);
@@ -101,8 +101,8 @@ async function answers({ adminUrl }: OwnServer): Promise<boolean> {
   );
 }
 
-async function readiness({ house }: Stage): Promise<number> {
-  return (await house.rest('GET', '/readyz')).status;
+async function readiness({ cluster }: Stage): Promise<number> {
+  return (await cluster.rest('GET', '/readyz')).status;
 }
 
 // A posting may still find room on the pages there are, and for some seconds none may need more.

@@ -1,5 +1,5 @@
 // Every gRPC method that the services say they have, called with mutated messages, also as a stream carries it: none may answer INTERNAL or
-// UNKNOWN, none may go away, and afterwards the house works and its books are right.
+// UNKNOWN, none may go away, and afterwards the cluster works and its books are right.
 import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
@@ -8,7 +8,7 @@ import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { bounded } from './bounded.ts';
 import { faultsOf } from './soundness.ts';
 import { furnish, pathOf, type Seed } from './messages.ts';
@@ -46,7 +46,7 @@ export interface Fuzzed {
 }
 
 /**
- * Starts a house and sends it mutated messages for so many seconds; each method is called at least once. A call that hangs is a fault; rejects,
+ * Starts a cluster and sends it mutated messages for so many seconds; each method is called at least once. A call that hangs is a fault; rejects,
  * naming the seed, where another part does. `say` is told what begins.
  */
 export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTask): Promise<Fuzzed> {
@@ -56,14 +56,14 @@ export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTas
   };
   const quota = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
   const environment = { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } };
-  const house = await part('start', 'starting a house', () => startHouse({ environment }));
+  const cluster = await part('start', 'starting a cluster', () => startCluster({ environment }));
   const clients = Object.fromEntries(
-    Object.entries(house.addresses).map(([name, [address = '']]) => [name, new Client(address, credentials.createInsecure())]),
+    Object.entries(cluster.addresses).map(([name, [address = '']]) => [name, new Client(address, credentials.createInsecure())]),
   ) as Record<Service, Client>;
   try {
-    const seeds = await part('furnish', 'making what the messages name', () => furnish(house));
+    const seeds = await part('furnish', 'making what the messages name', () => furnish(cluster));
     const known = [...new Set(seeds.flatMap(({ init }) => textsOf(init)))];
-    const faults = await part('methods', 'asking what methods there are', () => missing(house, clients, seeds));
+    const faults = await part('methods', 'asking what methods there are', () => missing(cluster, clients, seeds));
     const methods = new Set(seeds.map(({ service, method }) => service + pathOf(method))).size;
     const found: Fuzzed = { calls: 0, methods, codes: {}, faults };
     say('calling');
@@ -74,25 +74,25 @@ export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTas
         const dice = newDice(seed ^ Math.imul(place, 0x9e3779b1));
         const each = mutated(dice, seeds[place % seeds.length] as Seed, known);
         const fault = (what: string) => found.faults.push(`seed ${seed}, call ${place}, ${described(each)}: ${what}`);
-        const sent = send(house, clients, each, found, fault);
+        const sent = send(cluster, clients, each, found, fault);
         await bounded('it', bounds.call, sent).catch((error: Error) => fault(error.message));
         if (found.faults.length >= 20) return;
       }
     };
     await Promise.all(Array.from({ length: callers }, work));
-    found.faults.push(...(await part('afterwards', 'asking for what somebody new needs', () => afterwards(house))));
-    found.faults.push(...(await part('books', 'verifying the books', () => faultsOf(house))), ...errorsLogged(house));
+    found.faults.push(...(await part('afterwards', 'asking for what somebody new needs', () => afterwards(cluster))));
+    found.faults.push(...(await part('books', 'verifying the books', () => faultsOf(cluster))), ...errorsLogged(cluster));
     return found;
   } finally {
     Object.values(clients).forEach((client) => client.close());
-    await part('stop', 'stopping the house', () => house.stop());
+    await part('stop', 'stopping the cluster', () => cluster.stop());
   }
 }
 
 /** Causes that no caller is told. Dead letters and gaps are logged as errors too, and are what mutated events should come to. */
-function errorsLogged(house: House): string[] {
-  return Object.keys(house.addresses).flatMap((name) =>
-    house
+function errorsLogged(cluster: Cluster): string[] {
+  return Object.keys(cluster.addresses).flatMap((name) =>
+    cluster
       .logs(name)
       .split('\n')
       .filter((line) => line.includes('"msg":"call failed"'))
@@ -138,14 +138,14 @@ function mutated(dice: Dice, seed: Seed, known: string[]): Case {
 }
 
 async function send(
-  house: House,
+  cluster: Cluster,
   clients: Record<Service, Client>,
   { seed, bytes, stranger }: Case,
   found: Fuzzed,
   fault: (what: string) => void,
 ): Promise<void> {
   const { service, method } = seed;
-  const metadata = stranger ? new Metadata() : withToken(house);
+  const metadata = stranger ? new Metadata() : withToken(cluster);
   const { code, details, answers } = await streamed(clients[service], pathOf(method), bytes, metadata, method === Health.method.watch);
   found.codes[status[code]] = (found.codes[status[code]] ?? 0) + 1;
   if (
@@ -166,9 +166,9 @@ async function send(
   }
 }
 
-function withToken(house: House): Metadata {
+function withToken(cluster: Cluster): Metadata {
   const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${house.internalToken}`);
+  metadata.set('authorization', `Bearer ${cluster.internalToken}`);
   return metadata;
 }
 
@@ -205,10 +205,10 @@ function streamed(client: Client, path: string, bytes: Uint8Array, metadata: Met
 }
 
 /** Methods that a service says it has and for which there is no message, a line each. */
-async function missing(house: House, clients: Record<Service, Client>, seeds: Seed[]): Promise<string[]> {
+async function missing(cluster: Cluster, clients: Record<Service, Client>, seeds: Seed[]): Promise<string[]> {
   const of = async ([service, client]: [string, Client]) => {
     const known = new Set(seeds.filter((each) => each.service === service).map(({ method }) => pathOf(method)));
-    const lacking = (await methodsOf(client, withToken(house))).filter((path) => !known.has(path));
+    const lacking = (await methodsOf(client, withToken(cluster))).filter((path) => !known.has(path));
     return lacking.map((path) => `${service}: ${path} has no message to mutate`);
   };
   return (await Promise.all(Object.entries(clients).map(of))).flat();
@@ -258,16 +258,16 @@ function textsOf(value: unknown): string[] {
 }
 
 /** Whether somebody new can still do everything that counts. */
-async function afterwards(house: House): Promise<string[]> {
-  const tenant = await house.tenant();
-  const key = await house.apiKey(tenant);
+async function afterwards(cluster: Cluster): Promise<string[]> {
+  const tenant = await cluster.tenant();
+  const key = await cluster.apiKey(tenant);
   const path = `/v1/tenants/${tenant.slug}`;
   const body = { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' };
   const answers = [
-    await house.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } }),
-    await house.rest('POST', `${path}/transactions`, { key, body }),
-    await house.rest('POST', `${path}/webhooks`, { key, body: { url: 'http://127.0.0.1:9/', events: ['transaction.posted'] } }),
-    await house.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key }),
+    await cluster.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } }),
+    await cluster.rest('POST', `${path}/transactions`, { key, body }),
+    await cluster.rest('POST', `${path}/webhooks`, { key, body: { url: 'http://127.0.0.1:9/', events: ['transaction.posted'] } }),
+    await cluster.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key }),
   ];
   const wrong = answers
     .filter(({ status: answered }) => answered > 201)

@@ -1,8 +1,8 @@
-// Many clients at once against one house with two ledgers: they post, repeat, reverse, read and hang up; what they were told is checked afterwards.
+// Many clients at once against one cluster with two ledgers: they post, repeat, reverse, read and hang up; what they were told is checked afterwards.
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { toId, toUuid } from '../../services/platform/ids.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { Recorder, drawFrom } from './crowd.ts';
 import { Doors } from './doors.ts';
 import { faultsOf, type History } from './history.ts';
@@ -25,19 +25,19 @@ async function chainFaults(books: pg.Pool, tenantId: string): Promise<string[]> 
   });
 }
 
-/** A house with two ledgers for histories. */
-export async function startCrowd(): Promise<{ house: House; run: (round: Round) => Promise<Outcome>; close: () => Promise<void> }> {
-  const house = await startHouse({ ledgers: 2 });
-  const books = new pg.Pool({ connectionString: house.databases.ledger.adminUrl, max: 2 });
+/** A cluster with two ledgers for histories. */
+export async function startCrowd(): Promise<{ cluster: Cluster; run: (round: Round) => Promise<Outcome>; close: () => Promise<void> }> {
+  const cluster = await startCluster({ ledgers: 2 });
+  const books = new pg.Pool({ connectionString: cluster.databases.ledger.adminUrl, max: 2 });
   books.on('error', () => undefined);
-  const doors = new Doors(house);
+  const doors = new Doors(cluster);
   return {
-    house,
+    cluster,
     async run({ seed, clients, seconds }) {
       const recorders = await Promise.all(
         [0, 1].map(async () => {
-          const tenant = await house.tenant();
-          const recorder = new Recorder(doors, tenant, await house.apiKey(tenant));
+          const tenant = await cluster.tenant();
+          const recorder = new Recorder(doors, tenant, await cluster.apiKey(tenant));
           await recorder.prepare();
           return { tenant, recorder };
         }),
@@ -63,14 +63,14 @@ export async function startCrowd(): Promise<{ house: House; run: (round: Round) 
           if (code !== undefined) outcome.refusals.set(code, (outcome.refusals.get(code) ?? 0) + 1);
         }
       }
-      // A house that serves nobody has a sound history, too.
+      // A cluster that serves nobody has a sound history, too.
       if (unserved * 4 > outcome.ops) outcome.faults.push(`${unserved} of ${outcome.ops} requests were not served`);
       return outcome;
     },
     async close() {
       await doors.close();
       await books.end();
-      await house.stop();
+      await cluster.stop();
     },
   };
 }

@@ -113,7 +113,7 @@ export function faultsOf({ ops, log, balances }: History): string[] {
   };
   for (const op of ops) {
     if (op.failed !== undefined) fault(`${op.failed} instead of an answer`, op);
-    if (op.code === 'internal') fault('the house has failed', op);
+    if (op.code === 'internal') fault('the cluster has failed', op);
     // Nothing was looked at.
     if (op.end === null || op.code === 'internal' || op.code === 'overloaded') continue;
     if (op.kind === 'balance') {

@@ -1,16 +1,16 @@
-// `npm run proof -- idle`: what a whole house costs that has tenants, a webhook and postings, and is asked for nothing.
+// `npm run proof -- idle`: what a whole cluster costs that has tenants, a webhook and postings, and is asked for nothing.
 import { setTimeout as pause } from 'node:timers/promises';
 import { kafkaProblem } from '../../deploy/local/broker.ts';
 import { makeBooks } from '../bench/books.ts';
-import type { House } from '../bench/house.ts';
+import type { Cluster } from '../bench/cluster.ts';
 import { load } from '../bench/load.ts';
 import { Door } from '../bench/receiver.ts';
 import { table } from '../bench/report.ts';
 import { between, Usage, usageIsKnown } from '../bench/usage.ts';
-import { drained, inHouse, seriesOf, subscribe, type Way } from './premises.ts';
+import { drained, inCluster, seriesOf, subscribe, type Way } from './premises.ts';
 import type { Task } from './task.ts';
 
-/** What a house used while it idled. */
+/** What a cluster used while it idled. */
 export interface Idled {
   way: Way;
   seconds: number;
@@ -39,28 +39,28 @@ export async function prove(task: Task): Promise<boolean> {
   for (const way of ways) {
     say(`events over ${way}`);
     const seconds = (minutes * 60) / ways.length;
-    idled.push(await inHouse(way, say, (house) => idle(house, way, { seed, seconds, settleSeconds: 20 })));
+    idled.push(await inCluster(way, say, (cluster) => idle(cluster, way, { seed, seconds, settleSeconds: 20 })));
   }
   for (const line of report(idled)) say(line);
   if (problem !== null) say(`not measured over Kafka: ${problem}`);
   return complaints(idled).length === 0;
 }
 
-/** Gives a house something to remember, leaves it alone until it has settled, and measures it for so many seconds. */
+/** Gives a cluster something to remember, leaves it alone until it has settled, and measures it for so many seconds. */
 export async function idle(
-  house: House,
+  cluster: Cluster,
   way: Way,
   { seed, seconds, settleSeconds }: { seed: number; seconds: number; settleSeconds: number },
 ): Promise<Idled> {
   const door = await Door.open();
-  const usage = new Usage(house.processes, house.postmaster);
+  const usage = new Usage(cluster.processes, cluster.postmaster);
   try {
-    const [books] = await makeBooks(house, [{ name: 'idle', tenants: 10, accounts: 10 }]);
-    await subscribe(house, books!.tenants[0]!, door);
+    const [books] = await makeBooks(cluster, [{ name: 'idle', tenants: 10, accounts: 10 }]);
+    await subscribe(cluster, books!.tenants[0]!, door);
     const window = { kind: 'posting', books: books!, hot: false, connections: 16, seconds: 3, series: seriesOf('i', seed)() } as const;
-    const { requests, failures } = await load(house.url, window);
+    const { requests, failures } = await load(cluster.url, window);
     if (failures > 0) throw new Error(`${failures} of ${requests} postings failed before it idled`);
-    if ((await drained(house, 30)) === null) throw new Error('the relay has not caught up before it idled');
+    if ((await drained(cluster, 30)) === null) throw new Error('the relay has not caught up before it idled');
     await pause(settleSeconds * 1000);
     const [before, started] = [usage.cpu(), performance.now()];
     await pause(seconds * 1000);

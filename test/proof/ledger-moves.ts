@@ -1,4 +1,4 @@
-// The steps that move money: postings good and bad, reversals, repetitions. Each is done by the model and by the house.
+// The steps that move money: postings good and bad, reversals, repetitions. Each is done by the model and by the cluster.
 import { newId } from '../../services/platform/ids.ts';
 import type { Books } from './books.ts';
 import type { Rest } from './doors.ts';

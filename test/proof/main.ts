@@ -21,7 +21,7 @@ const usage = `npm run proof -- ${Object.keys(proofs).join('|')} [--seed N] [--m
   --seed N     makes the choices of an earlier run again; default: a new one, which is printed
   --minutes M  how long, default 5; of scale: how long the filling may take
   --fault NAME[,NAME...]  faults only: chooses from these, each once and alone to begin with; a wrong name lists them
-  --data DIR   scale only: keeps the filled house there, and goes on with what is there`;
+  --data DIR   scale only: keeps the filled cluster there, and goes on with what is there`;
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);

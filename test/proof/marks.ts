@@ -1,4 +1,4 @@
-// What a full house may be slower than an empty one, and what came of it.
+// What a full cluster may be slower than an empty one, and what came of it.
 import { median } from '../bench/figures.ts';
 import type { Loaded } from '../bench/load.ts';
 
@@ -7,7 +7,7 @@ export const kinds = ['posting', 'balance', 'page', 'history'] as const;
 
 export type Kind = (typeof kinds)[number];
 
-/** The two houses. */
+/** The two clusters. */
 export const sides = ['empty', 'full'] as const;
 
 export type Side = (typeof sides)[number];
@@ -23,7 +23,7 @@ export type Samples = Record<Kind, Record<Side, Sample[]>>;
 /** One line of the table. */
 export interface Mark {
   claim: string;
-  /** Medians, and the full house's of the empty one's. */
+  /** Medians, and the full cluster's of the empty one's. */
   empty: number;
   full: number;
   ratio: number;
@@ -70,7 +70,7 @@ export function tableOf(marks: Mark[]): string[] {
     const bound = least === undefined ? (most === undefined ? '' : `≤ ${most} ×`) : `≥ ${least} ×`;
     return [claim, figure(empty), figure(full), `${bound && (isReached(mark) ? '✓ ' : '✗ ')}${ratio.toFixed(2)} ×`, bound];
   });
-  const heads = ['', 'empty house', 'full house', 'full of empty', 'must be'];
+  const heads = ['', 'empty cluster', 'full cluster', 'full of empty', 'must be'];
   return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
 }
 

@@ -1,6 +1,6 @@
 // A user who logs in, lists his tenants and makes a key, again and again: what asks identity for more than the verification of keys.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Answer, House, RestOptions, Tenant } from '../house.ts';
+import type { Answer, Cluster, RestOptions, Tenant } from '../cluster.ts';
 import type { Chance } from './chance.ts';
 
 /** Longer than the gateway itself takes for anything. */
@@ -10,7 +10,7 @@ const patienceMs = 12_000;
 export class Member {
   /** What he was answered last that was no success, in words; empty: nothing yet. */
   refused = '';
-  private readonly house: House;
+  private readonly cluster: Cluster;
   private readonly tenant: Tenant;
   /** When the last round began that was answered from end to end, by `performance.now()`. */
   private answered = -Infinity;
@@ -19,8 +19,8 @@ export class Member {
   private readonly work: Promise<void>;
 
   /** Starts the owner of this tenant. */
-  constructor(house: House, tenant: Tenant, chance: Chance) {
-    this.house = house;
+  constructor(cluster: Cluster, tenant: Tenant, chance: Chance) {
+    this.cluster = cluster;
     this.tenant = tenant;
     this.token = tenant.owner.token;
     this.work = this.run(chance);
@@ -60,7 +60,7 @@ export class Member {
   private async ask(method: string, path: string, options: RestOptions): Promise<Answer | null> {
     const told = (what: string) => (this.refused = `${method} ${path}: ${what}`);
     try {
-      const answer = await this.house.rest(method, path, { ...options, signal: AbortSignal.timeout(patienceMs) });
+      const answer = await this.cluster.rest(method, path, { ...options, signal: AbortSignal.timeout(patienceMs) });
       if (answer.status > 201) told(`${answer.status} ${JSON.stringify(answer.body)}`);
       return answer;
     } catch (error) {

@@ -1,4 +1,4 @@
-// A message for every gRPC method of every service, right as it stands, in a house that has what they name: what the fuzzer mutates.
+// A message for every gRPC method of every service, right as it stands, in a cluster that has what they name: what the fuzzer mutates.
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
@@ -9,7 +9,7 @@ import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
-import type { House } from '../house.ts';
+import type { Cluster } from '../cluster.ts';
 
 // What each server has beside what all of them have.
 const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
@@ -29,13 +29,13 @@ export function pathOf({ parent, name }: DescMethod): string {
 }
 
 /** Makes users, books and a webhook, and a message for each method about them. */
-export async function furnish(house: House): Promise<Seed[]> {
-  const tenant = await house.tenant();
-  const other = await house.tenant();
-  const key = await house.apiKey(tenant);
+export async function furnish(cluster: Cluster): Promise<Seed[]> {
+  const tenant = await cluster.tenant();
+  const other = await cluster.tenant();
+  const key = await cluster.apiKey(tenant);
   const path = `/v1/tenants/${tenant.slug}`;
   const made = async (where: string, body: unknown) => {
-    const answer = await house.rest('POST', where, { key, body });
+    const answer = await cluster.rest('POST', where, { key, body });
     if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body;
   };
@@ -51,7 +51,7 @@ export async function furnish(house: House): Promise<Seed[]> {
   await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
   const deliveryId = (await made(`${path}/webhooks/test`, {})).delivery_id as string;
   const { id: tenantId, owner } = tenant;
-  const keyId = (await house.rest('GET', `/v1/tenants/${tenantId}/api-keys`, { key: owner.token })).body.data.api_keys[0].id as string;
+  const keyId = (await cluster.rest('GET', `/v1/tenants/${tenantId}/api-keys`, { key: owner.token })).body.data.api_keys[0].id as string;
   const posting = {
     tenantId,
     idempotencyKey: 'fuzz-1',

@@ -1,4 +1,4 @@
-// The model and a real house side by side, many clients at once, and whether these proofs would notice a fault.
+// The model and a real cluster side by side, many clients at once, and whether these proofs would notice a fault.
 import { spawnSync } from 'node:child_process';
 import { Books } from './books.ts';
 import type { Expected } from './expectation.ts';
@@ -21,7 +21,7 @@ test.each([
   // Which once went apart. Some refusals are rare: all of them come within two or three thousand steps.
   ['another, until every refusal was answered', thorough, (tally: Tally) => unreached(tally).length === 0 || tally.steps >= 15_000],
 ])(
-  'house and model agree on what follows from %s (%i)',
+  'cluster and model agree on what follows from %s (%i)',
   async (_, seed, reached) => {
     const enough = (tally: Tally) => tally.steps >= 1_000 && reached(tally);
     const { tally, failure } = await arena.drive({ seed, enough, shrinks: 150 });
@@ -65,8 +65,8 @@ test('a wrong rule of balances in the model is found, shrunk to a few steps and 
   expect(script).toMatch(/^# Sequence of seed \d+\. The last call differs from the model: ./m);
   // Over gRPC the script prints grpcurl's words, which are others.
   if (!has('curl') || script.includes('\nmessage ')) return;
-  const { house } = arena;
-  const env = { PATH: process.env['PATH'], API: house.url, LEDGER: house.addresses.ledger[0], INTERNAL: house.internalToken };
+  const { cluster } = arena;
+  const env = { PATH: process.env['PATH'], API: cluster.url, LEDGER: cluster.addresses.ledger[0], INTERNAL: cluster.internalToken };
   const shell = spawnSync('bash', ['-u'], { input: script, env, encoding: 'utf8' });
   expect([shell.status, shell.stderr]).toEqual([0, '']);
   expect(shell.stdout.trimEnd().split('\n').at(-1)).toBe(status);

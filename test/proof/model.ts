@@ -1,9 +1,9 @@
-// Drives a model of the ledger and a real house side by side with sequences from a seed; where they differ, the sequence is shrunk and printed.
+// Drives a model of the ledger and a real cluster side by side with sequences from a seed; where they differ, the sequence is shrunk and printed.
 import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
 import pg from 'pg';
 import { toUuid } from '../../services/platform/ids.ts';
-import { startHouse, type House } from '../house.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
 import { Books } from './books.ts';
 import { chartMoves } from './chart-moves.ts';
 import { script } from './curl.ts';
@@ -27,7 +27,7 @@ const longest = 120;
 /** A failing sequence is made smaller for no longer, milliseconds: what was found is worth more than how short it is. */
 const longestShrink = 120_000;
 
-/** A sequence in which house and model went apart. */
+/** A sequence in which cluster and model went apart. */
 export interface Failure {
   /** Of this sequence alone. */
   seed: number;
@@ -45,23 +45,23 @@ export interface Drive {
   shrinks?: number;
 }
 
-/** A house with everything that sequences need around it. */
+/** A cluster with everything that sequences need around it. */
 export class Arena {
-  readonly house: House;
+  readonly cluster: Cluster;
   readonly around: Omit<Surroundings, 'tally' | 'newBooks'>;
   private readonly books: pg.Pool;
 
-  private constructor(house: House, around: Arena['around'], books: pg.Pool) {
-    this.house = house;
+  private constructor(cluster: Cluster, around: Arena['around'], books: pg.Pool) {
+    this.cluster = cluster;
     this.around = around;
     this.books = books;
   }
 
-  /** Starts a house whose failed deliveries are tried again at once, and a receiver. */
+  /** Starts a cluster whose failed deliveries are tried again at once, and a receiver. */
   static async open(): Promise<Arena> {
     const receiver = await startReceiver();
-    const house = await startHouse({ environment: { notifier: { WEBHOOK_RETRY_DELAYS: '0.05,0.05' } } });
-    const books = new pg.Pool({ connectionString: house.databases.ledger.adminUrl, max: 2 });
+    const cluster = await startCluster({ environment: { notifier: { WEBHOOK_RETRY_DELAYS: '0.05,0.05' } } });
+    const books = new pg.Pool({ connectionString: cluster.databases.ledger.adminUrl, max: 2 });
     books.on('error', () => undefined);
     const consumed = async (tenantId: string, sequence: number): Promise<void> => {
       const reached = `select 1 from relay_marks where tenant_id = $1 and sequence >= $2`;
@@ -77,13 +77,13 @@ export class Arena {
       // Ledgers forget the books that they remember.
       await books.query(`update heads set rebuilt = rebuilt + 1 where tenant_id = $1`, whose.slice(0, 1));
     };
-    return new Arena(house, { doors: new Doors(house), receiver, owner: await house.signUp(), swell, consumed }, books);
+    return new Arena(cluster, { doors: new Doors(cluster), receiver, owner: await cluster.signUp(), swell, consumed }, books);
   }
 
   async close(): Promise<void> {
     await this.around.doors.close();
     await this.books.end();
-    await this.house.stop();
+    await this.cluster.stop();
     await this.around.receiver.close();
   }
 
@@ -203,8 +203,8 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
     };
     const { tally, failure } = await arena.drive({ seed, enough });
     report(tally).forEach(say);
-    if (!failure) say(`house and model agree; seed ${seed}`);
-    else say(`house and model went apart; seed ${seed}\nsteps: ${JSON.stringify(failure.steps)}\n${failure.script}`);
+    if (!failure) say(`cluster and model agree; seed ${seed}`);
+    else say(`cluster and model went apart; seed ${seed}\nsteps: ${JSON.stringify(failure.steps)}\n${failure.script}`);
     return failure === null && unreached(tally).length === 0;
   } finally {
     await arena.close();

@@ -121,7 +121,7 @@ function damage(dice: Dice, message: ReflectMessage, known: readonly string[]): 
       damageList(dice, message, field, known);
       return;
     default:
-      throw new Error(`${field.toString()}: the house has no such fields`);
+      throw new Error(`${field.toString()}: the cluster has no such fields`);
   }
 }
 
@@ -161,7 +161,7 @@ function scalar(dice: Dice, type: ScalarType, known: readonly string[]): string 
       return text.toWellFormed();
     }
     default:
-      throw new Error(`the house has no fields of type ${ScalarType[type]}`);
+      throw new Error(`the cluster has no fields of type ${ScalarType[type]}`);
   }
 }
 

@@ -2,11 +2,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { makeBooks, type Books } from '../bench/books.ts';
 import { median } from '../bench/figures.ts';
-import type { House } from '../bench/house.ts';
+import type { Cluster } from '../bench/cluster.ts';
 import { load, loadTool, type Loaded } from '../bench/load.ts';
 import { table } from '../bench/report.ts';
 import { postSteadily } from '../bench/steady.ts';
-import { inHouse, seriesOf } from './premises.ts';
+import { inCluster, seriesOf } from './premises.ts';
 import type { Task } from './task.ts';
 
 /** One round: the slow tenant alone and beside the busy one, who is in the last. */
@@ -26,21 +26,21 @@ const rounds = 3;
 /** Runs a proof. */
 export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   const seconds = (minutes * 60) / (2 * rounds);
-  const taken = await inHouse('gRPC', say, (house) => neighbours(house, { seed, seconds, say }));
+  const taken = await inCluster('gRPC', say, (cluster) => neighbours(cluster, { seed, seconds, say }));
   for (const line of report(taken)) say(line);
   return complaints(taken).length === 0;
 }
 
 /** Measures the slow tenant alone and beside the busy one in turns, so many seconds a window. */
 export async function neighbours(
-  house: House,
+  cluster: Cluster,
   { seed, seconds, say }: { seed: number; seconds: number; say: (line: string) => void },
 ): Promise<Round[]> {
-  const [slow, busy] = await makeBooks(house, [
+  const [slow, busy] = await makeBooks(cluster, [
     { name: 'slow', tenants: 1, accounts: 100 },
     { name: 'busy', tenants: 1, accounts: 100 },
   ]);
-  const street = new Street(house, slow!, busy!, seriesOf('n', seed));
+  const street = new Street(cluster, slow!, busy!, seriesOf('n', seed));
   // Compiles the hot paths, of the one under the load of the other.
   await street.beside(Math.min(5, seconds));
   const taken: Round[] = [];
@@ -54,15 +54,15 @@ export async function neighbours(
   return taken;
 }
 
-/** Two tenants of one house. */
+/** Two tenants of one cluster. */
 class Street {
-  private readonly house: House;
+  private readonly cluster: Cluster;
   private readonly slow: Books;
   private readonly busy: Books;
   private readonly newSeries: () => string;
 
-  constructor(house: House, slow: Books, busy: Books, newSeries: () => string) {
-    this.house = house;
+  constructor(cluster: Cluster, slow: Books, busy: Books, newSeries: () => string) {
+    this.cluster = cluster;
     this.slow = slow;
     this.busy = busy;
     this.newSeries = newSeries;
@@ -71,13 +71,13 @@ class Street {
   async alone(seconds: number): Promise<Loaded> {
     // What the busy one had on its way is finished.
     await pause(500);
-    return postSteadily(this.house.url, { books: this.slow, perSecond, seconds, connections: 16, series: this.newSeries() });
+    return postSteadily(this.cluster.url, { books: this.slow, perSecond, seconds, connections: 16, series: this.newSeries() });
   }
 
   async beside(seconds: number): Promise<Pick<Round, 'beside' | 'busy'>> {
     const window = { kind: 'posting', books: this.busy, hot: false, connections, series: this.newSeries() } as const;
     // Before, during and after.
-    const loading = load(this.house.url, { ...window, seconds: Math.ceil(seconds) + 2 });
+    const loading = load(this.cluster.url, { ...window, seconds: Math.ceil(seconds) + 2 });
     await pause(500);
     const [beside, busy] = await Promise.all([this.alone(seconds), loading]);
     return { beside, busy };

@@ -1,10 +1,10 @@
-// What is done to a running house: its processes killed, stalled and restarted, its connections cut, delayed and left half-open, its disk
+// What is done to a running cluster: its processes killed, stalled and restarted, its connections cut, delayed and left half-open, its disk
 // filled, its clocks set.
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { toUuid } from '../../services/platform/ids.ts';
-import { openPool, seeing } from '../../services/platform/postgres.ts';
-import type { House } from '../house.ts';
+import { openPool, setTenants } from '../../services/platform/postgres.ts';
+import type { Cluster } from '../cluster.ts';
 import { clockFaults } from './clocks.ts';
 import { diskFaults } from './full-disk.ts';
 import { lastingMs, processes, replicas, type Fault, type Means, type Stage } from './stage.ts';
@@ -41,8 +41,8 @@ export function faultsOf(means: Means): Fault[] {
     {
       name: 'rolling restart',
       target: null,
-      run: async ({ house }) => {
-        for (const name of processes) await up(house, name);
+      run: async ({ cluster }) => {
+        for (const name of processes) await up(cluster, name);
         return {};
       },
     },
@@ -54,15 +54,15 @@ function processFaults(name: string): Fault[] {
   const kill: Fault = {
     name: `kill ${name}`,
     target: name,
-    run: async ({ house }, chance) => {
+    run: async ({ cluster }, chance) => {
       const away = chance.whole(0, 3_000);
-      await house.kill(name);
+      await cluster.kill(name);
       await pause(away);
-      await up(house, name);
+      await up(cluster, name);
       return suffering;
     },
   };
-  const stalled = stall(name, ({ house }, signal) => house.kill(name, signal));
+  const stalled = stall(name, ({ cluster }, signal) => cluster.kill(name, signal));
   return [kill, { ...stalled, run: async (stage, chance) => ({ ...(await stalled.run(stage, chance)), ...suffering }) }];
 }
 
@@ -163,15 +163,15 @@ function wireFaults(name: string): Fault[] {
 const headHeld: Fault = {
   name: 'hold a head',
   target: null,
-  run: async ({ house, customers }, chance) => {
+  run: async ({ cluster, customers }, chance) => {
     const tenant = toUuid('tenant', chance.shuffled(customers)[0]!.tenant.id)!;
     const logger = pino({ level: 'silent' });
-    const pool = openPool(house.databases.ledger.serviceUrl, { name: 'nemesis', max: 1, logger });
+    const pool = openPool(cluster.databases.ledger.serviceUrl, { name: 'nemesis', max: 1, logger });
     const client = await pool.connect();
     const lost = new Promise<void>((done) => client.once('end', done));
     try {
       await client.query('begin');
-      await client.query(seeing([tenant]));
+      await client.query(setTenants([tenant]));
       await client.query('select from heads where tenant_id = $1 for update', [tenant]);
       // The server ends a session that holds on for longer.
       await lost;
@@ -184,10 +184,10 @@ const headHeld: Fault = {
 };
 
 /** Ends a process that runs and starts it, again and again where it can't start: what it needs may be away at the moment. */
-async function up(house: House, name: string): Promise<void> {
+async function up(cluster: Cluster, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      await house.restart(name);
+      await cluster.restart(name);
       return;
     } catch (error) {
       if (attempt === 3) throw error;

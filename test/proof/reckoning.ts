@@ -6,12 +6,12 @@ import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openOperator } from '../../services/ledger/operator.ts';
 import { rebuild } from '../../services/ledger/rebuild.ts';
-import { withUpdates } from '../../services/platform/updates.ts';
+import { withBalanceEvents } from '../../services/platform/balance-events.ts';
 import { verify } from '../../services/ledger/verify.ts';
 import { openCaller } from '../../services/platform/caller.ts';
 import { toId, toUuid } from '../../services/platform/ids.ts';
 import { toMinor } from '../../services/platform/money.ts';
-import type { House } from '../house.ts';
+import type { Cluster } from '../cluster.ts';
 import { sums, type Clients } from './clients.ts';
 
 /** What was found. */
@@ -34,30 +34,34 @@ export interface Reckoning {
 const patience = 180;
 
 /**
- * Reckons. The clients have ended; `received` are the ids of the events that have arrived, and may grow meanwhile; `since`: when the house was
+ * Reckons. The clients have ended; `received` are the ids of the events that have arrived, and may grow meanwhile; `since`: when the cluster was
  * yet to be started, by the database's clock.
  */
-export async function reckon(house: House, clients: Clients, received: ReadonlySet<string>, since: Date): Promise<Reckoning> {
+export async function reckon(cluster: Cluster, clients: Clients, received: ReadonlySet<string>, since: Date): Promise<Reckoning> {
   const began = performance.now();
-  let left = await unfinished(house);
+  let left = await unfinished(cluster);
   while (left.length > 0 && performance.now() - began < patience * 1000) {
     await pause(200);
-    left = await unfinished(house);
+    left = await unfinished(cluster);
   }
   const quietAfter = (performance.now() - began) / 1000;
   const findings = left.map((each) => `stuck: ${each}`);
-  const { lost, doubled, transactions } = await postings(house, clients);
-  const events = await eventsOf(house, clients);
+  const { lost, doubled, transactions } = await postings(cluster, clients);
+  const events = await eventsOf(cluster, clients);
   const keys = new Map([...clients.tried.values()].map(({ key, transactionId }) => [transactionId, key]));
   const missing = events.filter(({ id }) => !received.has(id));
   const eventsLost = missing.map((event) => keys.get(transactionOf(event)) ?? '');
   for (const { type, id, tenantId, sequence } of missing.slice(0, 10)) {
     findings.push(`${type} ${id} of ${tenantId}, sequence ${sequence}, never arrived`);
   }
-  findings.push(...amountsDiffer(events, clients).slice(0, 10), ...(await sumsDiffer(house, clients)), ...(await timesOff(house, since)));
+  findings.push(
+    ...amountsDiffer(events, clients).slice(0, 10),
+    ...(await sumsDiffer(cluster, clients)),
+    ...(await timesOff(cluster, since)),
+  );
   findings.push(...lost.slice(0, 10).map((key) => `posting ${key} was answered and is not there`));
   findings.push(...doubled.slice(0, 10).map((key) => `posting ${key} is there more than once, or unanswered`));
-  const operator = await openOperator(house.databases.ledger.ownerUrl);
+  const operator = await openOperator(cluster.databases.ledger.ownerUrl);
   try {
     await verify(operator, {}, (line) => findings.push(`verify: ${line}`));
     await rebuild(operator, { tenant: undefined, check: true }, (line) => findings.push(`rebuild: ${line}`));
@@ -68,14 +72,14 @@ export async function reckon(house: House, clients: Clients, received: ReadonlyS
 }
 
 /** What is still to be done, in words. */
-async function unfinished(house: House): Promise<string[]> {
+async function unfinished(cluster: Cluster): Promise<string[]> {
   const count = (database: 'ledger' | 'notifier', what: string, text: string) =>
-    withClient(house.databases[database].adminUrl, async (client) => {
+    withClient(cluster.databases[database].adminUrl, async (client) => {
       const { rows } = await client.query<{ n: string }>(`select count(*)::text as n ${text}`);
       return rows[0]?.n === '0' ? [] : [`${rows[0]?.n} ${what}`];
     });
   const postingsIn = async (name: string, metric: string) => {
-    const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
+    const text = await (await fetch(`${cluster.opsUrl(name)}/metrics`)).text();
     const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
     return Number(line?.split(' ').at(-1)) === 0 ? [] : [`${line} (postings of ${name})`];
   };
@@ -86,7 +90,7 @@ async function unfinished(house: House): Promise<string[]> {
       'from heads h left join relay_marks m using (tenant_id) where h.sequence > coalesce(m.sequence, 0)',
     ),
     count('ledger', 'dead letters of the relay', 'from relay_dead_letters where published_at is null'),
-    behind(house),
+    behind(cluster),
     count('notifier', 'deliveries that are pending', `from deliveries where status = 'pending'`),
     count('notifier', 'deliveries that failed', `from deliveries where status = 'failed'`),
     count('notifier', 'dead letters of the notifier', 'from dead_letters'),
@@ -104,9 +108,9 @@ async function unfinished(house: House): Promise<string[]> {
 }
 
 /** Tenants whose published events the notifier has not all taken: over Kafka they may still lie on the topic. */
-async function behind(house: House): Promise<string[]> {
+async function behind(cluster: Cluster): Promise<string[]> {
   const sequences = (database: 'ledger' | 'notifier', table: string) =>
-    withClient(house.databases[database].adminUrl, async (client) => {
+    withClient(cluster.databases[database].adminUrl, async (client) => {
       const { rows } = await client.query<{ tenant_id: string; sequence: string }>(`select tenant_id, sequence from ${table}`);
       return new Map(rows.map((row) => [row.tenant_id, BigInt(row.sequence)]));
     });
@@ -115,8 +119,8 @@ async function behind(house: House): Promise<string[]> {
   return left === 0 ? [] : [`${left} tenants whose events the notifier has not all taken`];
 }
 
-async function postings(house: House, clients: Clients): Promise<Pick<Reckoning, 'lost' | 'doubled' | 'transactions'>> {
-  const there = await withClient(house.databases.ledger.adminUrl, async (client) => {
+async function postings(cluster: Cluster, clients: Clients): Promise<Pick<Reckoning, 'lost' | 'doubled' | 'transactions'>> {
+  const there = await withClient(cluster.databases.ledger.adminUrl, async (client) => {
     const text = 'select tenant_id as tenant, idempotency_key as key, id from transactions';
     return (await client.query<{ tenant: string; key: string; id: string }>(text)).rows;
   });
@@ -148,8 +152,8 @@ function amountsDiffer(events: Event[], clients: Clients): string[] {
 }
 
 /** Where what an account has taken is not the sum of what was answered. */
-async function sumsDiffer(house: House, clients: Clients): Promise<string[]> {
-  const { rows } = await withClient(house.databases.ledger.adminUrl, (client) =>
+async function sumsDiffer(cluster: Cluster, clients: Clients): Promise<string[]> {
+  const { rows } = await withClient(cluster.databases.ledger.adminUrl, (client) =>
     client.query<{ tenant: string; code: string; currency: string; credits: string }>(
       `select b.tenant_id as tenant, a.code, b.currency, b.credits::text from balances b join accounts a on a.tenant_id = b.tenant_id and a.id = b.account_id`,
     ),
@@ -179,10 +183,10 @@ const times = {
   notifier: ['webhooks.created_at', 'deliveries.created_at', 'deliveries.delivered_at', 'attempts.started_at'],
 } as const;
 
-async function timesOff(house: House, since: Date): Promise<string[]> {
+async function timesOff(cluster: Cluster, since: Date): Promise<string[]> {
   const off: string[] = [];
   for (const service of ['identity', 'ledger', 'notifier'] as const) {
-    await withClient(house.databases[service].adminUrl, async (client) => {
+    await withClient(cluster.databases[service].adminUrl, async (client) => {
       for (const place of times[service]) {
         const [table = '', column = ''] = place.split('.');
         const text = `select count(*)::int as n from ${table} where ${column} not between $1 and clock_timestamp()`;
@@ -195,8 +199,8 @@ async function timesOff(house: House, since: Date): Promise<string[]> {
 }
 
 /** The events that the receiver is owed. */
-async function eventsOf(house: House, clients: Clients): Promise<Event[]> {
-  const caller = openCaller({ addresses: house.addresses.ledger, token: house.internalToken, maxMessageBytes: 1 << 25 });
+async function eventsOf(cluster: Cluster, clients: Clients): Promise<Event[]> {
+  const caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 1 << 25 });
   const ledger = createClient(LedgerService, caller);
   const all: Event[] = [];
   try {
@@ -204,7 +208,9 @@ async function eventsOf(house: House, clients: Clients): Promise<Event[]> {
       let after = 0n;
       for (let more = true; more;) {
         const page = await ledger.listEvents({ tenantId: tenant.id, afterSequence: after, limit: 100 });
-        all.push(...page.events.flatMap(withUpdates).filter(({ type }) => type === 'transaction.posted' || type === 'balance.updated'));
+        all.push(
+          ...page.events.flatMap(withBalanceEvents).filter(({ type }) => type === 'transaction.posted' || type === 'balance.updated'),
+        );
         after = page.events.at(-1)?.sequence ?? after;
         more = page.hasMore;
       }

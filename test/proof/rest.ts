@@ -4,7 +4,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startHouse, type House, type Tenant } from '../house.ts';
+import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
 import { faultsOf } from './soundness.ts';
 import type { Task } from './task.ts';
 
@@ -22,29 +22,29 @@ export interface Fuzzed {
 // With the limits of the specification nearly everything under /webhooks would be answered 429.
 const generous = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
 
-/** Starts a house, fuzzes it for so many seconds in all and checks what is left of it. */
+/** Starts a cluster, fuzzes it for so many seconds in all and checks what is left of it. */
 export async function fuzzRest({ seed, seconds }: { seed: number; seconds: number }): Promise<Fuzzed> {
-  const house = await startHouse({ environment: { notifier: { ...generous, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
+  const cluster = await startCluster({ environment: { notifier: { ...generous, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
   const directory = mkdtempSync(join(tmpdir(), 'ledger-rest-'));
   try {
-    const known = await furnish(house);
+    const known = await furnish(cluster);
     const [inside, outside] = await Promise.all([
-      schemathesis(join(directory, 'inside'), house, { seed, seconds, settings: settingsOf(known) }),
-      schemathesis(join(directory, 'outside'), house, { seed, seconds, settings: 'auth.auto-signup = false' }),
+      schemathesis(join(directory, 'inside'), cluster, { seed, seconds, settings: settingsOf(known) }),
+      schemathesis(join(directory, 'outside'), cluster, { seed, seconds, settings: 'auth.auto-signup = false' }),
     ]);
-    const alive = await house.rest('GET', `/v1/tenants/${known.books.slug}/accounts`, { key: known.key });
+    const alive = await cluster.rest('GET', `/v1/tenants/${known.books.slug}/accounts`, { key: known.key });
     return {
       faults: [
         ...inside.faults,
         ...outside.faults,
         ...(alive.status === 200 ? [] : [`afterwards the key is answered ${alive.status}`]),
-        ...(await faultsOf(house)),
+        ...(await faultsOf(cluster)),
       ],
       summary: `with credentials:\n${inside.summary}\nwithout:\n${outside.summary}`,
     };
   } finally {
     rmSync(directory, { recursive: true, force: true });
-    await house.stop();
+    await cluster.stop();
   }
 }
 
@@ -69,13 +69,13 @@ interface Known {
   delivery: string;
 }
 
-async function furnish(house: House): Promise<Known> {
-  const books = await house.tenant();
-  const other = await house.tenant({ person: books.owner });
-  const key = await house.apiKey(books);
+async function furnish(cluster: Cluster): Promise<Known> {
+  const books = await cluster.tenant();
+  const other = await cluster.tenant({ person: books.owner });
+  const key = await cluster.apiKey(books);
   const path = `/v1/tenants/${books.slug}`;
   const made = async (where: string, body: unknown, by = key) => {
-    const answer = await house.rest('POST', where, { key: by, body });
+    const answer = await cluster.rest('POST', where, { key: by, body });
     if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body;
   };
@@ -116,7 +116,11 @@ const checks = [
   'use_after_free',
 ];
 
-async function schemathesis(directory: string, house: House, task: { seed: number; seconds: number; settings: string }): Promise<Fuzzed> {
+async function schemathesis(
+  directory: string,
+  cluster: Cluster,
+  task: { seed: number; seconds: number; settings: string },
+): Promise<Fuzzed> {
   mkdirSync(directory);
   const config = join(directory, 'schemathesis.toml');
   // A test delivery that fails is a documented 502, and who is shed is told 503.
@@ -130,7 +134,7 @@ async function schemathesis(directory: string, house: House, task: { seed: numbe
       '--config-file',
       config,
       'run',
-      `${house.url}/openapi.json`,
+      `${cluster.url}/openapi.json`,
       '--seed',
       String(task.seed),
       '--max-time',

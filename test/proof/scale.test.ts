@@ -1,7 +1,7 @@
 // A small version of the proof of scale: a filling that is cut off and gone on with, and a whole run; and the parts that decide.
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import type { House } from '../bench/house.ts';
+import type { Cluster } from '../bench/cluster.ts';
 import { currentRun } from '../run.ts';
 import { openChance } from './chance.ts';
 import { callers, fill, postingsOf, wronglyFilled } from './filling.ts';
@@ -14,38 +14,38 @@ const size: Size = { postings: 10_000, perCall: 50, tenants: 8, accounts: 20, wa
 test('a filling that was cut off is gone on with by a later run, nothing is doubled, and the report has every line', async () => {
   const data = mkdtempSync(join(currentRun().directory, 'scale-'));
   const say = () => undefined;
-  const houses: House[] = [];
-  const { house, plan } = await openFilled(houses, 3, size, data);
+  const clusters: Cluster[] = [];
+  const { cluster, plan } = await openFilled(clusters, 3, size, data);
   try {
     // Cut off in the middle of calls, whose outcome nobody knows then.
     const cut = new AbortController();
-    const filling = fill(house, plan, { minutes: 5, signal: cut.signal, say });
-    while (Number((await house.query<{ count: string }>('ledger', 'select count(*)::text from transactions'))[0]?.count) < 600) continue;
+    const filling = fill(cluster, plan, { minutes: 5, signal: cut.signal, say });
+    while (Number((await cluster.query<{ count: string }>('ledger', 'select count(*)::text from transactions'))[0]?.count) < 600) continue;
     cut.abort();
     await expect(filling).rejects.toThrow('abort');
     // Out of time at once: only what was left half done is filled up.
-    const soon = await fill(house, plan, { minutes: 1e-9, say });
+    const soon = await fill(cluster, plan, { minutes: 1e-9, say });
     expect(soon.before).toBeGreaterThan(0);
     expect(soon.postings).toBeLessThan(size.postings);
     expect(soon.postings % size.perCall).toBe(0);
     expect(soon.replayed).toBeGreaterThan(0);
-    expect(await wronglyFilled(house, plan, soon.postings)).toEqual([]);
-    expect(await wronglyFilled(house, plan, soon.postings - size.perCall)).toEqual([]);
+    expect(await wronglyFilled(cluster, plan, soon.postings)).toEqual([]);
+    expect(await wronglyFilled(cluster, plan, soon.postings - size.perCall)).toEqual([]);
     // Whole as it is: the last calls are sent again, and have no effect.
-    const again = await fill(house, plan, { minutes: 1e-9, say });
+    const again = await fill(cluster, plan, { minutes: 1e-9, say });
     expect(again.replayed).toBe(callers * size.perCall);
     expect(again.postings).toBe(Math.min(size.postings, soon.postings + callers * size.perCall));
-    expect(await wronglyFilled(house, plan, again.postings)).toEqual([]);
+    expect(await wronglyFilled(cluster, plan, again.postings)).toEqual([]);
   } finally {
-    await house.end();
+    await cluster.end();
   }
   await expect(tryScale({ seed: 4, minutes: 5, data, say }, size)).rejects.toThrow('--seed 3');
   const { lines, wrong } = await tryScale({ seed: 3, minutes: 5, data, say }, size);
   // How fast it was says nothing here.
   expect(wrong.filter((line) => !line.endsWith('missed'))).toEqual([]);
   const report = lines.join('\n');
-  expect(report).toMatch(/The full house: 10,000 of 10,000 postings filled in, 20,000 entries, over 8 tenants; .* in \d+ s by this run/);
-  expect(report).toMatch(/The empty house: 1,020 postings of one tenant/);
+  expect(report).toMatch(/The full cluster: 10,000 of 10,000 postings filled in, 20,000 entries, over 8 tenants; .* in \d+ s by this run/);
+  expect(report).toMatch(/The empty cluster: 1,020 postings of one tenant/);
   for (const title of ['Posting over REST', 'Balance read', 'Newest page', 'Balance history']) {
     for (const figure of ['per second', 'p50, ms', 'p99, ms', 'CPU of one, µs']) {
       expect(report).toMatch(new RegExp(`^\\| ${title}[^|]*: ${figure} \\| [\\d.,]+ \\| [\\d.,]+ \\| .*[\\d.]+ × \\|`, 'm'));
@@ -56,7 +56,7 @@ test('a filling that was cut off is gone on with by a later run, nothing is doub
   }
   expect(report).toMatch(/^Indexes that keep nothing unique and that no query has used: .*transactions_reference/m);
   for (const side of ['empty', 'full']) {
-    for (const check of ['conservation', 'count', 'failed requests']) expect(report).toContain(`- ${side} house: ${check}: right`);
+    for (const check of ['conservation', 'count', 'failed requests']) expect(report).toContain(`- ${side} cluster: ${check}: right`);
   }
   expect(report).toContain('- filling: right');
 }, 300_000);
@@ -104,7 +104,7 @@ describe('the marks', () => {
     expect(tableOf(reached)[2]).toBe('| Posting over REST, 64 connections: per second | 1,000 | 750 | ✓ 0.75 × | ≥ 0.75 × |');
   });
 
-  test('throughput below three quarters and a p99 above twice the empty house’s are missed, and nothing else is judged', () => {
+  test('throughput below three quarters and a p99 above twice the empty cluster’s are missed, and nothing else is judged', () => {
     const missed = marks([sample(749, 20.1), sample(749, 20.1), sample(749, 20.1)]).filter((mark) => !isReached(mark));
     expect(missed.map(({ claim }) => claim.replace(/,.*:/, ':'))).toEqual([
       'Posting over REST: per second',

@@ -1,4 +1,4 @@
-// `npm run proof -- scale`: whether a house with ten million entries is as fast as an empty one beside it, what a posting takes on the disk,
+// `npm run proof -- scale`: whether a cluster with ten million entries is as fast as an empty one beside it, what a posting takes on the disk,
 // and whether the books of both are right.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { writeWhole } from '../../deploy/local/children.ts';
 import { toId } from '../../services/platform/ids.ts';
 import { makeBooks, type Books } from '../bench/books.ts';
 import { checkBooks } from '../bench/check.ts';
-import { House } from '../bench/house.ts';
+import { Cluster } from '../bench/cluster.ts';
 import { endLoad, loadTool } from '../bench/load.ts';
 import { wallet } from '../bench/posting.ts';
 import { describeMachine } from '../bench/report.ts';
@@ -18,7 +18,7 @@ import { isReached, kinds, marksOf, sides, tableOf, type Samples, type Side } fr
 import type { Task } from './task.ts';
 import { takeTurns, type Lengths, type Measured } from './turns.ts';
 
-/** How large the full house is to be, and how it is compared. */
+/** How large the full cluster is to be, and how it is compared. */
 export interface Size extends Lengths {
   /** Postings of two entries each. */
   postings: number;
@@ -36,39 +36,39 @@ export interface Outcome {
 }
 
 const wholeSize: Size = { postings: 5_000_000, perCall: 1000, tenants: 1000, accounts: 1000, warmUp: 3, rounds: 3, seconds: 5 };
-// A page of transactions and of a history is full in the empty house, too; else it would read less.
+// A page of transactions and of a history is full in the empty cluster, too; else it would read less.
 const postingsOfEmpty = 1000;
 const settledWithinSeconds = 180;
 
-/** Fills a house as far as the minutes allow, compares it with an empty one, and says what came of it. */
+/** Fills a cluster as far as the minutes allow, compares it with an empty one, and says what came of it. */
 export async function prove(task: Task): Promise<boolean> {
   const { lines, wrong } = await tryScale(task, wholeSize);
   for (const line of lines) task.say(line);
   return wrong.length === 0;
 }
 
-/** Starts both houses, fills one, measures in turns and checks the books. What is in the directory `data` is gone on with. */
+/** Starts both clusters, fills one, measures in turns and checks the books. What is in the directory `data` is gone on with. */
 export async function tryScale({ seed, minutes, data, say }: Task, size: Size): Promise<Outcome> {
-  const houses: House[] = [];
+  const clusters: Cluster[] = [];
   try {
-    say('starting the full house and filling it');
-    const full = await openFilled(houses, seed, size, data);
-    const filled = await fill(full.house, full.plan, { minutes, say });
-    say('starting the empty house');
-    const empty = await openFilled(houses, seed, { ...size, tenants: 1, postings: Math.min(size.postings, postingsOfEmpty) });
-    await fill(empty.house, empty.plan, { minutes: Infinity, say });
-    const wrongly = await wronglyFilled(full.house, full.plan, filled.postings);
-    const sized = [await describeFilled(full, filled, size), await describeEmpty(empty.house)];
+    say('starting the full cluster and filling it');
+    const full = await openFilled(clusters, seed, size, data);
+    const filled = await fill(full.cluster, full.plan, { minutes, say });
+    say('starting the empty cluster');
+    const empty = await openFilled(clusters, seed, { ...size, tenants: 1, postings: Math.min(size.postings, postingsOfEmpty) });
+    await fill(empty.cluster, empty.plan, { minutes: Infinity, say });
+    const wrongly = await wronglyFilled(full.cluster, full.plan, filled.postings);
+    const sized = [await describeFilled(full, filled, size), await describeEmpty(empty.cluster)];
     for (const line of sized) say(line);
-    for (const house of houses) await settle(house, say);
+    for (const cluster of clusters) await settle(cluster, say);
     const compared = await compare({ empty, full }, size, say);
     return {
-      lines: ['', await describeMachine(full.house, `load by ${loadTool}`), ...sized, '', ...compared.lines, ...said(wrongly)],
+      lines: ['', await describeMachine(full.cluster, `load by ${loadTool}`), ...sized, '', ...compared.lines, ...said(wrongly)],
       wrong: [...wrongly, ...compared.wrong],
     };
   } finally {
     endLoad();
-    for (const house of houses.reverse()) await house.end();
+    for (const cluster of clusters.reverse()) await cluster.end();
   }
 }
 
@@ -78,30 +78,30 @@ function said(wrongly: string[]): string[] {
     : ['- filling: right: each tenant holds what the seed drew'];
 }
 
-/** Takes the windows in turns, then looks at disk and books of the full house, and at the books of the empty one. */
-async function compare(houses: Record<Side, Measured>, lengths: Lengths, say: (line: string) => void): Promise<Outcome> {
-  const before = { empty: await transactions(houses.empty.house), full: await transactions(houses.full.house) };
-  const { samples, posted } = await takeTurns(houses, { ...lengths, say });
+/** Takes the windows in turns, then looks at disk and books of the full cluster, and at the books of the empty one. */
+async function compare(clusters: Record<Side, Measured>, lengths: Lengths, say: (line: string) => void): Promise<Outcome> {
+  const before = { empty: await transactions(clusters.empty.cluster), full: await transactions(clusters.full.cluster) };
+  const { samples, posted } = await takeTurns(clusters, { ...lengths, say });
   say('checking the books');
   const checks = [];
-  for (const side of sides) checks.push({ side, ...(await checkBooks(houses[side].house, before[side], posted[side])) });
+  for (const side of sides) checks.push({ side, ...(await checkBooks(clusters[side].cluster, before[side], posted[side])) });
   const marks = marksOf(samples);
-  const idle = await idleIndexes(houses.full.house);
+  const idle = await idleIndexes(clusters.full.cluster);
   return {
     lines: [
-      `Medians of ${lengths.rounds} windows of ${lengths.seconds} s in each house, in turns.`,
+      `Medians of ${lengths.rounds} windows of ${lengths.seconds} s in each cluster, in turns.`,
       '',
       ...tableOf(marks),
       '',
-      ...(await footprint(houses.full.house)),
+      ...(await footprint(clusters.full.cluster)),
       '',
       `Indexes that keep nothing unique and that no query has used: ${idle.join(', ') || 'none'}`,
       '',
-      ...checks.flatMap(({ side, lines }) => lines.map((line) => `- ${side} house: ${line}`)),
+      ...checks.flatMap(({ side, lines }) => lines.map((line) => `- ${side} cluster: ${line}`)),
     ],
     wrong: [
       ...marks.filter((mark) => !isReached(mark)).map(({ claim }) => `${claim}: missed`),
-      ...checks.filter(({ right }) => !right).map(({ side }) => `the books of the ${side} house are wrong`),
+      ...checks.filter(({ right }) => !right).map(({ side }) => `the books of the ${side} cluster are wrong`),
       ...failed(samples),
     ],
   };
@@ -111,26 +111,26 @@ function failed(samples: Samples): string[] {
   return kinds.flatMap((kind) =>
     sides.flatMap((side) => {
       const failures = samples[kind][side].reduce((sum, each) => sum + each.failures, 0);
-      return failures === 0 ? [] : [`${failures} requests failed: ${kind}, ${side} house`];
+      return failures === 0 ? [] : [`${failures} requests failed: ${kind}, ${side} cluster`];
     }),
   );
 }
 
-/** A house, what it is filled with, and the tenant that the windows use. */
+/** A cluster, what it is filled with, and the tenant that the windows use. */
 export interface Filling extends Measured {
   plan: Plan;
 }
 
-/** Opens a house with its tenants, those of the directory where there is one; `houses`: what must be ended. */
-export async function openFilled(houses: House[], seed: number, size: Size, data?: string): Promise<Filling> {
+/** Opens a cluster with its tenants, those of the directory where there is one; `clusters`: what must be ended. */
+export async function openFilled(clusters: Cluster[], seed: number, size: Size, data?: string): Promise<Filling> {
   const kept = data === undefined ? undefined : keptBooks(data, seed);
-  const house = new House({ parent: currentRun().directory, kept: data, ledgers: 1, profiling: undefined, say: () => undefined });
-  houses.push(house);
-  await house.openServer();
-  await house.openProcesses();
-  const all = kept ?? (await newBooks(house, seed, size));
+  const cluster = new Cluster({ parent: currentRun().directory, kept: data, ledgers: 1, profiling: undefined, say: () => undefined });
+  clusters.push(cluster);
+  await cluster.openServer();
+  await cluster.openProcesses();
+  const all = kept ?? (await newBooks(cluster, seed, size));
   const tenants = all.flatMap(({ tenants: some, accounts }) => some.map(({ id }) => ({ id, accounts })));
-  return { house, books: all[0]!, plan: { seed, postings: size.postings, perCall: Math.min(size.perCall, size.postings), tenants } };
+  return { cluster, books: all[0]!, plan: { seed, postings: size.postings, perCall: Math.min(size.perCall, size.postings), tenants } };
 }
 
 const booksFile = 'scale.json';
@@ -144,25 +144,25 @@ function keptBooks(directory: string, seed: number): Books[] | undefined {
   return kept.books;
 }
 
-/** Makes the tenants, and notes them in the house's directory only when they are whole. */
-async function newBooks(house: House, seed: number, { tenants, accounts }: Size): Promise<Books[]> {
+/** Makes the tenants, and notes them in the cluster's directory only when they are whole. */
+async function newBooks(cluster: Cluster, seed: number, { tenants, accounts }: Size): Promise<Books[]> {
   // Who was interrupted before has left tenants of other names.
   const name = `scale-${Date.now().toString(36)}`;
   const others = tenants > 1 ? [{ name: `${name}-other`, tenants: tenants - 1, accounts: 10 }] : [];
-  const books = await makeBooks(house, [{ name, tenants: 1, accounts }, ...others]);
-  writeWhole(join(house.directory, booksFile), JSON.stringify({ seed, books }));
+  const books = await makeBooks(cluster, [{ name, tenants: 1, accounts }, ...others]);
+  writeWhole(join(cluster.directory, booksFile), JSON.stringify({ seed, books }));
   return books;
 }
 
-async function describeFilled({ house, books }: Filling, filled: Filled, { postings }: Size): Promise<string> {
+async function describeFilled({ cluster, books }: Filling, filled: Filled, { postings }: Size): Promise<string> {
   const { before, postings: reached, replayed, seconds } = filled;
-  const database = house.known.databases.ledger.name;
+  const database = cluster.known.databases.ledger.name;
   const [counts, hot] = await Promise.all([
-    house.query<{ tenants: string; largest: string }>(
+    cluster.query<{ tenants: string; largest: string }>(
       database,
       `select count(*)::text as tenants, max(count)::text as largest from (select count(*) from transactions group by tenant_id) as each`,
     ),
-    house.query<{ tenant: string; code: string; version: string }>(
+    cluster.query<{ tenant: string; code: string; version: string }>(
       database,
       `select a.tenant_id as tenant, a.code, b.version::text from balances b join accounts a on a.tenant_id = b.tenant_id and a.id = b.account_id
        order by b.version desc limit 1`,
@@ -174,27 +174,27 @@ async function describeFilled({ house, books }: Filling, filled: Filled, { posti
   const thousands = (number: number | string | undefined) => Number(number).toLocaleString('en');
   const rate = `${thousands(reached - before)} of them in ${Math.round(seconds)} s by this run (${thousands(replayed)} sent again)`;
   return (
-    `The full house: ${thousands(reached)} of ${thousands(postings)} postings filled in, ${thousands(2 * reached)} entries, over ` +
+    `The full cluster: ${thousands(reached)} of ${thousands(postings)} postings filled in, ${thousands(2 * reached)} entries, over ` +
     `${thousands(counts[0]?.tenants)} tenants; ${rate}. The largest tenant holds ${thousands(counts[0]?.largest)} transactions, ` +
     `its hot account ${thousands(version)} entries.`
   );
 }
 
-async function describeEmpty(house: House): Promise<string> {
-  return `The empty house: ${(await transactions(house)).toLocaleString('en')} postings of one tenant, deposits among them.`;
+async function describeEmpty(cluster: Cluster): Promise<string> {
+  return `The empty cluster: ${(await transactions(cluster)).toLocaleString('en')} postings of one tenant, deposits among them.`;
 }
 
-async function transactions(house: House): Promise<number> {
-  const rows = await house.query<{ count: string }>(house.known.databases.ledger.name, 'select count(*)::text from transactions');
+async function transactions(cluster: Cluster): Promise<number> {
+  const rows = await cluster.query<{ count: string }>(cluster.known.databases.ledger.name, 'select count(*)::text from transactions');
   return Number(rows[0]?.count);
 }
 
 /** What the filling has left for PostgreSQL to do is done before anything is measured, for as long as that takes at most. */
-async function settle(house: House, say: (line: string) => void): Promise<void> {
-  await house.query('postgres', 'checkpoint');
+async function settle(cluster: Cluster, say: (line: string) => void): Promise<void> {
+  await cluster.query('postgres', 'checkpoint');
   const until = performance.now() + settledWithinSeconds * 1000;
   for (;;) {
-    const rows = await house.query<{ query: string }>('postgres', `select query from pg_stat_activity where query like 'autovacuum:%'`);
+    const rows = await cluster.query<{ query: string }>('postgres', `select query from pg_stat_activity where query like 'autovacuum:%'`);
     if (rows.length === 0) return;
     if (performance.now() > until) {
       say(`the windows begin while PostgreSQL is still at ${rows.map(({ query }) => query).join(', ')}`);

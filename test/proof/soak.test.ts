@@ -1,5 +1,5 @@
-// Some seconds of the proofs that measure a whole house, on one house: that they see every process, lose nothing and tell growth from none.
-import { House } from '../bench/house.ts';
+// Some seconds of the proofs that measure a whole cluster, on one cluster: that they see every process, lose nothing and tell growth from none.
+import { Cluster } from '../bench/cluster.ts';
 import type { Loaded } from '../bench/load.ts';
 import { usageIsKnown } from '../bench/usage.ts';
 import * as growth from './growth.ts';
@@ -12,20 +12,20 @@ const ours = ['identity', 'ledger', 'notifier', 'gateway'];
 const said: string[] = [];
 const say = (line: string) => said.push(line);
 
-describe('a house that runs', () => {
-  const house = new House({ parent: undefined, ledgers: 1, profiling: undefined, say });
+describe('a cluster that runs', () => {
+  const cluster = new Cluster({ parent: undefined, ledgers: 1, profiling: undefined, say });
   const measured = usageIsKnown ? test : test.skip;
 
   beforeAll(async () => {
-    await house.openServer();
-    await house.openProcesses();
+    await cluster.openServer();
+    await cluster.openProcesses();
   }, 120_000);
-  afterAll(() => house.end(), 60_000);
+  afterAll(() => cluster.end(), 60_000);
 
   measured(
     'is measured while it idles, every process of it',
     async () => {
-      const idled = await idling.idle(house, 'gRPC', { seed: 1, seconds: 2, settleSeconds: 0 });
+      const idled = await idling.idle(cluster, 'gRPC', { seed: 1, seconds: 2, settleSeconds: 0 });
       expect(Object.keys(idled.shares).sort()).toEqual([...ours, 'postgres'].sort());
       expect(Object.values(idled.shares).every((share) => share >= 0 && share < 8)).toBe(true);
       expect(idled.postings).toBeGreaterThan(0);
@@ -34,7 +34,7 @@ describe('a house that runs', () => {
   );
 
   test('answers a slow tenant alone and beside a busy one, three times each', async () => {
-    const taken = await street.neighbours(house, { seed: 1, seconds: 1, say });
+    const taken = await street.neighbours(cluster, { seed: 1, seconds: 1, say });
     expect(taken).toHaveLength(3);
     const failures = taken.flatMap((round) => Object.values(round as unknown as Record<string, Loaded>)).map((each) => each.failures);
     expect(failures).toEqual(Array.from({ length: 9 }, () => 0));
@@ -45,7 +45,7 @@ describe('a house that runs', () => {
   measured(
     'takes steady load: nothing fails, every delivery arrives, the books balance, every process is looked at',
     async () => {
-      const soaked = await soak(house, { seed: 1, seconds: 6, highestSeconds: 1, say });
+      const soaked = await soak(cluster, { seed: 1, seconds: 6, highestSeconds: 1, say });
       const { posted, expected, delivered, refused, booksRight, lines, drainedAfter, readings, perSecond } = soaked;
       expect({ failures: posted.failures, refused, booksRight, lines }).toEqual({ failures: 0, refused: 0, booksRight: true, lines });
       expect(posted.requests).toBe(6 * perSecond);

@@ -1,11 +1,11 @@
-// What must hold of a house after whatever was done to it.
+// What must hold of a cluster after whatever was done to it.
 import pg from 'pg';
 import { verify } from '../../services/ledger/verify.ts';
-import type { House } from '../house.ts';
+import type { Cluster } from '../cluster.ts';
 
 /** What is wrong with the books: sums that are not zero, and whatever `verify` finds in logs and tables. Empty where nothing is. */
-export async function faultsOf(house: House): Promise<string[]> {
-  const client = new pg.Client({ connectionString: house.databases.ledger.adminUrl });
+export async function faultsOf(cluster: Cluster): Promise<string[]> {
+  const client = new pg.Client({ connectionString: cluster.databases.ledger.adminUrl });
   await client.connect();
   try {
     const { rows } = await client.query<{ tenant_id: string; currency: string; sum: string }>(

@@ -1,5 +1,5 @@
-// What a nemesis works on: a running house with everything round it, and the faults that it can choose from.
-import type { House } from '../house.ts';
+// What a nemesis works on: a running cluster with everything round it, and the faults that it can choose from.
+import type { Cluster } from '../cluster.ts';
 import type { OwnKafka } from '../kafka.ts';
 import type { OwnServer } from '../server.ts';
 import type { Chance } from './chance.ts';
@@ -10,7 +10,7 @@ import type { Wires } from './wires.ts';
 /** How many processes of each service there are. */
 export const replicas = { identity: 1, ledger: 2, notifier: 2 } as const;
 
-/** All processes of the house. */
+/** All processes of the cluster. */
 export const processes = ['gateway', 'identity', 'ledger', 'ledger-2', 'notifier', 'notifier-2'] as const;
 
 /** What can be had here, and so be broken. */
@@ -25,7 +25,7 @@ export interface Means {
 
 /** Everything that can be broken. */
 export interface Stage {
-  house: House;
+  cluster: Cluster;
   server: OwnServer;
   /** Null where events go over gRPC. */
   kafka: OwnKafka | null;

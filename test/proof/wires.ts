@@ -1,4 +1,4 @@
-// A proxy on every way between two processes of a house, with the name of the way.
+// A proxy on every way between two processes of a cluster, with the name of the way.
 import { services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
 import { hostAndPort } from '../../services/platform/settings.ts';
 import { openProxy, type Proxy } from '../proxy.ts';
@@ -9,7 +9,7 @@ interface Way {
   to: Service | 'postgres';
 }
 
-/** The names of all ways of a house of so many replicas: like `ledger-2 to postgres`. `relayed`: events travel over gRPC. */
+/** The names of all ways of a cluster of so many replicas: like `ledger-2 to postgres`. `relayed`: events travel over gRPC. */
 export function wayNames(replicas: Record<Service, number>, relayed: boolean): string[] {
   return [...waysOf(replicas, relayed).map(nameOf), ...(relayed ? [] : [toKafka])];
 }
@@ -34,7 +34,7 @@ function serviceOf(process: string): Service {
   return process.replace(/-[0-9]+$/, '') as Service;
 }
 
-/** The proxies of a house. */
+/** The proxies of a cluster. */
 export class Wires {
   private readonly proxies = new Map<string, Proxy[]>();
 
@@ -50,7 +50,7 @@ export class Wires {
     return proxy.port;
   }
 
-  /** Puts one on every way of a house; answers what its processes have to be told. */
+  /** Puts one on every way of a cluster; answers what its processes have to be told. */
   async between(
     { addresses, databases }: Pick<HousePlan, 'addresses' | 'databases'>,
     relayed: boolean,

@@ -34,7 +34,7 @@ export interface Tenant {
   lastCreated: number;
 }
 
-/** The model and the house have said different things. */
+/** The model and the cluster have said different things. */
 export class Divergence extends Error {}
 
 /** A change was answered 503, or too late: whether it was made is not known. */

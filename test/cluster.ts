@@ -1,4 +1,4 @@
-// The house as the tests see it: real processes on ports and databases of their own, on the PostgreSQL server of the run.
+// The cluster as the tests see it: real processes on ports and databases of their own, on the PostgreSQL server of the run.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
@@ -14,8 +14,8 @@ import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
 const run = promisify(execFile);
 
-/** What a test may ask of its house. */
-export interface HouseOptions {
+/** What a test may ask of its cluster. */
+export interface ClusterOptions {
   /** Replicas of the ledger: `ledger`, `ledger-2` … */
   ledgers?: number;
   /** Replicas of the notifier: `notifier`, `notifier-2` … */
@@ -36,8 +36,8 @@ export interface Answer {
   body: any;
 }
 
-/** A running house. */
-export interface House {
+/** A running cluster. */
+export interface Cluster {
   /** The gateway, `http://127.0.0.1:…`. */
   url: string;
   /** `host:port` of every replica. */
@@ -88,8 +88,8 @@ export interface Tenant {
 
 const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
 
-/** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One house serves a whole test file. */
-export async function startHouse(options: HouseOptions = {}): Promise<House> {
+/** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One cluster serves a whole test file. */
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const children = newChildren();
   const databases = await freshDatabases(options.server);
   const plan = await newPlan(options, databases);
@@ -168,7 +168,7 @@ export async function startHouse(options: HouseOptions = {}): Promise<House> {
   };
 }
 
-async function newPlan(options: HouseOptions, databases: Record<Service, FreshDatabase>): Promise<HousePlan> {
+async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>): Promise<HousePlan> {
   const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1 };
   const addresses = {} as Record<Service, string[]>;
   for (const service of services) {
@@ -188,7 +188,7 @@ async function newPlan(options: HouseOptions, databases: Record<Service, FreshDa
   };
 }
 
-async function freshDatabases(server: HouseOptions['server']): Promise<Record<Service, FreshDatabase>> {
+async function freshDatabases(server: ClusterOptions['server']): Promise<Record<Service, FreshDatabase>> {
   const entries: [Service, FreshDatabase][] = [];
   const { adminUrl } = server ?? currentRun();
   for (const service of services) entries.push([service, await freshDatabase(service, { migrated: true, adminUrl })]);
@@ -197,7 +197,7 @@ async function freshDatabases(server: HouseOptions['server']): Promise<Record<Se
 
 /** Children whose output and numbers are kept in the run's directory, so that the run's end finds those that a test forgot. */
 export function newChildren(): Children {
-  const directory = mkdtempSync(join(currentRun().directory, 'house-'));
+  const directory = mkdtempSync(join(currentRun().directory, 'cluster-'));
   return new Children(directory, join(directory, 'processes.json'));
 }
 
@@ -220,8 +220,8 @@ function described({ code, signal }: Ending): string {
   return signal ?? `with status ${String(code)}`;
 }
 
-function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
-  const rest: House['rest'] = async (method, path, { key, body, headers, signal } = {}) => {
+function client(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
+  const rest: Cluster['rest'] = async (method, path, { key, body, headers, signal } = {}) => {
     const raw = typeof body === 'string' || body instanceof Uint8Array;
     const answer = await fetch(url + path, {
       method,
@@ -242,7 +242,7 @@ function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey
     if (answer.status > 201) throw new Error(`POST ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
     return answer.body.data;
   };
-  const signUp: House['signUp'] = async () => {
+  const signUp: Cluster['signUp'] = async () => {
     const email = `user-${randomBytes(6).toString('hex')}@example.com`;
     const password = newPassword();
     await made('/v1/auth/register', undefined, { email, password, first_name: 'Ada', last_name: 'Lovelace' });
@@ -269,9 +269,9 @@ function client(url: string): Pick<House, 'rest' | 'signUp' | 'tenant' | 'apiKey
  * Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy, as may the disk of a
  * shared one, for seconds.
  */
-export const patient = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
+export const patientTimeouts = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
 /** The same where others' locks are waited for: whoever holds one may stand still for longer than the two seconds of a service, also for its disk. */
-export const patientOfLocks = { ...patient, lock_timeout: '60s', statement_timeout: '60s' };
+export const patientLocks = { ...patientTimeouts, lock_timeout: '60s', statement_timeout: '60s' };
 
 /** A database that no other test sees. */
 export interface FreshDatabase extends ServiceDatabase {

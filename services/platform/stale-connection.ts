@@ -7,7 +7,7 @@ const mostRepetitions = 100;
  * Whether what a statement was refused for lasts as long as its connection: it was prepared before a migration changed what it answers, or is not
  * prepared any more; or the server, or what it had to say when the connection was made, allows only reading.
  */
-export function isOutdated(error: unknown): boolean {
+export function isStaleConnection(error: unknown): boolean {
   return wasPrepared(error) || codeOf(error) === '25006';
 }
 
@@ -16,7 +16,7 @@ export function isOutdated(error: unknown): boolean {
  * run again, on another. Without that whoever met such a connection after a migration of running services was told of an internal error. Throws
  * what else `work` throws, and such a refusal when it does not end with the connection.
  */
-export async function repeatOutdated<Result>(work: () => Promise<Result>): Promise<Result> {
+export async function retryStaleConnection<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let left = mostRepetitions; ; left--) {
     try {
       return await work();

@@ -1,11 +1,11 @@
 // The gateway by itself: a real process whose services are away.
 import { connect } from 'node:net';
-import { newChildren, testPort } from './house.ts';
+import { newChildren, testPort } from './cluster.ts';
 import { root } from '../deploy/local/plan.ts';
 import { bareEnvironment, nodeWith } from './run.ts';
 
 /** A gateway without services. */
-export interface Alone {
+export interface GatewayOnly {
   url: string;
   port: number;
   pid: number;
@@ -18,7 +18,7 @@ export interface Alone {
 }
 
 /** Starts a gateway whose services are at these addresses, by default at ports where nobody listens, with so many `descriptors` at most. */
-export async function startAlone(environment: NodeJS.ProcessEnv = {}, descriptors?: number): Promise<Alone> {
+export async function startGatewayOnly(environment: NodeJS.ProcessEnv = {}, descriptors?: number): Promise<GatewayOnly> {
   const children = newChildren();
   const port = await testPort();
   const child = children.start({
@@ -62,7 +62,7 @@ export async function startAlone(environment: NodeJS.ProcessEnv = {}, descriptor
   };
 }
 
-/** The last answer of what {@link Alone.raw} has received; `head` in lower case. */
+/** The last answer of what {@link GatewayOnly.raw} has received; `head` in lower case. */
 export function lastAnswer(received: string): { status: number; head: string; body: any } {
   const [head = '', body = ''] = received.slice(received.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n');
   return { status: Number(head.slice(9, 12)), head: head.toLowerCase(), body: body === '' ? undefined : JSON.parse(body) };

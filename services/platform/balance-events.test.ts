@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId, newUuid, toUuid } from './ids.ts';
-import { derivedId, updateCount, updatesOf, withUpdates } from './updates.ts';
+import { derivedId, balanceEventCount, balanceEventsOf, withBalanceEvents } from './balance-events.ts';
 
 const balance = (accountCode: string) => ({ accountId: newId('acc'), accountCode, currency: 'NGN', balance: '1.00', version: 1n });
 
@@ -25,7 +25,7 @@ test('a posting is followed by a changed balance for each that it changed, in th
   const event = posting(['CASH', 'SALES']);
   if (event.data.case !== 'transactionPosted') throw new Error('a posting');
   const { balances, transactionId } = event.data.value;
-  const [first, ...updates] = withUpdates(event);
+  const [first, ...updates] = withBalanceEvents(event);
   expect(first).toBe(event);
   const { tenantId, sequence, createdMs, actor, requestId, traceparent } = event;
   expect(updates).toEqual(
@@ -39,15 +39,15 @@ test('a posting is followed by a changed balance for each that it changed, in th
       }),
     ),
   );
-  expect(new Set(withUpdates(event).map(({ id }) => id)).size).toBe(3);
+  expect(new Set(withBalanceEvents(event).map(({ id }) => id)).size).toBe(3);
 });
 
 test('a derived event’s id follows from the posting’s id and the place, and is the same however often it is derived', () => {
   const event = posting(['CASH', 'SALES']);
   const uuid = toUuid('evt', event.id)!;
-  const ids = withUpdates(event).map(({ id }) => toUuid('evt', id));
+  const ids = withBalanceEvents(event).map(({ id }) => toUuid('evt', id));
   expect(ids).toEqual([uuid, derivedId(uuid, 1), derivedId(uuid, 2)]);
-  expect(withUpdates(event)).toEqual(withUpdates(event));
+  expect(withBalanceEvents(event)).toEqual(withBalanceEvents(event));
 });
 
 test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the time of the other, its other bits from SHA-256 of both', () => {
@@ -67,13 +67,13 @@ test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the 
 
 test('as many are derived as are counted, of a posting one for each balance and of any other event none', () => {
   for (const codes of [[], ['CASH'], ['CASH', 'SALES']]) {
-    expect(updateCount(posting(codes))).toBe(codes.length);
-    expect(updatesOf(posting(codes))).toHaveLength(codes.length);
+    expect(balanceEventCount(posting(codes))).toBe(codes.length);
+    expect(balanceEventsOf(posting(codes))).toHaveLength(codes.length);
   }
-  const [, update] = withUpdates(posting(['CASH'])) as [Event, Event];
+  const [, update] = withBalanceEvents(posting(['CASH'])) as [Event, Event];
   for (const other of [update, create(EventSchema, { type: 'account.created', data: { case: 'accountCreated', value: {} } })]) {
-    expect(updateCount(other)).toBe(0);
-    expect(updatesOf(other)).toEqual([]);
-    expect(withUpdates(other)).toEqual([other]);
+    expect(balanceEventCount(other)).toBe(0);
+    expect(balanceEventsOf(other)).toEqual([]);
+    expect(withBalanceEvents(other)).toEqual([other]);
   }
 });

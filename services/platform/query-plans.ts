@@ -4,7 +4,7 @@
  * Settings of a connection whose statements all go by index: a plan made while tables are small or not analysed scans, and gets slower with
  * every row.
  */
-export const pinnedPlans = {
+export const queryPlanSettings = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',

@@ -1,6 +1,6 @@
 import { setImmediate as later } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { Overloaded, Turns, type TurnsOptions } from './turns.ts';
+import { Overloaded, FairSemaphore, type FairSemaphoreOptions } from './fair-semaphore.ts';
 
 const never = new AbortController().signal;
 
@@ -9,8 +9,8 @@ afterEach(() => {
 });
 
 /** Work whose beginning and end is noted, and which ends when it is told. */
-function desk(options: TurnsOptions) {
-  const turns = new Turns(options);
+function desk(options: FairSemaphoreOptions) {
+  const turns = new FairSemaphore(options);
   const begun: string[] = [];
   const ends = new Map<string, () => void>();
   return {
@@ -18,7 +18,7 @@ function desk(options: TurnsOptions) {
     begun,
     /** Asks for work like `a1`, a tenant's letter and a number. */
     ask: (work: string, signal = never): Promise<string> =>
-      turns.take(work.charAt(0), signal, async () => {
+      turns.run(work.charAt(0), signal, async () => {
         begun.push(work);
         await new Promise<void>((end) => ends.set(work, end));
         return work;
@@ -39,14 +39,14 @@ function askAll({ ask }: ReturnType<typeof desk>, ...works: string[]): void {
 }
 
 test('what finds room begins at once, without a wait', () => {
-  const turns = new Turns({ most: 2, ofOne: 2 });
+  const turns = new FairSemaphore({ most: 2, ofOne: 2 });
   expect(turns.begin('a', never)).toBeUndefined();
   expect(turns.begin('b', never)).toBeUndefined();
   expect(turns.begin('a', never)).toBeInstanceOf(Promise);
 });
 
 test('where nothing may wait, what finds room begins all the same', () => {
-  const turns = new Turns({ most: 1, ofOne: 1, waiting: 0 });
+  const turns = new FairSemaphore({ most: 1, ofOne: 1, waiting: 0 });
   expect(turns.begin('a', never)).toBeUndefined();
   expect(() => turns.begin('b', never)).toThrow(Overloaded);
 });
@@ -86,10 +86,10 @@ test('whoever has waited for his part has no more than it', async () => {
 });
 
 test('without a bound in all each tenant has his part, and work that fails ends, too', async () => {
-  const turns = new Turns({ ofOne: 1 });
-  const failing = turns.take('a', never, () => Promise.reject(new Error('as it should')));
-  const next = turns.take('a', never, () => Promise.resolve('next'));
-  await expect(turns.take('b', never, () => Promise.resolve('other'))).resolves.toBe('other');
+  const turns = new FairSemaphore({ ofOne: 1 });
+  const failing = turns.run('a', never, () => Promise.reject(new Error('as it should')));
+  const next = turns.run('a', never, () => Promise.resolve('next'));
+  await expect(turns.run('b', never, () => Promise.resolve('other'))).resolves.toBe('other');
   await expect(failing).rejects.toThrow('as it should');
   await expect(next).resolves.toBe('next');
 });
@@ -188,7 +188,7 @@ test('where no more may wait and none has more than one, nobody gives way', asyn
 });
 
 test('what was not begun can’t be ended', () => {
-  const turns = new Turns({ most: 1, ofOne: 1 });
+  const turns = new FairSemaphore({ most: 1, ofOne: 1 });
   expect(() => turns.end('a')).toThrow('what ends was not begun');
   void turns.begin('a', never);
   void turns.begin('b', never);

@@ -13,7 +13,7 @@ import { Settings } from '../services/platform/settings.ts';
 import { currentRun } from './run.ts';
 import { imports, variablesIn } from './sources.ts';
 
-/** The processes of the house. */
+/** The processes of the cluster. */
 export const processes = ['gateway', ...services] as const;
 export type Process = (typeof processes)[number];
 

@@ -2,7 +2,7 @@
 // wait take turns.
 
 /** How much is done at once, and may wait. */
-export interface TurnsOptions {
+export interface FairSemaphoreOptions {
   /** In all; without a bound unless given. */
   most?: number | undefined;
   /** For one of them. */
@@ -31,7 +31,7 @@ interface Share {
 }
 
 /** Whose turn it is. What finds room begins at once, without a wait. */
-export class Turns {
+export class FairSemaphore {
   private readonly most: number;
   private readonly ofOne: number;
   private readonly mostWaiting: number;
@@ -43,7 +43,7 @@ export class Turns {
   private begun = 0;
   private waiting = 0;
 
-  constructor({ most = Infinity, ofOne, waiting = 4_000, waitingOfOne = waiting / 2, patienceMs }: TurnsOptions) {
+  constructor({ most = Infinity, ofOne, waiting = 4_000, waitingOfOne = waiting / 2, patienceMs }: FairSemaphoreOptions) {
     this.most = most;
     this.ofOne = ofOne;
     this.mostWaiting = waiting;
@@ -60,7 +60,7 @@ export class Turns {
    * Does one's work in his turn; answers or throws what the work does. `signal`, if given, tells that the caller is gone: then it is not begun,
    * and the signal's reason is thrown. Throws {@link Overloaded}.
    */
-  async take<Result>(name: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
+  async run<Result>(name: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
     await this.begin(name, signal);
     try {
       return await work();
@@ -71,7 +71,7 @@ export class Turns {
 
   /**
    * Begins one's work, which is to be ended once: at once where nothing is answered, else when the promise is kept. Throws or rejects as
-   * {@link take}; then there is nothing to end.
+   * {@link run}; then there is nothing to end.
    */
   begin(name: string, signal: AbortSignal | undefined): Promise<void> | undefined {
     signal?.throwIfAborted();

@@ -5,12 +5,12 @@ import { sha256 } from './digest.ts';
 import { toId, toUuid, uuidText } from './ids.ts';
 
 /** How many events are derived from this one: one for each balance that a posting changed. */
-export function updateCount({ data }: Event): number {
+export function balanceEventCount({ data }: Event): number {
   return data.case === 'transactionPosted' ? data.value.balances.length : 0;
 }
 
 /** Those of an event of the log, in order of first appearance; the one in place `n` has part `n + 1`. */
-export function updatesOf(event: Event): Event[] {
+export function balanceEventsOf(event: Event): Event[] {
   if (event.data.case !== 'transactionPosted') return [];
   const { balances, transactionId } = event.data.value;
   const uuid = toUuid('evt', event.id) ?? '';
@@ -31,8 +31,8 @@ export function updatesOf(event: Event): Event[] {
 }
 
 /** An event of the log and those that are derived from it. */
-export function withUpdates(event: Event): Event[] {
-  return [event, ...updatesOf(event)];
+export function withBalanceEvents(event: Event): Event[] {
+  return [event, ...balanceEventsOf(event)];
 }
 
 /**

@@ -1,7 +1,7 @@
-// Asking patiently: again until a house answers as it should, and for longer than it is asked in earnest; and reading its figures.
+// Asking patiently: again until a cluster answers as it should, and for longer than it is asked in earnest; and reading its figures.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Transport } from '@connectrpc/connect';
-import type { House } from './house.ts';
+import type { Cluster } from './cluster.ts';
 
 /** Asks again until the answer is as wanted, for 45 s. */
 export async function until<Result>(ask: () => Promise<Result>, wanted: (result: Result) => boolean): Promise<Result> {
@@ -13,14 +13,14 @@ export async function until<Result>(ask: () => Promise<Result>, wanted: (result:
 }
 
 /** The sum of a figure of a process over all its labels, or those that hold `label`. */
-export async function figureOf(house: House, name: 'gateway' | 'identity', figure: string, label = ''): Promise<number> {
-  const text = await (await fetch(`${house.opsUrl(name)}/metrics`)).text();
+export async function metricOf(cluster: Cluster, name: 'gateway' | 'identity', figure: string, label = ''): Promise<number> {
+  const text = await (await fetch(`${cluster.opsUrl(name)}/metrics`)).text();
   const lines = text.split('\n').filter((each) => each.startsWith(figure) && each.includes(label));
   return lines.reduce((sum, each) => sum + Number(each.slice(each.lastIndexOf(' ') + 1)), 0);
 }
 
 /** The caller, which waits 50 s for an answer unless told otherwise instead of ten: a busy disk alone may take those for a commit. */
-export function patiently(caller: Transport): Transport {
+export function retrying(caller: Transport): Transport {
   return {
     ...caller,
     unary: (method, signal, timeoutMs, ...rest) => caller.unary(method, signal, timeoutMs ?? 50_000, ...rest),

@@ -1,7 +1,7 @@
 // Where a caller stands with a limit.
 
 /** A limit's figures for one caller. */
-export interface Standing {
+export interface RateLimitStatus {
   policy: string;
   quota: number;
   /** Seconds. */
@@ -12,6 +12,6 @@ export interface Standing {
 }
 
 /** The figures as the metadata of a refusal. */
-export function standingMetadata(standing: Standing): Record<string, string> {
+export function rateLimitMetadata(standing: RateLimitStatus): Record<string, string> {
   return Object.fromEntries(Object.entries(standing).map(([name, value]) => [name, String(value)]));
 }

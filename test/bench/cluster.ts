@@ -1,4 +1,4 @@
-// The whole house of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
+// The whole cluster of `npm start` in a directory of its own, on ports of its own, for as long as the benchmark runs.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
 import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
 import { keepSecrets, newPassword } from '../../deploy/local/secrets.ts';
-import { testPort } from '../house.ts';
+import { testPort } from '../cluster.ts';
 
 /** Which processes are profiled, and where the profiles go. */
 export interface Profiling {
@@ -18,7 +18,7 @@ export interface Profiling {
   processes: string[];
 }
 
-/** What a house is given. */
+/** What a cluster is given. */
 export interface HouseOptions {
   /** Where its directory is made; fsync costs nothing in a directory that is in memory. */
   parent: string | undefined;
@@ -40,8 +40,8 @@ const directoryPrefix = 'ledger-bench-';
 // Says whose a directory is.
 const ownerFile = 'bench.json';
 
-/** A house; `openServer` and `openProcesses` start it, `end` leaves nothing behind but what is to be kept. */
-export class House {
+/** A cluster; `openServer` and `openProcesses` start it, `end` leaves nothing behind but what is to be kept. */
+export class Cluster {
   readonly directory: string;
   /** True where the data lies in memory, so that the figures say nothing about a disk. */
   readonly inMemory: boolean;
@@ -143,9 +143,9 @@ export class House {
     }
   }
 
-  /** What the house consists of. */
+  /** What the cluster consists of. */
   get known(): HousePlan {
-    if (!this.plan) throw new Error('the house is not open');
+    if (!this.plan) throw new Error('the cluster is not open');
     return this.plan;
   }
 
