@@ -16,9 +16,7 @@ const longest = [
   'services/notifier/kafka.test.ts',
   'test/proof/soak.test.ts',
   'services/ledger/relay.test.ts',
-  'test/hostile/connections.test.ts',
   'test/proof/scale.test.ts',
-  'test/hostile/streams.test.ts',
   'test/switch.test.ts',
 ];
 for (const file of longest) if (!existsSync(join(root, file))) throw new Error(`test/sequence.ts names ${file}, which is not there`);
