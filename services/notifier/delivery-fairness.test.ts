@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { patientLocks } from '../../test/cluster.ts';
-import { waits } from '../../test/locks.ts';
+import { longLockTimeouts } from '../../test/cluster.ts';
+import { waitingLocks } from '../../test/table-locks.ts';
 import { settled, until, type TestTenant } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -379,7 +379,7 @@ test('so it is where others find it full in the very moment in which an attempt 
 });
 
 test('who finds it full while an attempt is recorded moves on when that is committed, not to the end of the lease', async () => {
-  const notifier = await start({ claims: false, settings: patientLocks });
+  const notifier = await start({ claims: false, settings: longLockTimeouts });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
   const one = { ...bounds, ofTenant: () => 1 };
@@ -393,7 +393,7 @@ test('who finds it full while an attempt is recorded moves on when that is commi
     await holder.query(`create constraint trigger late after delete on claims deferrable initially deferred
       for each row execute function wait_for_test()`);
     await holder.query('select pg_advisory_lock(1, 1)');
-    const waiting = async () => (await holder.query(`select from pg_locks where ${waits} and locktype = 'advisory'`)).rowCount ?? 0;
+    const waiting = async () => (await holder.query(`select from pg_locks where ${waitingLocks} and locktype = 'advisory'`)).rowCount ?? 0;
     const recorded = recordResults(notifier.work, [outcome(claimed!, 'pending', 0)]);
     await until(async () => (await waiting()) === 1);
     let isOver = false;
@@ -448,7 +448,7 @@ test('where there is little room, none of many that have much is left out', asyn
 });
 
 test('however many events wait for a mark that is held, deliveries go on', async () => {
-  const notifier = await start({ claims: false, settings: patientLocks });
+  const notifier = await start({ claims: false, settings: longLockTimeouts });
   const [held, other] = [await receiver(), await receiver()];
   const [waiting, tenant] = [await subscribe(notifier, held.url), await subscribe(notifier, other.url)];
   for (const each of [waiting, tenant]) await ingest(notifier, each);
