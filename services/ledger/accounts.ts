@@ -18,7 +18,7 @@ import {
   type By,
 } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
-import { openUntil } from './marks.ts';
+import { activeUntil } from './outbox/active-cursors.ts';
 import { cut, placeOf, type Page } from './page.ts';
 import { balancesMustBeWhole } from './store.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
@@ -212,7 +212,7 @@ async function lock(
 
 function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
-  const opened = { tenants, untilMs: openUntil(nowMs) };
+  const opened = { tenants, untilMs: activeUntil(nowMs) };
   const change = { tenants, untilMs: Infinity, standing: [], moved: [], opened, log: events, posted: [], balances: [] };
   return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
 }

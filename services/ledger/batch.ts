@@ -6,7 +6,7 @@ import type { TenantBooks } from './books.ts';
 import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
 import { clock, fence, type Head } from './log.ts';
-import { openUntil, type OpenMarks } from './marks.ts';
+import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { isAbandoned, neverBegun, type Item, type Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
 import * as store from './store.ts';
@@ -43,8 +43,8 @@ export class Batch {
   readonly settled: { item: Item; outcome: Outcome }[] = [];
   /** Tenants (UUIDs) whose logs were written to. */
   written: string[] = [];
-  private readonly marks: OpenMarks;
-  private opened: string[] = [];
+  private readonly cursors: ActiveCursors;
+  private activated: string[] = [];
   private readonly states = new Map<string, TenantState>();
   /** By tenant and key. */
   readonly keys = new Map<string, store.KnownKey>();
@@ -61,10 +61,10 @@ export class Batch {
   untilMs = Infinity;
 
   /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
-  constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, store.KnownKey>[] = []) {
+  constructor(items: Item[], cursors: ActiveCursors, before: readonly ReadonlyMap<string, store.KnownKey>[] = []) {
     this.items = items;
     this.tenants = [...new Set(items.map(({ order }) => order.tenant))].sort();
-    this.marks = marks;
+    this.cursors = cursors;
     this.before = before;
   }
 
@@ -204,8 +204,8 @@ export class Batch {
     moved.sort((a, b) => (a.head.tenant < b.head.tenant ? -1 : 1));
     const movedHeads = moved.map(({ head }) => head);
     this.written = movedHeads.map(({ tenant }) => tenant);
-    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
-    const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
+    this.activated = this.written.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
+    const opened = { tenants: this.activated, untilMs: activeUntil(this.nowMs) };
     const { tenants, untilMs, made } = this;
     const { log, posted, balances } = this.changes;
     const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
@@ -221,7 +221,7 @@ export class Batch {
 
   /** To be called after the commit. */
   committed(): void {
-    this.marks.opened(this.opened, this.nowMs);
+    this.cursors.activated(this.activated, this.nowMs);
   }
 
   // Of a key that was met with another request alone nobody has read the transaction: whoever repeats it meets it again in the database.

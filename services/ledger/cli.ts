@@ -6,7 +6,7 @@ import { StartFailure, errorMessage } from '../platform/lifetime.ts';
 import { isTransient } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { readHeads, sayHeads, type KeptHeads } from './heads.ts';
-import { discard, redrive } from './letters.ts';
+import { discard, redrive } from './outbox/dead-letters.ts';
 import { Damaged, Findings, counted, openOperator, projections } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';

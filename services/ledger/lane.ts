@@ -9,7 +9,7 @@ import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type P
 import { isServerError } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
-import type { OpenMarks } from './marks.ts';
+import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { Clock } from './clock.ts';
 import { begin, commit } from './store.ts';
@@ -23,7 +23,7 @@ const repetitionMs = 1_000;
 export interface LaneOptions {
   pool: Pool;
   shelf: Shelf;
-  marks: OpenMarks;
+  cursors: ActiveCursors;
   /** Called when the next batch may be started. */
   freed: () => void;
   /** Called when a batch is committed. */
@@ -79,7 +79,7 @@ export class Lane {
     this.deciding = true;
     let sent = false;
     try {
-      const batch = new Batch(items, this.options.marks, this.pending);
+      const batch = new Batch(items, this.options.cursors, this.pending);
       for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
       const nowMs = this.clock.now();
       const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;

@@ -6,7 +6,7 @@ import { isTransient, isServerError } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, wantHeads, type HeadRow } from './log.ts';
-import type { OpenMarks } from './marks.ts';
+import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { begin, commit } from './store.ts';
 
@@ -29,11 +29,11 @@ export class Undone extends Error {
  * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
  * Throws {@link Undone}, or what left open whether it was posted. What the shelf said of these tenants is forgotten then.
  */
-export async function runLocked(pool: Pool, shelf: Shelf, marks: OpenMarks, items: Item[], wait: boolean): Promise<LockedEnd> {
+export async function runLocked(pool: Pool, shelf: Shelf, cursors: ActiveCursors, items: Item[], wait: boolean): Promise<LockedEnd> {
   const client = await pool.connect();
   let usable = false;
   try {
-    const end = await lockAndPost(client, shelf, new Batch(items, marks), wait);
+    const end = await lockAndPost(client, shelf, new Batch(items, cursors), wait);
     usable = true;
     return end;
   } catch (error) {

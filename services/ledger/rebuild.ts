@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { toId } from '../platform/ids.ts';
 import { Derivation, type Row } from './derive.ts';
-import { openUntil } from './marks.ts';
+import { activeUntil } from './outbox/active-cursors.ts';
 import {
   Findings,
   asJson,
@@ -204,7 +204,7 @@ async function makeMark(client: pg.Client, tenant: string, repaired: Findings): 
   const { rowCount } = await client.query(
     `insert into relay_marks (tenant_id, sequence, open_until) values ($1, 0, clock_timestamp() + interval '1 millisecond' * $2)
       on conflict do nothing`,
-    [tenant, openUntil(0)],
+    [tenant, activeUntil(0)],
   );
   if (rowCount === 1) repaired.add('relay_marks is missing: all events are published again');
 }

@@ -11,9 +11,9 @@ import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { encoders } from './encoding.ts';
-import { ingestExit } from './ingest.ts';
+import { grpcPublisher } from './outbox/grpc-publisher.ts';
 import { ledgerPlans } from './plans.ts';
-import { Relay } from './relay.ts';
+import { Relay } from './outbox/relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { Writer } from './writer.ts';
@@ -43,12 +43,12 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   });
   lifetime.add('relayed', () => relayed.end());
   const { kafka, notifierAddresses, internalTokens } = config;
-  const exit = kafka
-    ? (await import('./kafka.ts')).kafkaExit(kafka, logger)
+  const sink = kafka
+    ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
-      ? ingestExit(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
       : null;
-  const relay = new Relay({ pool: relayed, exit, logger, metrics });
+  const relay = new Relay({ pool: relayed, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());
   const committed = (tenant: string) => relay.wake(tenant);
 

@@ -9,7 +9,7 @@ import { idReused, type Batch } from './batch.ts';
 import { Shelf } from './books.ts';
 import { Lane } from './lane.ts';
 import { Undone, runLocked } from './locked.ts';
-import { OpenMarks } from './marks.ts';
+import { ActiveCursors } from './outbox/active-cursors.ts';
 import { Queues, neverBegun, type Bounds, type Item, type Outcome } from './queue.ts';
 import type { Order } from './wire.ts';
 
@@ -38,7 +38,7 @@ export class Writer {
   private readonly options: WriterOptions;
   private readonly queues: Queues;
   private readonly shelf: Shelf;
-  private readonly marks = new OpenMarks();
+  private readonly cursors = new ActiveCursors();
   private readonly running = new Set<Promise<void>>();
   private readonly lanes: Lane[];
   private cold = 0;
@@ -59,11 +59,11 @@ export class Writer {
     this.queues = new Queues(options.bounds);
     this.shelf = new Shelf(options.rememberedAccounts);
     const { pool } = options;
-    pool.on('connect', () => this.marks.forget());
+    pool.on('connect', () => this.cursors.clear());
     const lane: ConstructorParameters<typeof Lane>[0] = {
       pool,
       shelf: this.shelf,
-      marks: this.marks,
+      cursors: this.cursors,
       freed: () => this.wake(),
       posted: (batch) => this.settle(batch),
       failed: (items, error) => this.runAgain(items, error),
@@ -247,7 +247,7 @@ export class Writer {
   private async settleUnderLocks(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
-      const { batch, held, current } = await runLocked(this.options.pool, this.shelf, this.marks, items, wait);
+      const { batch, held, current } = await runLocked(this.options.pool, this.shelf, this.cursors, items, wait);
       this.lockedSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.
       if (wait) for (const tenant of current) this.queues.contend(tenant, false);

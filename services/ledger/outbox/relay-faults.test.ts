@@ -2,12 +2,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pino from 'pino';
 import { Registry } from 'prom-client';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { unreadable, until } from '../../test/notifier.ts';
-import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
-import { toId } from '../platform/ids.ts';
-import { EventRefused, NotTaken, type Exit, type Rest } from './exit.ts';
-import { redrive } from './letters.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { unreadable, until } from '../../../test/notifier.ts';
+import { metricOf, openRelayDatabase, post, type RelayDatabase } from '../../../test/relay.ts';
+import { toId } from '../../platform/ids.ts';
+import { EventRejected, EventsDeferred, type EventSink, type UnpublishedRange } from './event-sink.ts';
+import { redrive } from './dead-letters.ts';
 import { Relay } from './relay.ts';
 
 interface Line {
@@ -18,7 +18,7 @@ interface Line {
   err?: { message: string };
 }
 
-let books: RelayedBooks;
+let books: RelayDatabase;
 /** What was published, in this order. */
 let events: Event[];
 /** Whether the other side refuses every second event of a log. */
@@ -27,10 +27,10 @@ let lines: Line[];
 
 const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as Line) });
 
-const exit: Exit = {
+const sink: EventSink = {
   name: 'notifier',
   publish: (more) => {
-    if (isRefusing && more.some(({ sequence }) => sequence === 2n)) return Promise.reject(new EventRefused('not this one'));
+    if (isRefusing && more.some(({ sequence }) => sequence === 2n)) return Promise.reject(new EventRejected('not this one'));
     return Promise.resolve(void events.push(...more));
   },
   probe: () => Promise.resolve(),
@@ -39,7 +39,7 @@ const exit: Exit = {
 
 beforeEach(async () => {
   [events, lines, isRefusing] = [[], [], false];
-  books = await openRelayedBooks();
+  books = await openRelayDatabase();
 });
 
 afterEach(() => books.end());
@@ -63,7 +63,7 @@ test('a tenant of whom an event can not be read keeps nobody else waiting, is tr
   const tenants = await newTenants(7);
   const damaged = tenants[3]!;
   await books.owner.query(unreadable('log', damaged, 'actor'));
-  const { relay, metrics } = books.openReplica(exit, logger);
+  const { relay, metrics } = books.openReplica(sink, logger);
   const others = tenants.filter((tenant) => tenant !== damaged);
   await until(() => Promise.resolve(others.every((tenant) => eventsOf(tenant).length === 2)));
   const tries = () => toldOf('events of a tenant were not taken');
@@ -91,7 +91,7 @@ test('a tenant of whom a mark can not be raised costs the others neither time no
   await books.owner.query(refusing('relay_marks', damaged, 'new.sequence > old.sequence'));
   // Whoever waited for a claim to run out would wait for good.
   const letGo = books.keepClaims();
-  const { writer, relay } = books.openReplica(exit, logger);
+  const { writer, relay } = books.openReplica(sink, logger);
   const others = tenants.filter((tenant) => tenant !== damaged);
   await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
   for (const tenant of others) await post(writer, tenant);
@@ -111,9 +111,9 @@ test('what a tenant posts while his events are not taken is no reason to try soo
   const publish = () => {
     tries.push(performance.now());
     relay.wake(tenant);
-    return Promise.reject(new NotTaken('not now'));
+    return Promise.reject(new EventsDeferred('not now'));
   };
-  const { relay } = books.openReplica({ ...exit, publish }, logger);
+  const { relay } = books.openReplica({ ...sink, publish }, logger);
   await until(() => Promise.resolve(tries.length > 3));
   const pauses = tries.slice(1).map((time, place) => time - tries[place]!);
   expect(pauses.slice(0, 3).map((pause, place) => pause >= 190 * 2 ** place)).toEqual([true, true, true]);
@@ -127,9 +127,9 @@ test('a tenant whose events are not taken keeps others back once: from then on h
   const publish = (more: Event[]) => {
     const concerned = [...new Set(more.map(({ tenantId }) => tenantId))];
     asked.push(concerned);
-    return isSick && concerned.includes(sick) ? Promise.reject(new NotTaken('not his')) : exit.publish(more);
+    return isSick && concerned.includes(sick) ? Promise.reject(new EventsDeferred('not his')) : sink.publish(more);
   };
-  const { relay, writer } = books.openReplica({ ...exit, publish }, logger);
+  const { relay, writer } = books.openReplica({ ...sink, publish }, logger);
   await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
   const before = asked.length;
   for (let turn = 1; turn <= 20; turn++) {
@@ -157,11 +157,11 @@ test('where the other side says whose events it has not taken, the marks of all 
   let isWell = false;
   const publish = async (more: Event[]) => {
     const isLate = ({ tenantId }: Event) => !isWell && late.has(tenantId);
-    await exit.publish(more.filter((event) => !isLate(event)));
+    await sink.publish(more.filter((event) => !isLate(event)));
     const untaken = new Set(more.filter(isLate).map(({ tenantId }) => tenantId));
-    if (untaken.size > 0) throw new NotTaken('not theirs', untaken);
+    if (untaken.size > 0) throw new EventsDeferred('not theirs', untaken);
   };
-  const { relay } = books.openReplica({ ...exit, publish }, logger);
+  const { relay } = books.openReplica({ ...sink, publish }, logger);
   await until(() => Promise.resolve(toldOf('events of tenants were not taken').length > 1));
   await until(() => Promise.resolve(tenants.filter((tenant) => eventsOf(tenant).length > 0).length === 4));
   expect(relay.state()).toEqual({ notifier: 'ok' });
@@ -177,7 +177,7 @@ test('why the other side is away is told where there is nothing to publish, too,
     probes++;
     return isAway ? Promise.reject(new Error(`no connection to number ${probes % 2}`)) : Promise.resolve();
   };
-  const { relay } = books.openReplica({ ...exit, probe }, logger);
+  const { relay } = books.openReplica({ ...sink, probe }, logger);
   const told = () => toldOf('the relay can reach nobody').map(({ err }) => err?.message);
   const looked = async () => {
     const before = probes;
@@ -191,9 +191,10 @@ test('why the other side is away is told where there is nothing to publish, too,
 
 test('of whom it can not be read where his events end, nobody in his round is published twice', async () => {
   const [listening, damaged] = (await newTenants(2)) as [string, string];
-  const pass = (stretches: Rest[]) => Promise.resolve(new Set(stretches.map(({ tenant }) => tenant).filter((each) => each === listening)));
+  const pass = (stretches: UnpublishedRange[]) =>
+    Promise.resolve(new Set(stretches.map(({ tenant }) => tenant).filter((each) => each === listening)));
   // It looks for leftovers when it starts, and then no more.
-  const relay = new Relay({ pool: books.relayed, exit: { ...exit, pass }, pollMs: 3_600_000, logger, metrics: new Registry() });
+  const relay = new Relay({ pool: books.relayed, sink: { ...sink, pass }, pollMs: 3_600_000, logger, metrics: new Registry() });
   books.ends.push(() => relay.close());
   await books.published();
   const { writer } = books.openReplica(null, logger);
@@ -212,8 +213,8 @@ test('an other side that takes nothing, and answers whoever asks anew, as a Kafk
   // The first answer is that it failed, which is one.
   let asked = 0;
   const publish = (published: Event[]) =>
-    asked++ === 0 ? Promise.reject(new Error('not now')) : held.promise.then(() => exit.publish(published));
-  const relay = new Relay({ pool: books.relayed, exit: { ...exit, publish }, pollMs: 20, waitingMs: 300, logger, metrics: new Registry() });
+    asked++ === 0 ? Promise.reject(new Error('not now')) : held.promise.then(() => sink.publish(published));
+  const relay = new Relay({ pool: books.relayed, sink: { ...sink, publish }, pollMs: 20, waitingMs: 300, logger, metrics: new Registry() });
   books.ends.push(() => relay.close());
   await until(() => Promise.resolve(relay.state()['notifier'] === 'away'));
   await until(() => Promise.resolve(toldOf('the relay waits for an answer of notifier').length > 0));
@@ -230,7 +231,7 @@ test('a tenant of whom the head can not be read does not keep what others have l
   const tenants = await newTenants(7);
   const damaged = tenants[3]!;
   await books.owner.query(unreadable('heads', damaged, 'hash'));
-  const { relay } = books.openReplica(exit, logger);
+  const { relay } = books.openReplica(sink, logger);
   // His, too: they are in the log.
   await until(() => Promise.resolve(tenants.every((tenant) => eventsOf(tenant).length === 2)));
   expect(relay.state()).toEqual({ notifier: 'ok' });
@@ -241,7 +242,7 @@ test('a dead letter of which the event can not be read is refused again, and tho
   const tenants = await newTenants(4);
   const damaged = tenants[1]!;
   isRefusing = true;
-  books.openReplica(exit, logger);
+  books.openReplica(sink, logger);
   await books.published();
   isRefusing = false;
   events.splice(0);
@@ -264,7 +265,7 @@ test('a dead letter of which the event can not be read is refused again, and tho
 
 test('a posting that is refused with all that it stands for counts as that, beside others and beside one who is put off', async () => {
   const [bad, unraised, ...others] = (await newTenants(6)) as [string, string, ...string[]];
-  const first = books.openReplica(exit, logger);
+  const first = books.openReplica(sink, logger);
   await books.published();
   await first.end();
   const { writer, end } = books.openReplica(null, logger);
@@ -272,10 +273,10 @@ test('a posting that is refused with all that it stands for counts as that, besi
   await end();
   await books.owner.query(refusing('relay_marks', unraised, 'new.sequence > old.sequence'));
   const publish = (more: Event[]) => {
-    if (more.some(({ tenantId }) => tenantId === toId('tenant', bad))) return Promise.reject(new EventRefused('not his'));
-    return exit.publish(more);
+    if (more.some(({ tenantId }) => tenantId === toId('tenant', bad))) return Promise.reject(new EventRejected('not his'));
+    return sink.publish(more);
   };
-  const { metrics } = books.openReplica({ ...exit, derives: true, publish }, logger);
+  const { metrics } = books.openReplica({ ...sink, derives: true, publish }, logger);
   await until(() => Promise.resolve(toldOf('events of a tenant were not taken').length > 0));
   await until(async () => (await metricOf(metrics, 'ledger_relay_refused_total')) === 3);
   await until(async () => (await metricOf(metrics, 'ledger_relay_published_total')) === others.length);
@@ -289,7 +290,7 @@ test('a dead letter of which the end can not be written down keeps those behind 
   const tenants = (await newTenants(4)).toSorted();
   const [damaged, ...others] = tenants as [string, ...string[]];
   isRefusing = true;
-  const { metrics } = books.openReplica(exit, logger);
+  const { metrics } = books.openReplica(sink, logger);
   await books.published();
   isRefusing = false;
   events.splice(0);
@@ -307,7 +308,7 @@ test('a dead letter of which the end can not be written down keeps those behind 
 test('dead letters that take their time keep nothing waiting that others have left behind', async () => {
   const [tenant, other] = (await newTenants(2)) as [string, string];
   isRefusing = true;
-  const first = books.openReplica(exit, logger);
+  const first = books.openReplica(sink, logger);
   await books.published();
   await first.end();
   isRefusing = false;
@@ -318,9 +319,9 @@ test('dead letters that take their time keep nothing waiting that others have le
       asked++;
       await letter.promise;
     }
-    await exit.publish(more);
+    await sink.publish(more);
   };
-  books.openReplica({ ...exit, publish }, logger);
+  books.openReplica({ ...sink, publish }, logger);
   await redrive(books.owner, undefined, () => undefined);
   await until(() => Promise.resolve(asked > 0));
   const { writer } = books.openReplica(null, logger);
@@ -333,7 +334,7 @@ test('dead letters that take their time keep nothing waiting that others have le
 test('a dead letter that can not be read is told of, and is no sign that the other side is away', async () => {
   const [damaged] = (await newTenants(2)) as [string, string];
   isRefusing = true;
-  const { relay } = books.openReplica(exit, logger);
+  const { relay } = books.openReplica(sink, logger);
   await books.published();
   isRefusing = false;
   await books.owner.query(unreadable('relay_dead_letters', damaged, 'reason'));
@@ -352,7 +353,7 @@ test('a right that is missing is told as what keeps everybody waiting, not as a 
   const tenants = await newTenants(7);
   const role = books.owner.escapeIdentifier(new URL(books.database.serviceUrl).username);
   await books.owner.query(`revoke select on log from ${role}`);
-  const { relay, metrics } = books.openReplica(exit, logger);
+  const { relay, metrics } = books.openReplica(sink, logger);
   await until(async () => (await metricOf(metrics, 'ledger_relay_failures_total')) > 3);
   // Not for the other side, which is as well as it was.
   await until(() => Promise.resolve(relay.state()['notifier'] === 'ok'));

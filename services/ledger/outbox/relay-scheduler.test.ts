@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
-import { restMs } from './listeners.ts';
-import { Rounds } from './rounds.ts';
+import { restMs } from './subscriptions.ts';
+import { Rounds } from './relay-scheduler.ts';
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());

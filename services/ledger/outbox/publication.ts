@@ -1,22 +1,22 @@
 // How a round's events are handed over where some of them are refused.
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toUuid } from '../platform/ids.ts';
-import { splitInHalf } from '../platform/postgres-errors.ts';
-import { balanceEventsOf } from '../platform/balance-events.ts';
-import type { Claimed } from './claims.ts';
-import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { toUuid } from '../../platform/ids.ts';
+import { splitInHalf } from '../../platform/postgres-errors.ts';
+import { balanceEventsOf } from '../../platform/balance-events.ts';
+import type { Claimed } from './relay-claims.ts';
+import { EventRejected, EventsDeferred, type DeadLetter, type EventSink } from './event-sink.ts';
 
 /** What became of a round's claims. */
 export interface Publication {
   /** Of claims that are not postponed. */
   refused: DeadLetter[];
   /** Not taken now, and why. */
-  postponed: Map<Claimed, NotTaken>;
+  postponed: Map<Claimed, EventsDeferred>;
 }
 
 /** Publishes the claims' events; one tenant's trouble is told apart from the others by halving. Throws where nobody takes anything. */
 export async function publishClaims(
-  exit: Exit,
+  exit: EventSink,
   claims: Claimed[],
   publication: Publication = { refused: [], postponed: new Map() },
 ): Promise<Publication> {
@@ -25,8 +25,8 @@ export async function publishClaims(
   try {
     await exit.publish(events);
   } catch (error) {
-    if (!(error instanceof EventRefused || error instanceof NotTaken)) throw error;
-    if (error instanceof NotTaken && error.tenants) {
+    if (!(error instanceof EventRejected || error instanceof EventsDeferred)) throw error;
+    if (error instanceof EventsDeferred && error.tenants) {
       const { tenants } = error;
       for (const each of claims) if (each.events.some(({ tenantId }) => tenants.has(tenantId))) publication.postponed.set(each, error);
       return publication;
@@ -37,11 +37,11 @@ export async function publishClaims(
       return publication;
     }
     try {
-      if (error instanceof NotTaken) throw error;
+      if (error instanceof EventsDeferred) throw error;
       // Of a tenant that is postponed everything comes again, and what is refused is refused again.
       publication.refused.push(...(await sift(exit, only.events, error.message)));
     } catch (again) {
-      if (!(again instanceof NotTaken)) throw again;
+      if (!(again instanceof EventsDeferred)) throw again;
       publication.postponed.set(only, again);
     }
   }
@@ -49,7 +49,7 @@ export async function publishClaims(
 }
 
 /** Events among which one is refused: in their order, each alone if need be. Answers those that are. */
-async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLetter[]> {
+async function sift(exit: EventSink, events: Event[], reason: string): Promise<DeadLetter[]> {
   const [first] = events as [Event];
   const refused = events.length === 1 ? [letterOf(first, reason)] : [];
   // What a posting that is refused would have stood for comes without it.
@@ -59,7 +59,7 @@ async function sift(exit: Exit, events: Event[], reason: string): Promise<DeadLe
     try {
       await exit.publish(part);
     } catch (error) {
-      if (!(error instanceof EventRefused)) throw error;
+      if (!(error instanceof EventRejected)) throw error;
       refused.push(...(await sift(exit, part, error.message)));
     }
   }

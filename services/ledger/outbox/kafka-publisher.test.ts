@@ -1,12 +1,12 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { create } from '@bufbuild/protobuf';
-import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { until } from '../../test/polling.ts';
-import { settingsOf } from '../../test/kafka.ts';
-import { newId } from '../platform/ids.ts';
-import { openLog } from '../platform/telemetry.ts';
-import { NotTaken } from './exit.ts';
-import { kafkaExit } from './kafka.ts';
+import { EventSchema, type Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { until } from '../../../test/polling.ts';
+import { settingsOf } from '../../../test/kafka.ts';
+import { newId } from '../../platform/ids.ts';
+import { openLog } from '../../platform/telemetry.ts';
+import { EventsDeferred } from './event-sink.ts';
+import { kafkaPublisher } from './kafka-publisher.ts';
 
 const int16 = (value: number) => Buffer.from([(value >> 8) & 255, value & 255]);
 const int32 = (value: number) => Buffer.concat([int16(value >>> 16), int16(value)]);
@@ -101,13 +101,13 @@ test('a broker that refuses a producer is not left with a connection for each ti
   const broker = await startBroker({ topic: 'events', leaders: [], ports: [] }, () =>
     Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]),
   );
-  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
-  for (let times = 0; times < 3; times++) await expect(exit.probe()).rejects.toMatchObject({ type: 'CLUSTER_AUTHORIZATION_FAILED' });
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  for (let times = 0; times < 3; times++) await expect(sink.probe()).rejects.toMatchObject({ type: 'CLUSTER_AUTHORIZATION_FAILED' });
   await until(
     () => Promise.resolve(broker.connections()),
     (count) => count === 0,
   );
-  await exit.close();
+  await sink.close();
   await broker.close();
 });
 
@@ -122,18 +122,18 @@ test.each([
     return partition === 1 ? code : 0;
   });
   const broker = await startBroker(cluster, answer);
-  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
   const failureOf = (events: Event[]) =>
-    exit.publish(events).then(
+    sink.publish(events).then(
       () => undefined,
-      (error: unknown) => error as NotTaken,
+      (error: unknown) => error as EventsDeferred,
     );
   try {
-    await exit.probe();
-    await exit.probe();
+    await sink.probe();
+    await sink.probe();
     const events = manyTenants();
     const failure = await failureOf(events);
-    expect(failure).toBeInstanceOf(NotTaken);
+    expect(failure).toBeInstanceOf(EventsDeferred);
     const waits = ({ tenantId }: Event) => failure!.tenants!.has(tenantId);
     const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
     expect([late.length > 0, well.length > 0]).toEqual([true, true]);
@@ -141,7 +141,7 @@ test.each([
     const [before, tried] = sends as [number, number];
     expect(before).toBeLessThanOrEqual(2);
     expect(await failureOf(events)).toMatchObject({ tenants: failure!.tenants });
-    expect(await failureOf(late)).toBeInstanceOf(NotTaken);
+    expect(await failureOf(late)).toBeInstanceOf(EventsDeferred);
     expect(await failureOf(well)).toBeUndefined();
     expect(sends[0]).toBe(before + 2);
     // Nor is it tried each time.
@@ -155,7 +155,7 @@ test.each([
     expect(sends[0]).toBe(before + 2);
     expect(await failureOf(events)).toBeUndefined();
   } finally {
-    await exit.close();
+    await sink.close();
     await broker.close();
   }
 });
@@ -164,13 +164,13 @@ test('a partition in trouble is told apart also by who has just started and has 
   const cluster: Cluster = { topic: 'events', leaders: [0, -1], ports: [] };
   const answer = producing(cluster.topic, () => 0);
   const broker = await startBroker(cluster, answer);
-  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
   try {
     // Several sends, of which the first fails.
     const events = manyTenants().map((event) => ({ ...event, type: 'x'.repeat(20_000) }));
-    expect(await exit.publish(events).catch((error: unknown) => error)).toBeInstanceOf(NotTaken);
+    expect(await sink.publish(events).catch((error: unknown) => error)).toBeInstanceOf(EventsDeferred);
   } finally {
-    await exit.close();
+    await sink.close();
     await broker.close();
   }
 });
@@ -180,15 +180,15 @@ test('where all partitions are in trouble nobody is put off for it', async () =>
   let code = tooFewCopies;
   const answer = producing(cluster.topic, () => code);
   const broker = await startBroker(cluster, answer);
-  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
   try {
     const events = manyTenants();
-    const failure = await exit.publish(events).catch((error: unknown) => error);
-    expect([failure instanceof Error, failure instanceof NotTaken]).toEqual([true, false]);
+    const failure = await sink.publish(events).catch((error: unknown) => error);
+    expect([failure instanceof Error, failure instanceof EventsDeferred]).toEqual([true, false]);
     code = 0;
-    await exit.publish(events);
+    await sink.publish(events);
   } finally {
-    await exit.close();
+    await sink.close();
     await broker.close();
   }
 });
@@ -205,18 +205,18 @@ test('what one of two brokers has not taken is taken by the other, which has tak
       return isLeader ? 0 : notLeader;
     });
   const brokers = [await startBroker(cluster, answerOf(0)), await startBroker(cluster, answerOf(1))];
-  const exit = kafkaExit(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
+  const sink = kafkaPublisher(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
   try {
     const events = manyTenants();
     // As the relay does.
     for (let isDone = false; !isDone;)
-      isDone = await exit.publish(events).then(
+      isDone = await sink.publish(events).then(
         () => true,
         () => false,
       );
     expect(taken).toEqual(new Set([0, 1]));
   } finally {
-    await exit.close();
+    await sink.close();
     for (const each of brokers) await each.close();
   }
 });
@@ -230,22 +230,22 @@ test('where partitions were added each tenant goes where all producers have him,
     return code;
   });
   const broker = await startBroker(cluster, answer);
-  const exit = kafkaExit(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
   try {
     // Of so many some are on each of four partitions.
     const events = [...manyTenants(), ...manyTenants()];
-    await exit.publish(events);
+    await sink.publish(events);
     expect(sent).toEqual(new Set([0, 1]));
     cluster.leaders = [0, 0, 0, 0];
     // With the next producer it asks what there is.
     code = tooFewCopies;
-    await expect(exit.publish(events)).rejects.toThrow();
+    await expect(sink.publish(events)).rejects.toThrow();
     code = 0;
     sent.clear();
-    await exit.publish(events);
+    await sink.publish(events);
     expect(sent).toEqual(new Set([0, 1, 2, 3]));
   } finally {
-    await exit.close();
+    await sink.close();
     await broker.close();
   }
 });

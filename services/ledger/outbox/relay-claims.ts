@@ -1,17 +1,17 @@
 // The relay's side of the marks: claimed, read from, raised and given back, found again and measured.
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { inTransaction, epochMs, type Pool } from '../platform/postgres.ts';
-import { bisect } from '../platform/postgres-errors.ts';
-import { withBalanceEvents } from '../platform/balance-events.ts';
-import { eventColumns, eventNames, eventOf, type EventRow } from './events.ts';
-import type { DeadLetter, Rest, Stretch } from './exit.ts';
-import { genesis } from './log.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
+import { bisect } from '../../platform/postgres-errors.ts';
+import { withBalanceEvents } from '../../platform/balance-events.ts';
+import { eventColumns, eventNames, eventOf, type EventRow } from '../events.ts';
+import type { DeadLetter, UnpublishedRange, SequenceRange } from './event-sink.ts';
+import { genesis } from '../log.ts';
 
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
 export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
 
 /** A tenant's mark in hand, and what was read beyond it. */
-export interface Claimed extends Stretch {
+export interface Claimed extends SequenceRange {
   /** Events of the log; `events` may have those that are derived, too. */
   read: number;
   /** Their payload. */
@@ -89,9 +89,9 @@ export function claimsOf(rows: ClaimedRow[], derives: boolean): Claimed[] {
 }
 
 /** Claims as {@link claim} does, but reads only where the logs end. */
-export async function claimEnds(pool: Pool, tenants: string[], claimId: string): Promise<Rest[]> {
+export async function claimEnds(pool: Pool, tenants: string[], claimId: string): Promise<UnpublishedRange[]> {
   return inTransaction(pool, tenants, async (client) => {
-    const { rows } = await client.query<Rest>({
+    const { rows } = await client.query<UnpublishedRange>({
       name: 'claim_ends',
       text: `with ${claimed}
         select c.tenant_id as tenant, c.mark, greatest(c.mark, h.sequence) as through, ${epochMs('h.last_at')}::int8 as "createdMs"
@@ -186,7 +186,7 @@ const pageOfMarks = 1000;
  * Looks through the next open marks (or all, with `everything`), a bounded number at a time, for tenants with events to publish; closes the marks of those that have
  * been quiet. Under the head's lock, so that no change that believes the mark to be open is on its way.
  */
-export async function leftovers(pool: Pool, after: string | null, everything = false): Promise<Leftovers> {
+export async function findUnpublished(pool: Pool, after: string | null, everything = false): Promise<Leftovers> {
   const zero = '00000000-0000-0000-0000-000000000000';
   const open = await pool.query<{ tenant_id: string; over: boolean | null }>({
     name: everything ? 'marks_page' : 'open_marks_page',

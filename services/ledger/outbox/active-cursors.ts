@@ -13,30 +13,30 @@ const marginMs = 60_000;
 const most = 200_000;
 
 /** Which marks this process knows to be open. True for as long as it says, whatever other processes of the same server do: nobody closes a mark early. */
-export class OpenMarks {
+export class ActiveCursors {
   private readonly until = new Map<string, number>();
 
   /** Whether the tenant's mark must be opened by a change at this time (the database's clock, milliseconds). */
-  mustOpen(tenant: string, nowMs: number): boolean {
+  isInactive(tenant: string, nowMs: number): boolean {
     return (this.until.get(tenant) ?? 0) - marginMs <= nowMs;
   }
 
   /** Remembers what was opened and committed. */
-  opened(tenants: string[], nowMs: number): void {
+  activated(tenants: string[], nowMs: number): void {
     if (this.until.size > most) this.until.clear();
-    for (const tenant of tenants) this.until.set(tenant, openUntil(nowMs));
+    for (const tenant of tenants) this.until.set(tenant, activeUntil(nowMs));
   }
 
   /**
    * To be called with each new connection: it may lead to a server that has not what was opened, as a standby that was behind, and what is then posted
    * would not be looked for. To open them again does no harm.
    */
-  forget(): void {
+  clear(): void {
     this.until.clear();
   }
 }
 
 /** Until when a mark that is opened now stays open. */
-export function openUntil(nowMs: number): number {
+export function activeUntil(nowMs: number): number {
   return nowMs + openMs;
 }

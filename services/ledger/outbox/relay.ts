@@ -3,25 +3,25 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
-import { openGauges } from '../platform/gauges.ts';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { splitInHalf, isTransient, isDataError } from '../platform/postgres-errors.ts';
-import type { Logger } from '../platform/telemetry.ts';
-import { claim, claimEnds, claimsOf, lag, leaseSeconds, leftovers, renew, settle, type Claimed } from './claims.ts';
-import { ExitAway, NotTaken, toldApart, type DeadLetter, type Exit, type Rest } from './exit.ts';
-import { lettersLeft, lineOf, publishDueLetters } from './letters.ts';
-import { Listeners } from './listeners.ts';
+import { openGauges } from '../../platform/gauges.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { toId } from '../../platform/ids.ts';
+import type { Pool } from '../../platform/postgres.ts';
+import { splitInHalf, isTransient, isDataError } from '../../platform/postgres-errors.ts';
+import type { Logger } from '../../platform/telemetry.ts';
+import { claim, claimEnds, claimsOf, lag, leaseSeconds, findUnpublished, renew, settle, type Claimed } from './relay-claims.ts';
+import { SinkUnavailable, EventsDeferred, toldApart, type DeadLetter, type EventSink, type UnpublishedRange } from './event-sink.ts';
+import { countDeadLetters, lineOf, publishDueDeadLetters } from './dead-letters.ts';
+import { Subscriptions } from './subscriptions.ts';
 import { publishClaims, type Publication } from './publication.ts';
-import { Rounds } from './rounds.ts';
+import { Rounds } from './relay-scheduler.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
   /** Connections with `app.relay` on, which lets them look for work across tenants. */
   pool: Pool;
   /** Null: events are kept until there is one. */
-  exit: Exit | null;
+  sink: EventSink | null;
   /** Between looks for what others have left, milliseconds. */
   pollMs?: number;
   /** How long the other side may leave something unanswered before it counts as away, milliseconds. */
@@ -56,7 +56,7 @@ interface Handed {
   claims: Claimed[];
   publication: Publication;
   /** Of tenants without a webhook, as far as is known. */
-  stretches: Rest[];
+  stretches: UnpublishedRange[];
   /** Tenants of them who have one after all: nothing of theirs was passed over. */
   wanted: Set<string>;
   /** Claims of which more may lie behind. */
@@ -66,7 +66,7 @@ interface Handed {
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
-  private readonly listeners: Listeners;
+  private readonly listeners: Subscriptions;
   private readonly rounds: Rounds;
   private readonly loops: Promise<void>[] = [];
   private readonly closed = new AbortController();
@@ -88,7 +88,7 @@ export class Relay {
 
   constructor(options: RelayOptions) {
     this.options = options;
-    this.listeners = new Listeners(options.exit?.pass !== undefined);
+    this.listeners = new Subscriptions(options.sink?.pass !== undefined);
     this.rounds = new Rounds((tenant) => this.listeners.noneFor(tenant));
     const registers = [options.metrics];
     this.published = new Counter({
@@ -99,28 +99,28 @@ export class Relay {
     this.passed = new Counter({ name: 'ledger_relay_passed_total', help: 'Events of tenants without a webhook, passed over', registers });
     this.refusals = new Counter({ name: 'ledger_relay_refused_total', help: 'Events that became dead letters', registers });
     this.failed = new Counter({ name: 'ledger_relay_failures_total', help: 'Rounds that failed', registers });
-    const letters = openGauges(options.metrics, () => lettersLeft(options.pool));
+    const letters = openGauges(options.metrics, () => countDeadLetters(options.pool));
     letters('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (each) => each);
     const gauge = openGauges(options.metrics, () => lag(options.pool));
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', (each) => each.events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', (each) => each.seconds);
-    if (!options.exit) return;
-    const exit = toldApart(options.exit);
+    if (!options.sink) return;
+    const exit = toldApart(options.sink);
     // Two rounds at a time: while one waits for the other side, the next one reads.
     this.loops.push(this.lane(exit), this.lane(exit), this.poll(exit), this.letters(exit));
   }
 
   /** Says that a tenant's log (UUID) has grown. To be called after the commit. */
   wake(tenant: string): void {
-    if (this.options.exit) this.rounds.wake(tenant);
+    if (this.options.sink) this.rounds.wake(tenant);
   }
 
   /** What readiness says: the other side's name and `ok`, or `away`; and of the `relay` itself, where its own tables keep it. */
   state(): Record<string, string> {
-    const { exit } = this.options;
-    if (!exit) return { relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' };
+    const { sink } = this.options;
+    if (!sink) return { relay: 'idle: neither KAFKA_BROKERS nor NOTIFIER_ADDR is set' };
     const isWell = this.answeredAt > -Infinity && (this.failures === 0 || this.isBlind) && !this.isKeptWaiting;
-    return { [exit.name]: isWell ? 'ok' : 'away', ...(this.isBlind && { relay: 'waits for postgresql' }) };
+    return { [sink.name]: isWell ? 'ok' : 'away', ...(this.isBlind && { relay: 'waits for postgresql' }) };
   }
 
   // A Kafka that throttles us answers whoever asks anew, and takes nothing for minutes.
@@ -143,12 +143,12 @@ export class Relay {
     while (this.rounds.isBusy && this.failures === 0 && performance.now() < until) await pause(20);
     this.closed.abort();
     this.rounds.close();
-    const ended = Promise.all(this.loops).then(() => this.options.exit?.close());
+    const ended = Promise.all(this.loops).then(() => this.options.sink?.close());
     // A send that is not answered is left behind: its claims run out, and who takes them sends again.
     await Promise.race([ended, pause(5_000, undefined, { ref: false })]);
   }
 
-  private async lane(exit: Exit): Promise<void> {
+  private async lane(exit: EventSink): Promise<void> {
     while (!this.closed.signal.aborted) {
       const pauseMs = Math.max(this.pausedUntil, this.rounds.from) - performance.now();
       const tenants = pauseMs > 0 ? [] : this.rounds.take(this.carried);
@@ -162,7 +162,7 @@ export class Relay {
   }
 
   /** Claims, reads, publishes or passes over, raises. Whatever fails on the way leaves the marks where they were. */
-  private async round(exit: Exit, tenants: string[]): Promise<void> {
+  private async round(exit: EventSink, tenants: string[]): Promise<void> {
     try {
       await this.settleRest();
     } catch (error) {
@@ -199,7 +199,7 @@ export class Relay {
   }
 
   /** Claims what lies beyond the tenants' marks, and has it published or passed over. */
-  private async handOver(exit: Exit, claimId: string, tenants: string[]): Promise<Handed> {
+  private async handOver(exit: EventSink, claimId: string, tenants: string[]): Promise<Handed> {
     const { pool, logger } = this.options;
     const { heard, unheard } = this.listeners.split(tenants);
     // At most so much of each tenant; who has more takes another turn.
@@ -240,7 +240,7 @@ export class Relay {
       const why = publication.postponed.get(each) ?? each.unreadable;
       if (unsettled.has(each.tenant)) continue;
       // They may be many, and kept nobody back.
-      if (why instanceof NotTaken && why.tenants) {
+      if (why instanceof EventsDeferred && why.tenants) {
         if (!isTold) this.options.logger.warn({ err: why, tenants: why.tenants.size }, 'events of tenants were not taken');
         isTold = true;
         this.rounds.putOff(each.tenant, { spared: true });
@@ -262,7 +262,7 @@ export class Relay {
   }
 
   /** What PostgreSQL refuses is of one tenant, mostly, a page that can't be read: he is told apart by halving, and put off; the others go on. */
-  private async apart(exit: Exit, tenants: string[], error: unknown): Promise<void> {
+  private async apart(exit: EventSink, tenants: string[], error: unknown): Promise<void> {
     if (tenants.length > 1) for (const half of splitInHalf(tenants)) await this.round(exit, half);
     else for (const tenant of tenants) this.putOff(tenant, error);
     this.failed.inc();
@@ -310,7 +310,7 @@ export class Relay {
     this.rounds.repeat(tenants);
     this.failed.inc();
     this.failures += 1;
-    this.isBlind = !(error instanceof ExitAway);
+    this.isBlind = !(error instanceof SinkUnavailable);
     this.pausedUntil = performance.now() + Math.min(100 * 2 ** (this.failures - 1), 2_000);
     const line = { err: error as Error, tenants: tenants.length };
     if (this.failures === 1) this.options.logger.warn(line, isTransient(error) ? 'the relay waits' : 'the relay could not publish');
@@ -324,7 +324,7 @@ export class Relay {
     this.answeredAt = performance.now();
   }
 
-  private async poll(exit: Exit): Promise<void> {
+  private async poll(exit: EventSink): Promise<void> {
     let after: string | null = null;
     // A replica that was killed may have left anything.
     let everything = true;
@@ -335,7 +335,7 @@ export class Relay {
       if (this.isKeptWaiting && !wasKeptWaiting) this.options.logger.warn(`the relay waits for an answer of ${exit.name}`);
       wasKeptWaiting = this.isKeptWaiting;
       try {
-        const found = await leftovers(this.options.pool, after, everything);
+        const found = await findUnpublished(this.options.pool, after, everything);
         for (const tenant of found.behind) if (!this.rounds.isMissed(tenant)) this.wake(tenant);
         after = found.next;
         everything &&= after !== null;
@@ -350,11 +350,11 @@ export class Relay {
         isTold = false;
       } catch (error) {
         // Where there is nothing to publish no round says why. Once: of several addresses each has its own reason, in turn.
-        const isNews: boolean = error instanceof ExitAway && this.failures === 0 && !isTold;
+        const isNews: boolean = error instanceof SinkUnavailable && this.failures === 0 && !isTold;
         if (isNews) this.options.logger.warn({ err: error }, 'the relay can reach nobody');
         else this.options.logger.debug({ err: error }, 'a look for leftovers failed');
         isTold ||= isNews;
-        if (!(error instanceof ExitAway)) this.isBlind = true;
+        if (!(error instanceof SinkUnavailable)) this.isBlind = true;
         else if (performance.now() - this.answeredAt > 5_000) this.answeredAt = -Infinity;
       }
       if (!more) await this.pause(this.options.pollMs ?? 1_000);
@@ -362,12 +362,12 @@ export class Relay {
   }
 
   /** Apart from the looks for leftovers, which would wait for them. */
-  private async letters(exit: Exit): Promise<void> {
+  private async letters(exit: EventSink): Promise<void> {
     const { logger, pollMs } = this.options;
     let isTold = false;
     while (!this.closed.signal.aborted) {
       try {
-        if (this.failures === 0) await publishDueLetters({ ...this.options, exit, signal: this.closed.signal });
+        if (this.failures === 0) await publishDueDeadLetters({ ...this.options, exit, signal: this.closed.signal });
         isTold = false;
       } catch (error) {
         logger[isTold || isTransient(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');

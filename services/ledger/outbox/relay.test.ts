@@ -4,9 +4,9 @@ import { jest } from '@jest/globals';
 import { ConfigResourceTypes, Partitioners, type PartitionMetadata } from 'kafkajs';
 import pg from 'pg';
 import { Registry } from 'prom-client';
-import { root } from '../../deploy/local/plan.ts';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { newChildren, longTransactionTimeouts } from '../../test/cluster.ts';
+import { root } from '../../../deploy/local/plan.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { newChildren, longTransactionTimeouts } from '../../../test/cluster.ts';
 import {
   consoleConsumer,
   describeWithKafka,
@@ -17,35 +17,35 @@ import {
   settingsOf,
   testClient,
   testWithJava,
-} from '../../test/kafka.ts';
-import { until } from '../../test/notifier.ts';
-import { openProxy } from '../../test/proxy.ts';
-import { metricOf, openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
-import { bareEnvironment } from '../../test/run.ts';
-import { logger } from '../../test/writers.ts';
-import { toId, toUuid } from '../platform/ids.ts';
-import type { KafkaSettings } from '../platform/kafka-settings.ts';
-import { openPool } from '../platform/postgres.ts';
-import { traceparentOf } from '../platform/trace.ts';
-import { claim } from './claims.ts';
-import type { Exit } from './exit.ts';
-import { kafkaExit } from './kafka.ts';
-import { redrive } from './letters.ts';
+} from '../../../test/kafka.ts';
+import { until } from '../../../test/notifier.ts';
+import { openProxy } from '../../../test/proxy.ts';
+import { metricOf, openRelayDatabase, post, type RelayDatabase } from '../../../test/relay.ts';
+import { bareEnvironment } from '../../../test/run.ts';
+import { logger } from '../../../test/writers.ts';
+import { toId, toUuid } from '../../platform/ids.ts';
+import type { KafkaSettings } from '../../platform/kafka-settings.ts';
+import { openPool } from '../../platform/postgres.ts';
+import { traceparentOf } from '../../platform/trace.ts';
+import { claim } from './relay-claims.ts';
+import type { EventSink } from './event-sink.ts';
+import { kafkaPublisher } from './kafka-publisher.ts';
+import { redrive } from './dead-letters.ts';
 import { Relay } from './relay.ts';
-import type { Writer } from './writer.ts';
+import type { Writer } from '../writer.ts';
 
-let books: RelayedBooks;
+let books: RelayDatabase;
 
 beforeEach(async () => {
-  books = await openRelayedBooks();
+  books = await openRelayDatabase();
 });
 
 afterEach(() => books.end());
 
-async function openExit(more: Partial<KafkaSettings> = {}): Promise<{ exit: Exit; brokers: string; topic: string }> {
+async function openSink(more: Partial<KafkaSettings> = {}): Promise<{ sink: EventSink; brokers: string; topic: string }> {
   const brokers = await kafkaBrokers();
   const topic = newTopic();
-  return { exit: kafkaExit(settingsOf(brokers, topic, more), logger), brokers, topic };
+  return { sink: kafkaPublisher(settingsOf(brokers, topic, more), logger), brokers, topic };
 }
 
 const place = ({ tenantId, sequence, part, id }: Event) => `${tenantId} ${sequence}.${part} ${id}`;
@@ -58,8 +58,8 @@ function firstOf(messages: { event: Event }[], tenant: string): string[] {
 
 describeWithKafka('the relay over Kafka', () => {
   testWithJava("every event is on the topic under its tenant's key, as Kafka's own console consumer reads it", async () => {
-    const { exit, brokers, topic } = await openExit();
-    const { writer } = books.openReplica(exit);
+    const { sink, brokers, topic } = await openSink();
+    const { writer } = books.openReplica(sink);
     const tenant = await books.newTenant();
     await post(writer, tenant);
     await books.published();
@@ -92,8 +92,8 @@ describeWithKafka('the relay over Kafka', () => {
   });
 
   test('the events of a tenant are on the partition that every other producer would choose for its id', async () => {
-    const { exit, brokers, topic } = await openExit({ partitions: 7 });
-    const { writer } = books.openReplica(exit);
+    const { sink, brokers, topic } = await openSink({ partitions: 7 });
+    const { writer } = books.openReplica(sink);
     const tenants = await Promise.all(Array.from({ length: 5 }, () => books.newTenant()));
     await Promise.all(tenants.map((tenant) => post(writer, tenant)));
     await books.published();
@@ -106,8 +106,8 @@ describeWithKafka('the relay over Kafka', () => {
   });
 
   test('two replicas publish what both write, without loss and in the order of each tenant', async () => {
-    const { exit, brokers, topic } = await openExit();
-    const replicas = [books.openReplica(exit), books.openReplica(kafkaExit(settingsOf(brokers, topic), logger))];
+    const { sink, brokers, topic } = await openSink();
+    const replicas = [books.openReplica(sink), books.openReplica(kafkaPublisher(settingsOf(brokers, topic), logger))];
     const tenants = await Promise.all(Array.from({ length: 5 }, books.newTenant));
     await Promise.all(Array.from({ length: 300 }, (_, turn) => post(replicas[turn % 2]!.writer, tenants[turn % tenants.length]!)));
     await books.published();
@@ -124,19 +124,19 @@ describeWithKafka('the relay over Kafka', () => {
     const tenant = await books.newTenant();
     await post(dead.writer, tenant);
     await dead.end();
-    const { exit, brokers, topic } = await openExit();
-    books.openReplica(exit);
+    const { sink, brokers, topic } = await openSink();
+    books.openReplica(sink);
     await books.published();
     expect(firstOf(await messagesOf(brokers, topic), tenant)).toEqual((await books.eventsOf(tenant)).map(place));
   });
 
   test('events whose publication was not noted are published again under the same ids', async () => {
-    const { exit, brokers, topic } = await openExit();
+    const { sink, brokers, topic } = await openSink();
     let deaths = 0;
-    const dying: Exit = {
-      ...exit,
+    const dying: EventSink = {
+      ...sink,
       publish: async (events) => {
-        await exit.publish(events);
+        await sink.publish(events);
         if (deaths++ < 2) throw new Error('killed before the mark was raised');
       },
     };
@@ -151,8 +151,8 @@ describeWithKafka('the relay over Kafka', () => {
   });
 
   test('a posting with 200 entries and 16 KiB of metadata passes the topic', async () => {
-    const { exit, brokers, topic } = await openExit();
-    const { writer } = books.openReplica(exit);
+    const { sink, brokers, topic } = await openSink();
+    const { writer } = books.openReplica(sink);
     const tenant = await books.newTenant();
     const metadata = JSON.stringify({ text: 'x'.repeat(16_384 - '{"text":""}'.length) });
     await post(writer, tenant, { legs: 100, metadata });
@@ -163,8 +163,8 @@ describeWithKafka('the relay over Kafka', () => {
   });
 
   test('an event that Kafka refuses becomes a dead letter, the rest goes on, and a redrive publishes it', async () => {
-    const { exit, brokers, topic } = await openExit({ maxMessageBytes: 4_000, partitions: 1 });
-    const { writer, metrics } = books.openReplica(exit);
+    const { sink, brokers, topic } = await openSink({ maxMessageBytes: 4_000, partitions: 1 });
+    const { writer, metrics } = books.openReplica(sink);
     const [large, small] = [await books.newTenant(), await books.newTenant()];
     await Promise.all([
       post(writer, large),
@@ -227,8 +227,8 @@ describeWithKafka('the relay over Kafka', () => {
     const letters = async () => (await books.owner.query('select from relay_dead_letters')).rowCount;
 
     test('events are published all the same to the topic that the ledger has made', async () => {
-      const { exit, brokers, topic } = await openExit();
-      const { writer } = books.openReplica(exit);
+      const { sink, brokers, topic } = await openSink();
+      const { writer } = books.openReplica(sink);
       const tenant = await books.newTenant();
       await post(writer, tenant);
       await books.published();
@@ -243,8 +243,8 @@ describeWithKafka('the relay over Kafka', () => {
       const configEntries = [{ name: 'message.timestamp.type', value: 'CreateTime' }];
       await admin.createTopics({ topics: [{ topic, numPartitions: 1, replicationFactor: 1, configEntries }], waitForLeaders: true });
       await admin.disconnect();
-      const exit = kafkaExit(settingsOf(brokers, topic), logger);
-      const { writer, relay } = books.openReplica(exit);
+      const sink = kafkaPublisher(settingsOf(brokers, topic), logger);
+      const { writer, relay } = books.openReplica(sink);
       while (relay.state()['kafka'] !== 'ok') await new Promise((done) => setTimeout(done, 20));
       const tenant = await books.newTenant();
       await post(writer, tenant);
@@ -260,7 +260,7 @@ describeWithKafka('the relay over Kafka', () => {
     const kafka = await ownKafka();
     books.ends.push(() => kafka.stop());
     const topic = newTopic();
-    const open = () => books.openReplica(kafkaExit(settingsOf(kafka.address, topic), logger));
+    const open = () => books.openReplica(kafkaPublisher(settingsOf(kafka.address, topic), logger));
     const { writer, end } = open();
     const tenant = await books.newTenant();
     await post(writer, tenant);
@@ -285,7 +285,7 @@ describeWithKafka('the relay over Kafka', () => {
     const kafka = await ownKafka();
     books.ends.push(() => kafka.stop());
     const topic = newTopic();
-    const { writer, relay, metrics } = books.openReplica(kafkaExit(settingsOf(kafka.address, topic), logger));
+    const { writer, relay, metrics } = books.openReplica(kafkaPublisher(settingsOf(kafka.address, topic), logger));
     const tenant = await books.newTenant();
     await post(writer, tenant);
     await books.published();
@@ -343,9 +343,9 @@ test.each([
     tookMs += takesMs;
     return Promise.resolve(void published.push(...events));
   };
-  const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+  const sink: EventSink = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
   // It looks for what others have left at its start, and not again.
-  const relay = new Relay({ pool, exit, pollMs: 600_000, logger, metrics: new Registry() });
+  const relay = new Relay({ pool, sink, pollMs: 600_000, logger, metrics: new Registry() });
   books.ends.push(
     () => proxy.close(),
     () => pool.end(),
@@ -403,10 +403,10 @@ describe('without a look for what others have left', () => {
   async function alone(): Promise<{ relay: Relay; published: Event[][]; tenant: string; writer: Writer }> {
     const published: Event[][] = [];
     const publish = (events: Event[]) => Promise.resolve(void published.push(events));
-    const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+    const sink: EventSink = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
     const tenant = await books.newTenant();
     const { writer } = books.openReplica(null);
-    const relay = new Relay({ pool: books.relayed, exit, pollMs: 3_600_000, logger, metrics: new Registry() });
+    const relay = new Relay({ pool: books.relayed, sink, pollMs: 3_600_000, logger, metrics: new Registry() });
     books.ends.push(() => relay.close());
     await books.published();
     published.splice(0);

@@ -2,26 +2,26 @@ import { spawnSync } from 'node:child_process';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { root } from '../../deploy/local/plan.ts';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { NotifierService, type Stretch } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { startGrpcServer } from '../../test/grpc-server.ts';
-import { until } from '../../test/notifier.ts';
-import { metricOf, openRelayedBooks, post as postTo, type RelayedBooks } from '../../test/relay.ts';
-import { bareEnvironment } from '../../test/run.ts';
-import { logger } from '../../test/writers.ts';
-import { toId, toUuid } from '../platform/ids.ts';
-import { openPool } from '../platform/postgres.ts';
-import { withBalanceEvents } from '../platform/balance-events.ts';
-import { EventRefused, type Exit } from './exit.ts';
-import { ingestExit } from './ingest.ts';
-import { redrive } from './letters.ts';
+import { root } from '../../../deploy/local/plan.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { NotifierService, type Stretch } from '../../../proto/gen/notifier/v1/notifier_pb.js';
+import { startGrpcServer } from '../../../test/grpc-server.ts';
+import { until } from '../../../test/notifier.ts';
+import { metricOf, openRelayDatabase, post as postTo, type RelayDatabase } from '../../../test/relay.ts';
+import { bareEnvironment } from '../../../test/run.ts';
+import { logger } from '../../../test/writers.ts';
+import { toId, toUuid } from '../../platform/ids.ts';
+import { openPool } from '../../platform/postgres.ts';
+import { withBalanceEvents } from '../../platform/balance-events.ts';
+import { EventRejected, type EventSink } from './event-sink.ts';
+import { grpcPublisher } from './grpc-publisher.ts';
+import { redrive } from './dead-letters.ts';
 import { Relay } from './relay.ts';
-import type { Writer } from './writer.ts';
+import type { Writer } from '../writer.ts';
 
 const poisoned = 'poison';
 
-let books: RelayedBooks;
+let books: RelayDatabase;
 let writer: Writer;
 let relay: Relay;
 let metrics: Registry;
@@ -39,7 +39,7 @@ let isOld: boolean;
 
 beforeEach(async () => {
   [sent, taken, passed, failing, isFatal, isOld] = [[], [], [], null, isPoisoned, false];
-  books = await openRelayedBooks();
+  books = await openRelayDatabase();
   const notifier = await startGrpcServer({
     services: [NotifierService],
     routes: (router) =>
@@ -61,7 +61,7 @@ beforeEach(async () => {
     maxMessageBytes: 32 << 20,
   });
   books.ends.push(() => notifier.close());
-  ({ relay, writer, metrics } = books.openReplica(ingestExit([`127.0.0.1:${notifier.port}`], 'token', 32 << 20)));
+  ({ relay, writer, metrics } = books.openReplica(grpcPublisher([`127.0.0.1:${notifier.port}`], 'token', 32 << 20)));
 });
 
 afterEach(async () => {
@@ -258,7 +258,7 @@ test('a dead letter that can’t be read when it is redriven keeps no other one 
 test('figures are told also while the database is away', async () => {
   const away = openPool('postgres://nobody:nothing@127.0.0.1:1/nowhere', { name: 'away', max: 1, logger });
   const figures = new Registry();
-  new Relay({ pool: away, exit: null, logger, metrics: figures });
+  new Relay({ pool: away, sink: null, logger, metrics: figures });
   expect(await figures.metrics()).toContain('ledger_relay_failures_total 0');
   await away.end();
 });
@@ -310,9 +310,9 @@ test('an event that is refused is logged under the identifiers that callers know
   await relay.close();
   const lines: string[] = [];
   const log = pino({}, { write: (line) => lines.push(line) });
-  const publish = () => Promise.reject(new EventRefused('too large'));
-  const exit: Exit = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
-  const refusing = new Relay({ pool: books.relayed, exit, pollMs: 50, logger: log, metrics: new Registry() });
+  const publish = () => Promise.reject(new EventRejected('too large'));
+  const sink: EventSink = { name: 'kafka', publish, probe: () => Promise.resolve(), close: () => Promise.resolve() };
+  const refusing = new Relay({ pool: books.relayed, sink, pollMs: 50, logger: log, metrics: new Registry() });
   books.ends.push(() => refusing.close());
   const tenant = await books.newTenant();
   const logged = () => lines.flatMap((line) => (JSON.parse(line) as { letters?: unknown[] }).letters ?? []);

@@ -1,15 +1,15 @@
 // Dead letters: events that the other side refused for themselves. The mark has passed them; an operator has them published again.
 import type pg from 'pg';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId } from '../platform/ids.ts';
-import { inTransaction, type Pool } from '../platform/postgres.ts';
-import { isDataError, bisect } from '../platform/postgres-errors.ts';
-import type { Logger } from '../platform/telemetry.ts';
-import { eventColumns, eventOf, type EventRow } from './events.ts';
-import { isFree, leaseSeconds } from './claims.ts';
-import { EventRefused, NotTaken, type DeadLetter, type Exit } from './exit.ts';
-import { genesis } from './log.ts';
-import { withBalanceEvents } from '../platform/balance-events.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { toId } from '../../platform/ids.ts';
+import { inTransaction, type Pool } from '../../platform/postgres.ts';
+import { isDataError, bisect } from '../../platform/postgres-errors.ts';
+import type { Logger } from '../../platform/telemetry.ts';
+import { eventColumns, eventOf, type EventRow } from '../events.ts';
+import { isFree, leaseSeconds } from './relay-claims.ts';
+import { EventRejected, EventsDeferred, type DeadLetter, type EventSink } from './event-sink.ts';
+import { genesis } from '../log.ts';
+import { withBalanceEvents } from '../../platform/balance-events.ts';
 
 /** A dead letter as a line of the log tells of it: by the identifiers that callers know. */
 export function lineOf({ tenant, eventId, ...rest }: DeadLetter): Record<string, unknown> {
@@ -67,7 +67,7 @@ async function settleLetter(pool: Pool, letter: Place, refusal: string | null): 
 }
 
 /** How many were not published since. */
-export async function lettersLeft(pool: Pool): Promise<number> {
+export async function countDeadLetters(pool: Pool): Promise<number> {
   const { rows } = await pool.query<{ letters: number }>(
     'select count(*)::float8 as letters from relay_dead_letters where published_at is null',
   );
@@ -77,7 +77,7 @@ export async function lettersLeft(pool: Pool): Promise<number> {
 /** What publishing dead letters needs. */
 export interface LettersOptions {
   pool: Pool;
-  exit: Exit;
+  exit: EventSink;
   logger: Logger;
   /** Ends it after the letter in hand. */
   signal: AbortSignal;
@@ -86,7 +86,7 @@ export interface LettersOptions {
 const lettersAtOnce = 10;
 
 /** Publishes the dead letters that are due. Throws where the other side, or the database, is away. */
-export async function publishDueLetters(options: LettersOptions): Promise<void> {
+export async function publishDueDeadLetters(options: LettersOptions): Promise<void> {
   let due: Place[];
   do {
     due = await claimDueLetters(options.pool, lettersAtOnce);
@@ -107,12 +107,12 @@ async function publishLetter(letter: DueLetter, options: LettersOptions): Promis
   try {
     await exit.publish([eventIn(letter)]);
   } catch (error) {
-    if (error instanceof NotTaken) {
+    if (error instanceof EventsDeferred) {
       // Its lease runs out, and it comes again; those behind it need not wait for that.
       logger.warn({ err: error, ...placeOf(letter) }, 'a dead letter was not taken');
       return;
     }
-    if (!(error instanceof EventRefused)) throw error;
+    if (!(error instanceof EventRejected)) throw error;
     refusal = error.message;
   }
   await conclude(letter, refusal, options);
@@ -140,9 +140,9 @@ function eventIn(letter: DueLetter): Event {
   try {
     event = withBalanceEvents(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
   } catch (error) {
-    throw new EventRefused(unreadable(error), { cause: error });
+    throw new EventRejected(unreadable(error), { cause: error });
   }
-  if (!event) throw new EventRefused('the posting has no such event');
+  if (!event) throw new EventRejected('the posting has no such event');
   return event;
 }
 

@@ -1,15 +1,15 @@
 // Where events go: Kafka or the notifier, behind one {@link Exit}.
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { errorMessage } from '../platform/lifetime.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { errorMessage } from '../../platform/lifetime.ts';
 
 /**
- * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRefused}, {@link NotTaken}, or
+ * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRejected}, {@link EventsDeferred}, or
  * anything else where the other side is away; some may have arrived then.
  */
 export type Publish = (events: Event[]) => Promise<void>;
 
 /** Where events go. */
-export interface Exit {
+export interface EventSink {
   name: 'kafka' | 'notifier';
   /** Whether a posting that is published stands for its `balance.updated` events, too, so that these are not. */
   derives?: boolean;
@@ -18,17 +18,17 @@ export interface Exit {
    * Hands over stretches of logs without their events, where nobody listens; answers the tenants (UUIDs) whose events are wanted, of whom
    * nothing was taken. Absent where that can't be asked.
    */
-  pass?: (stretches: Rest[]) => Promise<Set<string>>;
+  pass?: (stretches: UnpublishedRange[]) => Promise<Set<string>>;
   /** Throws where the other side can't be reached. */
   probe: () => Promise<void>;
   close: () => Promise<void>;
 }
 
 /** One of the events will never be taken, whatever is done with the others. */
-export class EventRefused extends Error {}
+export class EventRejected extends Error {}
 
 /** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
-export class NotTaken extends Error {
+export class EventsDeferred extends Error {
   /** Ids of the tenants whose events were not taken, while all others' were; undefined where that is not known. */
   readonly tenants: ReadonlySet<string> | undefined;
 
@@ -39,19 +39,19 @@ export class NotTaken extends Error {
 }
 
 /** The other side is away, or said what is not understood: its `cause`. */
-export class ExitAway extends Error {}
+export class SinkUnavailable extends Error {}
 
-/** An exit of which whatever else fails comes as {@link ExitAway}, so that it is not taken for a failure of the ledger's own database. */
-export function toldApart(exit: Exit): Exit {
+/** An exit of which whatever else fails comes as {@link SinkUnavailable}, so that it is not taken for a failure of the ledger's own database. */
+export function toldApart(exit: EventSink): EventSink {
   const away = (error: unknown): never => {
-    if (error instanceof EventRefused || error instanceof NotTaken) throw error;
-    throw new ExitAway(errorMessage(error), { cause: error });
+    if (error instanceof EventRejected || error instanceof EventsDeferred) throw error;
+    throw new SinkUnavailable(errorMessage(error), { cause: error });
   };
   const { pass } = exit;
   return {
     ...exit,
     publish: (events) => exit.publish(events).catch(away),
-    ...(pass && { pass: (stretches: Rest[]) => pass(stretches).catch(away) }),
+    ...(pass && { pass: (stretches: UnpublishedRange[]) => pass(stretches).catch(away) }),
     probe: () => exit.probe().catch(away),
   };
 }
@@ -68,7 +68,7 @@ export interface DeadLetter {
 }
 
 /** A part of a tenant's log: what lies beyond its mark. */
-export interface Stretch {
+export interface SequenceRange {
   /** UUID. */
   tenant: string;
   mark: bigint;
@@ -77,7 +77,7 @@ export interface Stretch {
 }
 
 /** A stretch to the end of a log. */
-export interface Rest extends Stretch {
+export interface UnpublishedRange extends SequenceRange {
   /** When the last event in it was made, milliseconds since the Unix epoch. */
   createdMs: bigint;
 }

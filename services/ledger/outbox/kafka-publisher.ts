@@ -1,11 +1,11 @@
 // Events out to Kafka: an idempotent producer, one send at a time, of all partitions together as long as all are well.
 import { Partitioners, type ICustomPartitioner, type Kafka, type Message, type PartitionMetadata } from 'kafkajs';
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { ensureTopic, metadataMaxAgeMs, openKafka } from '../platform/kafka.ts';
-import type { KafkaSettings } from '../platform/kafka-settings.ts';
-import type { Logger } from '../platform/telemetry.ts';
-import { encodedEvent } from './encoding.ts';
-import { EventRefused, NotTaken, type Exit } from './exit.ts';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { ensureTopic, metadataMaxAgeMs, openKafka } from '../../platform/kafka.ts';
+import type { KafkaSettings } from '../../platform/kafka-settings.ts';
+import type { Logger } from '../../platform/telemetry.ts';
+import { encodedEvent } from '../encoding.ts';
+import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 
 /** Bytes of one send; a broker counts those of one partition against the topic's largest batch. */
 const mostBytes = 512 * 1024;
@@ -17,7 +17,7 @@ const knownTenants = 10_000;
 const slowMs = 4_000;
 
 /** Opens the way to Kafka; nothing is connected before the first event. */
-export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
+export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSink {
   const kafka = openKafka(settings, 'ledger', logger);
   const partitions = new Partitions();
   /** By partition that fails while others take what is sent: when it is tried again, of `performance.now()`. */
@@ -48,7 +48,7 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
       producer = undefined;
       void sender.disconnect().catch(() => undefined);
       const reason = refusalOf(error);
-      throw reason === null ? new SendFailed(error as Error) : new EventRefused(reason);
+      throw reason === null ? new SendFailed(error as Error) : new EventRejected(reason);
     }
   };
   const sendAll = async (events: Event[]): Promise<void> => {
@@ -98,7 +98,7 @@ export function kafkaExit(settings: KafkaSettings, logger: Logger): Exit {
       if (!isDue || !(await isTaken(partition, part))) untaken.push(...part);
     }
     if (untaken.length === 0) return;
-    throw new NotTaken('their partition does not take what is sent', new Set(untaken.map(({ tenantId }) => tenantId)));
+    throw new EventsDeferred('their partition does not take what is sent', new Set(untaken.map(({ tenantId }) => tenantId)));
   };
   return {
     name: 'kafka',

@@ -1,6 +1,6 @@
 // The rounds of the relay: which tenants may have events, which are being seen to, which wait for another look.
-import { gatherMs } from '../platform/pace.ts';
-import { restMs } from './listeners.ts';
+import { gatherMs } from '../../platform/pace.ts';
+import { restMs } from './subscriptions.ts';
 
 /** Tenants in one round, at most. */
 const mostTenants = 64;

@@ -1,5 +1,5 @@
 import { jest } from '@jest/globals';
-import { Listeners } from './listeners.ts';
+import { Subscriptions } from './subscriptions.ts';
 
 let now = 0;
 beforeEach(() => {
@@ -9,18 +9,18 @@ beforeEach(() => {
 afterEach(() => jest.restoreAllMocks());
 
 test('where nobody can be asked everybody listens', () => {
-  const listeners = new Listeners(false);
+  const listeners = new Subscriptions(false);
   expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a', 'b'], unheard: [] });
 });
 
 test('who was never asked about is asked about', () => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
   expect(listeners.noneFor('a')).toBe(false);
 });
 
 test('a tenant with a listener is published for a minute without asking, and then asked about again', () => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   listeners.learn('a', true);
   now += 59_999;
   expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a'], unheard: ['b'] });
@@ -29,12 +29,12 @@ test('a tenant with a listener is published for a minute without asking, and the
 });
 
 /** Has nobody listen to a tenant so often. */
-function ignore(listeners: Listeners, tenant: string, times = 4): void {
+function ignore(listeners: Subscriptions, tenant: string, times = 4): void {
   for (let time = 0; time < times; time++) listeners.learn(tenant, false);
 }
 
 test('a tenant nobody listens to is left alone from the fourth answer in a row, so that a few events wait for nothing', () => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   ignore(listeners, 'a', 3);
   expect(listeners.noneFor('a')).toBe(false);
   now += 1_999;
@@ -46,7 +46,7 @@ test('a tenant nobody listens to is left alone from the fourth answer in a row, 
 });
 
 test('a tenant nobody listens to is left alone for two seconds, not for ever', () => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   ignore(listeners, 'a');
   now += 1_999;
   expect(listeners.noneFor('a')).toBe(true);
@@ -56,7 +56,7 @@ test('a tenant nobody listens to is left alone for two seconds, not for ever', (
 });
 
 test('the last answer is the one that holds', () => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   ignore(listeners, 'a');
   expect(listeners.noneFor('a')).toBe(true);
   listeners.learn('a', true);
@@ -67,7 +67,7 @@ test('the last answer is the one that holds', () => {
 });
 
 test.each([true, false])('beyond two hundred thousand answers all that say %p are forgotten rather than kept for ever', (wanted) => {
-  const listeners = new Listeners(true);
+  const listeners = new Subscriptions(true);
   const isKnown = (tenant: string) => (wanted ? listeners.split([tenant]).heard.length > 0 : listeners.noneFor(tenant));
   const learn = (tenant: string) => (wanted ? listeners.learn(tenant, true) : ignore(listeners, tenant));
   learn('t0');

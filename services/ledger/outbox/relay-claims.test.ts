@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { openRelayedBooks, post, type RelayedBooks } from '../../test/relay.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { claim, claimEnds, claimsOf, leftovers, settle } from './claims.ts';
+import { openRelayDatabase, post, type RelayDatabase } from '../../../test/relay.ts';
+import type { Pool } from '../../platform/postgres.ts';
+import { claim, claimEnds, claimsOf, findUnpublished, settle } from './relay-claims.ts';
 
-let books: RelayedBooks;
+let books: RelayDatabase;
 
 beforeEach(async () => {
-  books = await openRelayedBooks();
+  books = await openRelayDatabase();
 });
 
 afterEach(() => books.end());
@@ -96,11 +96,11 @@ test('a mark is closed when its time is over and everything is published, and op
     (await books.owner.query<{ open: boolean }>('select open_until is not null as open from relay_marks')).rows[0]?.open;
   const over = () => books.owner.query(`update relay_marks set open_until = clock_timestamp() - interval '1 second'`);
   await over();
-  expect(await leftovers(books.relayed, null)).toEqual({ behind: [tenant], next: null });
+  expect(await findUnpublished(books.relayed, null)).toEqual({ behind: [tenant], next: null });
   expect(await open()).toBe(true);
   await claim(books.relayed, [tenant], tenant, 10, 1e6);
   await settle(books.relayed, tenant, [{ tenant, sequence: 2n }], []);
-  expect((await leftovers(books.relayed, null)).behind).toEqual([]);
+  expect((await findUnpublished(books.relayed, null)).behind).toEqual([]);
   expect(await open()).toBe(false);
   // While a posting holds the head its mark stays open.
   await post(books.openReplica(null).writer, tenant);
@@ -110,10 +110,10 @@ test('a mark is closed when its time is over and everything is published, and op
   await over();
   await books.owner.query('begin');
   await books.owner.query('select from heads for update');
-  await leftovers(books.relayed, null);
+  await findUnpublished(books.relayed, null);
   await books.owner.query('rollback');
   expect(await open()).toBe(true);
-  await leftovers(books.relayed, null);
+  await findUnpublished(books.relayed, null);
   expect(await open()).toBe(false);
 });
 

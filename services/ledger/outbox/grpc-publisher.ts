@@ -1,12 +1,12 @@
 // Events out to the notifier over gRPC, where there is no Kafka between.
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
-import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { tenantId, toUuid } from '../platform/ids.ts';
-import { openCaller } from '../platform/caller.ts';
-import { balanceEventsOf, withBalanceEvents } from '../platform/balance-events.ts';
-import { encoders } from './encoding.ts';
-import { EventRefused, NotTaken, type Exit } from './exit.ts';
+import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../../proto/gen/grpc/health/v1/health_pb.js';
+import { NotifierService } from '../../../proto/gen/notifier/v1/notifier_pb.js';
+import { tenantId, toUuid } from '../../platform/ids.ts';
+import { openCaller } from '../../platform/caller.ts';
+import { balanceEventsOf, withBalanceEvents } from '../../platform/balance-events.ts';
+import { encoders } from '../encoding.ts';
+import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 
 /** A call to the notifier may take so long, milliseconds. */
 const timeoutMs = 15_000;
@@ -15,7 +15,7 @@ const timeoutMs = 15_000;
 const ofSome = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Aborted]);
 
 /** Opens the way to the notifier; `addresses` are `host:port`. */
-export function ingestExit(addresses: string[], token: string, maxMessageBytes: number): Exit {
+export function grpcPublisher(addresses: string[], token: string, maxMessageBytes: number): EventSink {
   const caller = openCaller({ addresses, token, maxMessageBytes, encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
@@ -34,8 +34,8 @@ export function ingestExit(addresses: string[], token: string, maxMessageBytes: 
         if (left.length > 0) await notifier.ingest({ events: left }, { timeoutMs });
       } catch (error) {
         const code = error instanceof ConnectError ? error.code : undefined;
-        if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRefused((error as Error).message);
-        if (code !== undefined && ofSome.has(code)) throw new NotTaken((error as Error).message);
+        if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRejected((error as Error).message);
+        if (code !== undefined && ofSome.has(code)) throw new EventsDeferred((error as Error).message);
         throw error;
       }
     },

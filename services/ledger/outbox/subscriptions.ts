@@ -24,7 +24,7 @@ const heardMs = 60_000;
 const most = 200_000;
 
 /** What was answered of each tenant (UUID). */
-export class Listeners {
+export class Subscriptions {
   private readonly askable: boolean;
   private readonly heardUntil = new Map<string, number>();
   /** When that was answered, and how often in a row. */
