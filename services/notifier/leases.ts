@@ -6,10 +6,10 @@ import { errorMessage } from '../platform/lifetime.ts';
 import { allSettledOrThrow, inTransaction, epochMs, withClient, setTenants, type Pool } from '../platform/postgres.ts';
 import { isDataError, bisect } from '../platform/postgres-errors.ts';
 import { secretsAt, secretsOf, type Destination } from './destinations.ts';
-import { promised } from './rows.ts';
+import { isRetryScheduled } from './rows.ts';
 
 /** A delivery that this process may send now. */
-export interface Claimed {
+export interface Lease {
   /** UUIDs. */
   tenant: string;
   id: string;
@@ -32,7 +32,7 @@ export interface Claimed {
 }
 
 /** How much may be claimed. */
-export interface ClaimBounds {
+export interface LeaseLimits {
   /** Deliveries in all. */
   free: number;
   /** Tenants to look at: each costs some look-ups, here and where it is recorded. */
@@ -62,7 +62,7 @@ export interface Left {
 }
 
 /** What a round of claims found. */
-export interface ClaimRound {
+export interface LeaseCycle {
   /** Why tenants that are due and have nothing to claim could not be put off; absent where they were. */
   problem?: unknown;
   /** Those of them of whom PostgreSQL refuses that: they were left. */
@@ -71,7 +71,7 @@ export interface ClaimRound {
   passedOver: string[];
   /** Keys that webhook secrets of tenants with work are sealed with, and that this process does not have. */
   missingKeys: Set<string>;
-  claimed: Claimed[];
+  claimed: Lease[];
   /** Of each delivery that failed, because there is nowhere to send it, the tenant. */
   failed: string[];
   /** Other tenants may have work that is due. */
@@ -135,7 +135,7 @@ const claim = {
           coalesce(c.started_at < c.until, false) as begun,
           d.test and d.next_retry_at is null as abandoned,
           -- An attempt that was promised has not been counted.
-          d.attempts + case when ${promised} then 1 else 0 end as attempt
+          d.attempts + case when ${isRetryScheduled} then 1 else 0 end as attempt
         from deliveries d left join lateral (
           select started_at, until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
         ) as c on true
@@ -273,11 +273,11 @@ export async function leaveTenant(pool: Pool, tenant: string): Promise<void> {
 }
 
 /** Claims what is due, fairly over tenants; committed when it resolves. Throws {@link Unclaimable}. */
-export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRound> {
+export async function leaseDue(pool: Pool, bounds: LeaseLimits): Promise<LeaseCycle> {
   const { free, tenants: most, lookedAt, ofTenant, sweeps, leaseMs } = bounds;
   const id = uuidv7();
   const [keys, except] = [textArray(bounds.keys), uuidArray(bounds.except)];
-  const round = await withClient(pool, async (client): Promise<ClaimRound & { idle: string[] }> => {
+  const round = await withClient(pool, async (client): Promise<LeaseCycle & { idle: string[] }> => {
     const [, , found] = await allSettledOrThrow([
       client.query('begin'),
       client.query(toFindWork),
@@ -319,7 +319,7 @@ export async function claimDue(pool: Pool, bounds: ClaimBounds): Promise<ClaimRo
 }
 
 // Tenants of whom nothing was claimed are due again when they have something. Who can't be put off would keep the others due with him, for ever.
-async function putOff(pool: Pool, idle: string[], bounds: ClaimBounds, round: ClaimRound): Promise<void> {
+async function putOff(pool: Pool, idle: string[], bounds: LeaseLimits, round: LeaseCycle): Promise<void> {
   const move = async (part: readonly string[]): Promise<void> => {
     const concerned = uuidArray([...part]);
     const [, , , , , answer] = await withClient(pool, (client) =>
@@ -354,7 +354,7 @@ async function freeOf(pool: Pool, tenants: string[]): Promise<string[]> {
   return rows.map((row) => row.tenant_id);
 }
 
-function claimedOf(claim: string, row: ClaimRow, body: string): Claimed {
+function claimedOf(claim: string, row: ClaimRow, body: string): Lease {
   return {
     tenant: row.tenant_id,
     id: row.id,

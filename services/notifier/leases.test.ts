@@ -2,10 +2,10 @@ import pg from 'pg';
 import { bounds, outcome } from '../../test/deliveries.ts';
 import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction, type Client } from '../platform/postgres.ts';
-import { claimDue, statements as claims } from './claims.ts';
+import { leaseDue, statements as claims } from './leases.ts';
 import { statements as inbox } from './inbox.ts';
-import { recordOutcomes, statements as outcomes } from './outcomes.ts';
-import { statements as sweeps } from './sweep.ts';
+import { recordResults, statements as outcomes } from './delivery-results.ts';
+import { statements as sweeps } from './retention.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -147,14 +147,14 @@ test('what a dead worker held is sent as soon as the endpoint has room, not a le
   await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
   await notifier.client.ingest({ events: [posting(), posting(), posting()] });
   // Dead at once, its leases over.
-  expect((await claimDue(notifier.work, { ...bounds, ofTenant: () => 3, leaseMs: 0 })).claimed).toHaveLength(3);
+  expect((await leaseDue(notifier.work, { ...bounds, ofTenant: () => 3, leaseMs: 0 })).claimed).toHaveLength(3);
   const one = { ...bounds, ofTenant: () => 1 };
   for (let place = 0; place < 3; place++) {
-    const { claimed } = await claimDue(notifier.work, one);
+    const { claimed } = await leaseDue(notifier.work, one);
     expect({ place, claimed: claimed.length }).toEqual({ place, claimed: 1 });
     // Full: it is moved on.
-    expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
-    await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+    expect(await leaseDue(notifier.work, one)).toMatchObject({ claimed: [] });
+    await recordResults(notifier.work, [outcome(claimed[0]!, 'delivered')]);
   }
 });
 
@@ -179,9 +179,9 @@ test('however many tenants have no webhook, 2,000 of their deliveries fail at on
     );
     return rows.map((row) => row.failed);
   };
-  await claimDue(alone.work, bounds);
+  await leaseDue(alone.work, bounds);
   expect(await failed()).toEqual(Array(5).fill(400));
-  await claimDue(alone.work, bounds);
+  await leaseDue(alone.work, bounds);
   expect(await failed()).toEqual(Array(5).fill(450));
   await alone.end();
 });
@@ -196,7 +196,7 @@ test('a test delivery whose claim PostgreSQL forgot in a crash is not sent a sec
     await notifier.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
     await notifier.client.testWebhook({ tenantId });
     await inTransaction(notifier.work, [tenant], (client) => client.query('update due set next_at = now()'));
-    const { claimed } = await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 });
+    const { claimed } = await leaseDue(notifier.work, { ...bounds, ofTenant: () => 1 });
     expect(claimed).toEqual([]);
   } finally {
     await receiver.close();

@@ -1,13 +1,13 @@
-// The last line of a test run, the same words whatever runs the tests: `N passed, N failed, N skipped`.
+// A jest reporter that ends the output with `N passed, N failed, N skipped`.
 import type { AggregatedResult } from '@jest/reporters';
 
 // eslint-disable-next-line no-restricted-exports -- jest reads the default export
-export default class Tally {
-  /** A file that could not be run at all counts as one failure. */
+export default class SummaryLine {
+  /** A file that does not run at all counts as one failure. */
   onRunComplete(_contexts: unknown, result: AggregatedResult): void {
     const failed = result.numFailedTests + result.numRuntimeErrorTestSuites;
     const skipped = result.numPendingTests + result.numTodoTests;
-    // Jest's own summary comes after every reporter, whatever their order.
+    // Jest prints its own summary after every reporter.
     process.once('exit', () => process.stdout.write(`${result.numPassedTests} passed, ${failed} failed, ${skipped} skipped\n`));
   }
 }

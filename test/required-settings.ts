@@ -1,4 +1,4 @@
-// What the processes need of those who deploy them: the variables that they read and the secrets.
+// The environment variables and secrets that each process needs.
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

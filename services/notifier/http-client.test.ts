@@ -8,7 +8,7 @@ import { authority, good, laterAuthority, weak } from '../../test/certificates.t
 import { endStarted, receiver, sender } from '../../test/deliveries.ts';
 import { startReceiver } from '../../test/notifier.ts';
 import { Targets } from './addresses.ts';
-import { answerLimit, type Sender } from './http.ts';
+import { maxBodyBytes, type HttpClient } from './http-client.ts';
 
 const servers: Server[] = [];
 const accepted = new Set<Socket>();
@@ -32,7 +32,7 @@ async function speaker(speak: (socket: Socket) => void): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-const post = (by: Sender, url: string, signal?: AbortSignal) =>
+const post = (by: HttpClient, url: string, signal?: AbortSignal) =>
   by.send({ url, headers: { 'x-test': 'yes' }, body: '{"ä":1}', onceMore: true }, signal);
 
 /** What is told under the first deadline that lets an answer begin: a busy machine may need more than a short one. */
@@ -78,7 +78,7 @@ test('of an endless answer 64 KiB are read, and the connection is closed', async
   });
   const answer = await post(sender(), url);
   expect(answer).toMatchObject({ statusCode: 200, errorClass: null });
-  expect(Buffer.byteLength(answer!.body!)).toBe(answerLimit - 1);
+  expect(Buffer.byteLength(answer!.body!)).toBe(maxBodyBytes - 1);
   expect(answer!.body).toMatch(/^xé+$/);
   await gone;
 });
@@ -177,14 +177,14 @@ test.each([
 });
 
 test('a body may have any lines, in one piece or in chunks of a byte', async () => {
-  const lines = '\n'.repeat(answerLimit);
+  const lines = '\n'.repeat(maxBodyBytes);
   const { url } = await receiver(({ path }, response) => {
     if (path === '/whole') response.end(lines);
-    else response.writeHead(200, { 'content-length': 2 * answerLimit }).write(lines);
+    else response.writeHead(200, { 'content-length': 2 * maxBodyBytes }).write(lines);
   });
   const chunks = await speaker((socket) => {
     socket.once('data', () =>
-      socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\n\n\r\n'.repeat(answerLimit)}0\r\n\r\n`),
+      socket.write(`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\n\n\r\n'.repeat(maxBodyBytes)}0\r\n\r\n`),
     );
   });
   for (const place of [url.replace('/hook', '/whole'), url, `http://${chunks}/`]) {

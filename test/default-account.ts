@@ -1,5 +1,5 @@
-// An account that was made with a code, a name and a type alone, as rows, events and answers tell it.
-/** All but what is its own: identity, code, name, version, times and metadata. */
+// An asset account made with only a code, a name and a type, as rows, events and answers show it.
+/** Without id, code, name, version, times and metadata. */
 export const plainAsset = {
   type: 'asset',
   normal_balance: 'debit',

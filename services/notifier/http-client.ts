@@ -3,7 +3,7 @@ import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { areDescriptorsLeft, mostDescriptors } from '../platform/descriptors.ts';
 import { isTlsErrorCode } from '../platform/tls.ts';
-import { BlockedAddress, type Targets } from './addresses.ts';
+import { AddressNotAllowed, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 
 /** What became of a request. */
@@ -32,7 +32,7 @@ export interface Outgoing {
 }
 
 /** How requests are made. */
-export interface SenderOptions {
+export interface HttpClientOptions {
   targets: Targets;
   /** For one whole attempt, from the look-up to the end of the answer's body. */
   timeoutMs: number;
@@ -43,12 +43,12 @@ export interface SenderOptions {
 }
 
 /** Answers are read up to here, bytes; then the connection is closed. */
-export const answerLimit = 64 * 1024;
+export const maxBodyBytes = 64 * 1024;
 
 // All bytes of an answer. undici counts the names and values of headers and what is body, and nothing round them, but keeps whatever it has read
 // with them: blanks before each value, or an extension of each chunk, made 1 GiB of one answer in seconds. (64 KiB in chunks of one byte each
 // come as 384 KiB.)
-const mostBytes = 8 * answerLimit;
+const mostBytes = 8 * maxBodyBytes;
 
 // Of each line of a head, and of what follows a body, undici makes objects of 200 bytes, however few it has: it counted 16 KiB where it held
 // 3.5 MiB, of each of 64 answers. A body may have three lines a byte, where each byte is a chunk. An answer before the answer (1xx), as a receiver that
@@ -89,8 +89,8 @@ interface Kept {
 }
 
 /** Sends requests over connections that it keeps for a while. */
-export class Sender {
-  private readonly options: SenderOptions;
+export class HttpClient {
+  private readonly options: HttpClientOptions;
   private readonly open: () => Kept;
   private kept: Kept;
   /** Those before, with requests that are still under way. */
@@ -100,7 +100,7 @@ export class Sender {
   /** How connections ended that the receiver closed while a request was on its way to him. */
   private readonly closed = new WeakSet<Error>();
 
-  constructor(options: SenderOptions) {
+  constructor(options: HttpClientOptions) {
     this.options = options;
     const { targets, timeoutMs, ca } = options;
     const connect = buildConnector({
@@ -158,9 +158,9 @@ export class Sender {
     signal?.addEventListener('abort', stop, { once: true });
     const done = (answer: Omit<Answer, 'durationMs'>): Answer => ({ ...answer, durationMs: Math.round(performance.now() - started) });
     try {
-      const target = this.options.targets.read(url);
+      const target = this.options.targets.parse(url);
       // Not its text, which may hold secrets, and goes to the log.
-      if (typeof target === 'string') throw new BlockedAddress('the target');
+      if (typeof target === 'string') throw new AddressNotAllowed('the target');
       // A look-up is made for names only.
       this.options.targets.checkLiteral(target);
       const { origin, pathname, search } = target;
@@ -381,14 +381,14 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     // Copied: a piece holds on to all that was read with it, and pieces of a byte each are objects of a hundred (7 MiB an answer).
-    const most = Math.min(this.size + chunk.length, answerLimit + 1);
+    const most = Math.min(this.size + chunk.length, maxBodyBytes + 1);
     if (most > this.room.length) {
-      const room = Buffer.allocUnsafe(Math.min(Math.max(most, 2 * this.room.length), answerLimit + 1));
+      const room = Buffer.allocUnsafe(Math.min(Math.max(most, 2 * this.room.length), maxBodyBytes + 1));
       this.room.copy(room, 0, 0, this.size);
       this.room = room;
     }
     this.size += chunk.copy(this.room, this.size);
-    if (this.size < answerLimit) return;
+    if (this.size < maxBodyBytes) return;
     this.onResponseEnd();
     controller.abort(new Error('as much as is read'));
   }
@@ -408,9 +408,9 @@ const decoding = { ignoreBOM: true };
 const decoder = new TextDecoder('utf-8', decoding);
 
 function textOf(body: Buffer): string {
-  const bytes = body.subarray(0, answerLimit);
+  const bytes = body.subarray(0, maxBodyBytes);
   // `stream`: a character that the cut went through is left out.
-  const isCut = body.length >= answerLimit;
+  const isCut = body.length >= maxBodyBytes;
   const text = isCut ? new TextDecoder('utf-8', decoding).decode(bytes, { stream: true }) : decoder.decode(bytes);
   // PostgreSQL stores no NUL.
   return text.replaceAll('\0', '\ufffd');
@@ -434,7 +434,7 @@ function isOfThisMachine(error: unknown): boolean {
 
 function classOf(error: unknown): ErrorClass {
   for (let each = error as Failure | undefined; each; each = each.cause as Failure | undefined) {
-    if (each instanceof BlockedAddress) return 'blocked_address';
+    if (each instanceof AddressNotAllowed) return 'blocked_address';
     const { code = '', errors = [] } = each;
     if (/TIMEOUT|ETIMEDOUT/.test(code)) return 'timeout';
     if (isTlsErrorCode(code)) return 'tls_error';

@@ -1,4 +1,4 @@
-// A PostgreSQL server of a test's own, to be stopped, stalled and started again under a cluster.
+// A PostgreSQL server for one test that stops, stalls, restarts or fails over under a cluster.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,39 +11,34 @@ import { openProxy } from './proxy.ts';
 import { childrenOf, currentRun } from './run.ts';
 import { startStandby } from './standby.ts';
 
-/** A server that may be away. */
-export interface OwnServer {
+/** A server under the test's control. */
+export interface OwnPostgres {
   /** A superuser's address, database `postgres`. */
   adminUrl: string;
-  /** What it keeps everything on; null where that is the machine's own. */
+  /** Its own disk, or null: the machine's. */
   disk: Disk | null;
-  /** Whether it runs: it may have ended by itself. */
   running(): boolean;
-  /** Its log, since it was started. */
+  /** Its log since its last start. */
   log(): string;
-  /** Sends a signal: SIGSTOP and SIGCONT to all of its processes; SIGQUIT, the immediate stop, is waited for, and so is SIGINT. */
+  /** SIGSTOP and SIGCONT go to all of its processes; SIGQUIT (immediate stop) and SIGINT resolve when it has ended. */
   signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGQUIT' | 'SIGINT'): Promise<void>;
-  /** Starts it anew on the same port and directory, after its end; resolves when it answers. */
+  /** Starts it again on the same port and directory; resolves when it answers. */
   start(): Promise<void>;
-  /**
-   * Makes a standby that each commit waits for, kills the server, and puts the standby into its place. Whoever came by way of `adminUrl`'s port is
-   * cut off and finds the other there. Resolves to how long nobody answered, milliseconds.
-   */
+  /** Makes a synchronous standby, kills the server and promotes the standby behind the same `adminUrl`. Resolves to the outage, milliseconds. */
   failOver(): Promise<number>;
-  /** Ends it, for good. */
   end(): Promise<void>;
 }
 
-/** Starts a server that no other test sees, with `ownDisk` on a disk that can be full. */
-export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
+/** Starts a server; `ownDisk`: on a disk that can be filled. */
+export async function startOwnPostgres({ ownDisk = false } = {}): Promise<OwnPostgres> {
   const { directory: parent, password, packages } = currentRun();
   const directory = join(parent, `server-${randomBytes(4).toString('hex')}`);
   mkdirSync(directory);
   const disk = ownDisk ? mountDisk(join(directory, 'disk')) : null;
   const children = new Children(directory, join(directory, 'processes.json'));
-  const place = disk?.directory ?? directory;
-  const placed = async (name: string): Promise<PostgresOptions> => ({
-    directory: join(place, name),
+  const parentDirectory = disk?.directory ?? directory;
+  const optionsOf = async (name: string): Promise<PostgresOptions> => ({
+    directory: join(parentDirectory, name),
     port: await testPort(),
     password,
     sharedBuffers: '128MB',
@@ -51,9 +46,8 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
     children,
     say: () => undefined,
   });
-  let options = await placed('postgres');
+  let options = await optionsOf('postgres');
   let { url, child } = await startPostgres(options);
-  // The way to whichever it is.
   const front = await openProxy(options.port);
   const adminUrl = new URL(url);
   adminUrl.port = String(front.port);
@@ -65,15 +59,15 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
     log: () => child.output(),
     signal: async (signal) => {
       child.signal(signal);
-      // Each of its processes leads a group of its own.
-      if (signal === 'SIGSTOP' || signal === 'SIGCONT') for (const pid of childrenOf(child.pid)) toProcess(pid, signal);
+      // Each of its processes has its own process group.
+      if (signal === 'SIGSTOP' || signal === 'SIGCONT') for (const pid of childrenOf(child.pid)) signalIfRunning(pid, signal);
       if (signal === 'SIGQUIT' || signal === 'SIGINT') await child.ended;
     },
     start: async () => {
       ({ url, child } = await startPostgres(options));
     },
     failOver: async () => {
-      const next = await placed(`standby-${++standbys}`);
+      const next = await optionsOf(`standby-${++standbys}`);
       const standby = await startStandby(url, options.directory, next);
       const began = performance.now();
       child.signal('SIGQUIT');
@@ -94,7 +88,7 @@ export async function ownServer({ ownDisk = false } = {}): Promise<OwnServer> {
   };
 }
 
-function toProcess(pid: number, signal: NodeJS.Signals): void {
+function signalIfRunning(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {

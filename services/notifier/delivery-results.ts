@@ -1,12 +1,12 @@
 // What became of deliveries, recorded set by set: by whoever still has the claim.
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { allSettledOrThrow, inTransaction, withClient, setTenants, type Pool } from '../platform/postgres.ts';
-import { firstUnclaimed } from './claims.ts';
-import { promised } from './rows.ts';
+import { firstUnclaimed } from './leases.ts';
+import { isRetryScheduled } from './rows.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
 /** What became of a claimed delivery. */
-export interface Outcome {
+export interface DeliveryResult {
   tenant: string;
   id: string;
   claim: string;
@@ -32,7 +32,7 @@ const record = {
     ), settled as (
       -- Handed back, a delivery is as it was before the claim.
       update deliveries d set status = m.status, status_code = m.status_code, error_class = m.error_class,
-        attempts = d.attempts + case when ${promised} then 1 else 0 end,
+        attempts = d.attempts + case when ${isRetryScheduled} then 1 else 0 end,
         next_retry_at = m.started_at + m.delay * interval '1 second',
         run_at = coalesce(m.started_at + m.delay * interval '1 second', d.run_at),
         delivered_at = case when m.status = 'delivered' then clock_timestamp() end,
@@ -78,7 +78,7 @@ const lower = {
 };
 
 /** Records outcomes; answers the deliveries whose claim still held. */
-export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<Set<string>> {
+export async function recordResults(pool: Pool, outcomes: DeliveryResult[]): Promise<Set<string>> {
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const concerned = uuidArray(tenants);
   const { true: kept = [], false: settled = [] } = Object.groupBy(outcomes, ({ heldMs }) => `${heldMs !== undefined}`);
@@ -98,8 +98,8 @@ export async function recordOutcomes(pool: Pool, outcomes: Outcome[]): Promise<S
   });
 }
 
-function recordedOf(outcomes: Outcome[]): unknown[] {
-  const column = <Name extends keyof Outcome>(name: Name) => outcomes.map((each) => each[name]);
+function recordedOf(outcomes: DeliveryResult[]): unknown[] {
+  const column = <Name extends keyof DeliveryResult>(name: Name) => outcomes.map((each) => each[name]);
   return [
     uuidArray(column('tenant')),
     uuidArray(column('id')),
@@ -113,7 +113,7 @@ function recordedOf(outcomes: Outcome[]): unknown[] {
   ];
 }
 
-function heldOf(outcomes: Outcome[]): unknown[] {
+function heldOf(outcomes: DeliveryResult[]): unknown[] {
   return [
     uuidArray(outcomes.map(({ tenant }) => tenant)),
     uuidArray(outcomes.map(({ id }) => id)),
@@ -133,7 +133,7 @@ const notHeld = {
 };
 
 /** Those of the outcomes that could be recorded at once, as nobody holds a row that is changed by it. */
-export async function withoutHeld(pool: Pool, outcomes: Outcome[]): Promise<Outcome[]> {
+export async function withoutHeld(pool: Pool, outcomes: DeliveryResult[]): Promise<DeliveryResult[]> {
   const values = [uuidArray(outcomes.map(({ tenant }) => tenant)), uuidArray(outcomes.map(({ id }) => id))];
   const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
   const { rows } = await inTransaction(pool, tenants, (client) => client.query<{ id: string }>({ ...notHeld, values }));

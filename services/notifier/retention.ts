@@ -68,7 +68,7 @@ const bringForward = {
  * Deletes what is older than `days`, of all tenants, and makes due what waits for a time that the database's clock was set back from; answers how
  * many deliveries were deleted. `signal` ends it early. A tenant of whom PostgreSQL refuses it keeps nobody else's: what it says is thrown at the end.
  */
-export async function sweep(pool: Pool, days: number, signal?: AbortSignal): Promise<number> {
+export async function deleteExpired(pool: Pool, days: number, signal?: AbortSignal): Promise<number> {
   const over = (): boolean => signal?.aborted ?? false;
   let swept = 0;
   const refusals: unknown[] = [];

@@ -5,35 +5,35 @@ import { toId } from '../platform/ids.ts';
 import { inTransaction, epochMs } from '../platform/postgres.ts';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
-import type { Claimed } from './claims.ts';
-import { readDelivery, type WholeDelivery } from './deliveries.ts';
-import type { Courier } from './delivery.ts';
+import type { Lease } from './leases.ts';
+import { readDelivery, type DeliveryDetails } from './deliveries.ts';
+import type { DeliveryWorker } from './delivery-worker.ts';
 import { readDestinations } from './destinations.ts';
 import { testBody } from './envelope.ts';
 import { invalid, Refusal } from './refusal.ts';
 import { admit } from './limits.ts';
-import { unlessSooner } from './rows.ts';
+import { keepEarlierDueTime } from './rows.ts';
 import { eventTypes } from './webhook.ts';
-import { notConfigured, type WebhookParts } from './webhooks.ts';
+import { notConfigured, type WebhookContext } from './webhooks.ts';
 
 /**
  * Sends a test event of a type (empty: `test.webhook`) to the tenant's endpoint, whether it is enabled and subscribed or not, in the trace of
  * its request, or in one of its own where `traceparent` is none. Refused: `validation_failed`, `rate_limited`, `webhook_not_configured`,
  * `test_failed` (metadata: `delivery_id`, `status_code`, `error_class`).
  */
-export async function sendTest(
-  { pool, quotas }: WebhookParts,
-  courier: Courier,
+export async function sendTestDelivery(
+  { pool, quotas }: WebhookContext,
+  courier: DeliveryWorker,
   tenant: string,
   { type, traceparent: given }: { type: string; traceparent: string },
-): Promise<{ whole: WholeDelivery; responseTimeMs: number; standing: RateLimitStatus }> {
+): Promise<{ whole: DeliveryDetails; responseTimeMs: number; standing: RateLimitStatus }> {
   const eventType = type === '' ? 'test.webhook' : type;
   if (!(eventTypes as readonly string[]).includes(eventType)) {
     throw invalid('event_type', 'oneof', `must be one of ${eventTypes.join(', ')}`, eventType);
   }
   const standing = await admit(pool, quotas, tenant, 'tests');
   const { timeoutMs, marginMs } = courier.options;
-  const claimed = await inTransaction(pool, [tenant], async (client): Promise<Claimed> => {
+  const claimed = await inTransaction(pool, [tenant], async (client): Promise<Lease> => {
     const destination = (await readDestinations(client, [tenant])).get(tenant);
     if (!destination) throw notConfigured();
     const { rows } = await client.query<{ ms: number }>(`select ${epochMs('clock_timestamp()')} as ms`);
@@ -52,7 +52,7 @@ export async function sendTest(
          values ($1, $2, $7, to_timestamp($5::float8 / 1000), to_timestamp(($5::float8 + $6::float8) / 1000))
          returning until
        ), body as (insert into payloads (tenant_id, event_id, body, traceparent) values ($1, $3, $8, $9))
-       insert into due (tenant_id, next_at) select $1, until from claimed ${unlessSooner}`,
+       insert into due (tenant_id, next_at) select $1, until from claimed ${keepEarlierDueTime}`,
       [tenant, id, eventId, eventType, startedMs, timeoutMs + marginMs, claim, body, traceparent],
     );
     return {

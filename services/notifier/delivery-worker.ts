@@ -5,12 +5,12 @@ import { toId } from '../platform/ids.ts';
 import { gatherMs } from '../platform/pace.ts';
 import { isLockTimeout } from '../platform/postgres-errors.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
-import { claimDue, leaveTenant, Unclaimable, type Claimed, type ClaimRound, type Left } from './claims.ts';
+import { leaseDue, leaveTenant, Unclaimable, type Lease, type LeaseCycle, type Left } from './leases.ts';
 import { Endpoints } from './endpoints.ts';
-import { Unsent } from './http.ts';
+import { Unsent } from './http-client.ts';
 
 /** How deliveries are made. */
-export interface CourierOptions extends AttemptsOptions {
+export interface DeliveryWorkerOptions extends AttemptsOptions {
   /** One whole attempt. */
   timeoutMs: number;
   /** Requests of this process that one tenant's endpoint has to answer at a time. */
@@ -67,7 +67,7 @@ const begunAtOnce = 8;
  */
 const aheadOf = 0.75;
 
-interface Round extends ClaimRound {
+interface Round extends LeaseCycle {
   /** When it was asked for, by `performance.now()`. */
   asked: number;
   /** Deliveries that it might claim. */
@@ -75,8 +75,8 @@ interface Round extends ClaimRound {
 }
 
 /** Claims and sends deliveries until it is stopped. */
-export class Courier {
-  readonly options: CourierOptions;
+export class DeliveryWorker {
+  readonly options: DeliveryWorkerOptions;
   /** Those that are made here, and those of tests that somebody waits for. */
   readonly attempts: Attempts;
   private readonly endpoints: Endpoints;
@@ -96,7 +96,7 @@ export class Courier {
   private wakeUp: () => void = () => undefined;
   private loop: Promise<void> = Promise.resolve();
 
-  constructor(options: CourierOptions) {
+  constructor(options: DeliveryWorkerOptions) {
     this.options = options;
     this.endpoints = new Endpoints(options);
     this.attempts = new Attempts(options, this.endpoints, () => this.wake());
@@ -247,7 +247,7 @@ export class Courier {
     const except = [...this.shunned.keys()];
     if (this.waits >= held.waits) this.waryUntil = asked + held.waryMs;
     const [keys, leaseMs, passesOver] = [vault.keyIds, timeoutMs + marginMs, asked < this.waryUntil];
-    return { ...(await claimDue(pool, { free, tenants, lookedAt, ofTenant, sweeps, except, keys, leaseMs, passesOver })), asked, free };
+    return { ...(await leaseDue(pool, { free, tenants, lookedAt, ofTenant, sweeps, except, keys, leaseMs, passesOver })), asked, free };
   }
 
   private report({ claimed, failed, problem, left, passedOver, missingKeys }: Round): void {
@@ -289,7 +289,7 @@ export class Courier {
     }
   }
 
-  private async putOff(claimed: Claimed, error: unknown): Promise<void> {
+  private async putOff(claimed: Lease, error: unknown): Promise<void> {
     const { logger } = this.options;
     const delivery = { tenant: toId('tenant', claimed.tenant), delivery_id: toId('wh_delivery', claimed.id) };
     const isUnsent = error instanceof Unsent;

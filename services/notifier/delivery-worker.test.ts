@@ -4,7 +4,7 @@ import { attemptsOf, bounds, endStarted, ingest, only, passTime, receiver, start
 import { settled, until, type Received, type RunningNotifier } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { claimDue } from './claims.ts';
+import { leaseDue } from './leases.ts';
 import { bodySignature, standardSignature } from './webhook.ts';
 
 afterEach(endStarted);
@@ -196,7 +196,7 @@ describe('a webhook that is gone by the time of sending', () => {
     const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
     const { tenantId } = tenant;
     const own = toUuid('tenant', tenantId) as string;
-    const claimed = (most: number, swept = false) => claimDue(notifier.work, { ...bounds, ofTenant: () => most, sweeps: () => swept });
+    const claimed = (most: number, swept = false) => leaseDue(notifier.work, { ...bounds, ofTenant: () => most, sweeps: () => swept });
     await ingest(notifier, tenant, 20);
     // Another worker has it, and may have for long.
     expect((await claimed(1)).claimed).toHaveLength(1);
