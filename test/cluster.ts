@@ -269,9 +269,9 @@ function client(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiK
  * Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy, as may the disk of a
  * shared one, for seconds.
  */
-export const patientTimeouts = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
+export const longTransactionTimeouts = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
 /** The same where others' locks are waited for: whoever holds one may stand still for longer than the two seconds of a service, also for its disk. */
-export const patientLocks = { ...patientTimeouts, lock_timeout: '60s', statement_timeout: '60s' };
+export const longLockTimeouts = { ...longTransactionTimeouts, lock_timeout: '60s', statement_timeout: '60s' };
 
 /** A database that no other test sees. */
 export interface FreshDatabase extends ServiceDatabase {

@@ -15,7 +15,7 @@ import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patientTimeouts, patientLocks, type FreshDatabase } from './cluster.ts';
+import { freshDatabase, longTransactionTimeouts, longLockTimeouts, type FreshDatabase } from './cluster.ts';
 import { until } from './notifier.ts';
 import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
 
@@ -56,8 +56,13 @@ export async function openRelayedBooks(): Promise<RelayedBooks> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patientLocks });
-  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patientTimeouts, 'app.relay': 'on' } });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: longLockTimeouts });
+  const relayed = openPool(database.serviceUrl, {
+    name: 'relay',
+    max: 8,
+    logger,
+    settings: { ...longTransactionTimeouts, 'app.relay': 'on' },
+  });
   const ends: RelayedBooks['ends'] = [];
   return {
     ...{ database, owner, pool, relayed, ends },

@@ -10,7 +10,7 @@ import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patientLocks } from './cluster.ts';
+import { freshDatabase, longLockTimeouts } from './cluster.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
 /** How a writer differs from what a replica has by itself. */
@@ -72,7 +72,7 @@ export async function openWriters(): Promise<Writers> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientLocks });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: longLockTimeouts });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
   let made = Promise.resolve();
@@ -100,7 +100,7 @@ export async function openWriters(): Promise<Writers> {
         max: 2 * lanes + 4,
         logger,
         queryTimeoutMs: patienceMs,
-        settings: isPatient ? patientLocks : {},
+        settings: isPatient ? longLockTimeouts : {},
       });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
       const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger: log, metrics });

@@ -1,4 +1,4 @@
-import { plainAsset } from '../../test/account.ts';
+import { plainAsset } from '../../test/default-account.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../test/derivation.ts';
 import { updatedEvent } from './chart.ts';

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { until } from '../../test/waiting.ts';
+import { until } from '../../test/polling.ts';
 import { settingsOf } from '../../test/kafka.ts';
 import { newId } from '../platform/ids.ts';
 import { openLog } from '../platform/telemetry.ts';

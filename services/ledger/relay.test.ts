@@ -6,7 +6,7 @@ import pg from 'pg';
 import { Registry } from 'prom-client';
 import { root } from '../../deploy/local/plan.ts';
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { newChildren, patientTimeouts } from '../../test/cluster.ts';
+import { newChildren, longTransactionTimeouts } from '../../test/cluster.ts';
 import {
   consoleConsumer,
   describeWithKafka,
@@ -332,7 +332,7 @@ test.each([
   const url = new URL(books.database.serviceUrl);
   const proxy = await openProxy(Number(url.port));
   url.port = String(proxy.port);
-  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...patientTimeouts, 'app.relay': 'on' } });
+  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...longTransactionTimeouts, 'app.relay': 'on' } });
   const published: Event[] = [];
   const now = performance.now.bind(performance);
   let tookMs = 0;

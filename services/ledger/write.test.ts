@@ -1,7 +1,7 @@
 // Heads that are held, moved by who holds them.
 import { withClient } from '../../deploy/local/databases.ts';
-import { until } from '../../test/waiting.ts';
-import { waits } from '../../test/locks.ts';
+import { until } from '../../test/polling.ts';
+import { waitingLocks } from '../../test/table-locks.ts';
 import { by, openWriters, posted, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -52,7 +52,8 @@ test.each<[string, (tenant: string) => Promise<unknown>]>([
   const tenant = await writers.tenantWith('a', 'b');
   const waitingFor = (table: string) =>
     until(
-      () => writers.owner.query(`select from pg_locks where ${waits} and relation in ('${table}'::regclass, '${table}_pkey'::regclass)`),
+      () =>
+        writers.owner.query(`select from pg_locks where ${waitingLocks} and relation in ('${table}'::regclass, '${table}_pkey'::regclass)`),
       ({ rowCount }) => rowCount === 1,
     );
   await withClient(writers.adminUrl, async (admin) => {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { whileHeadsLocked } from '../../test/locks.ts';
+import { whileLogHeadsLocked } from '../../test/table-locks.ts';
 import { by, openWriters, orderPatienceMs, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { updateAccount } from './accounts.ts';
@@ -106,7 +106,7 @@ test('while the table of heads is being changed, postings wait for it, whether t
   const writer = writers.open({ lanes: 1, isPatient: true });
   for (const tenant of tenants.slice(0, 4)) posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
-  const outcomes = await whileHeadsLocked(writers.adminUrl, () => {
+  const outcomes = await whileLogHeadsLocked(writers.adminUrl, () => {
     const orders = tenants.flatMap((tenant) => [
       transfer(tenant, 'a', 'b', '1.00'),
       // Its suspense account is made first.
@@ -122,7 +122,7 @@ test('a tenant’s only posting waits for it, too', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open({ lanes: 1, isPatient: true });
   for (let turn = 0; turn < 2; turn++) {
-    const outcome = await whileHeadsLocked(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
+    const outcome = await whileLogHeadsLocked(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
     expect(reasonOf(outcome)).toBe('posted');
   }
   expect(await writers.transactionsOf(tenant)).toBe(2);
