@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import type { VerifiedKey } from '../proto/gen/identity/v1/identity_pb.js';
 
 /** A valid key and its tenant. */
-export interface KnownKey {
+export interface AuthenticatedKey {
   /** The key's id: who acts. */
   actor: string;
   tenantId: string;
@@ -15,7 +15,7 @@ export interface KnownKey {
 }
 
 interface Entry {
-  key: KnownKey | null;
+  key: AuthenticatedKey | null;
   /** When identity was asked, by the monotonic clock. */
   asked: number;
 }
@@ -37,7 +37,7 @@ const shape = /^lk_live_[0-7][0-9a-hjkmnp-tv-z]{25}_[0-9A-Za-z]{49}$/;
 const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** Whether a text can be a key: `lk_live_<26 characters of its id>_<43 base62><6 base62 of the CRC32 of all before>`. */
-export function looksLikeKey(text: string): boolean {
+export function isWellFormedKey(text: string): boolean {
   if (!shape.test(text)) return false;
   let sum = crc32(text.slice(0, -6));
   let checksum = '';
@@ -49,12 +49,12 @@ export function looksLikeKey(text: string): boolean {
 export type Verify = (texts: string[]) => Promise<(VerifiedKey | undefined)[]>;
 
 /** Finds keys by their text, asking identity once for all who ask at once. */
-export class Keys {
+export class ApiKeyCache {
   // Apart, so that a flood of invented keys pushes no good one out.
   private readonly good = new Map<string, Entry>();
   private readonly bad = new Map<string, Entry>();
   /** Keys whose callers wait. */
-  private readonly waited = new Map<string, PromiseWithResolvers<KnownKey | null>>();
+  private readonly waited = new Map<string, PromiseWithResolvers<AuthenticatedKey | null>>();
   /** Those of them that wait for a call. */
   private readonly unknown = new Set<string>();
   /** Keys that are asked about in the background, or soon will be. */
@@ -68,7 +68,7 @@ export class Keys {
   }
 
   /** The key, or null where it is unknown, revoked or expired; at once where that is known. Rejects where identity is away. */
-  find(text: string): KnownKey | null | Promise<KnownKey | null> {
+  find(text: string): AuthenticatedKey | null | Promise<AuthenticatedKey | null> {
     const entry = this.good.get(text) ?? this.bad.get(text);
     if (entry) {
       const age = performance.now() - entry.asked;
@@ -79,11 +79,11 @@ export class Keys {
     }
     // Whoever comes while a key is asked about in the background does not wait for that: a replica that stands still had it, and with it a
     // hundred keys, time out after two seconds while another would have answered.
-    return this.waited.get(text)?.promise ?? (looksLikeKey(text) ? this.lookUp(text) : null);
+    return this.waited.get(text)?.promise ?? (isWellFormedKey(text) ? this.lookUp(text) : null);
   }
 
-  private lookUp(text: string): Promise<KnownKey | null> {
-    const found = Promise.withResolvers<KnownKey | null>();
+  private lookUp(text: string): Promise<AuthenticatedKey | null> {
+    const found = Promise.withResolvers<AuthenticatedKey | null>();
     this.waited.set(text, found);
     this.unknown.add(text);
     this.askUnknown();
@@ -147,7 +147,7 @@ export class Keys {
   }
 }
 
-function known(verified: VerifiedKey): KnownKey {
+function known(verified: VerifiedKey): AuthenticatedKey {
   return {
     actor: verified.keyId,
     tenantId: verified.tenantId,
@@ -157,7 +157,7 @@ function known(verified: VerifiedKey): KnownKey {
   };
 }
 
-function unexpired(key: KnownKey | null): KnownKey | null {
+function unexpired(key: AuthenticatedKey | null): AuthenticatedKey | null {
   return key !== null && key.expiresMs > Date.now() ? key : null;
 }
 

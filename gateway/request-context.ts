@@ -13,17 +13,17 @@ declare module 'fastify' {
   interface FastifyRequest {
     count: RouteCount;
     /** Aborts where the client leaves before its answer. */
-    leaving: AbortController | null;
+    clientGone: AbortController | null;
   }
 }
 
 /** Who asks, by which request and in which trace: what a change keeps of it. */
-export function askedBy({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
+export function auditContext({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
   return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
 }
 
 /** How long a call for a request may take; it ends when the client leaves, and is logged under the request's id. */
-export function within(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
-  request.leaving ??= new AbortController();
-  return { timeoutMs, signal: request.leaving.signal, headers: { 'x-request-id': request.id } };
+export function callOptions(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
+  request.clientGone ??= new AbortController();
+  return { timeoutMs, signal: request.clientGone.signal, headers: { 'x-request-id': request.id } };
 }

@@ -1,16 +1,16 @@
 // What the requests of each route meet before its handler: the bounds, their caller's credential, and paths that lead nowhere.
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
-import { admit, checkAgain, type Authorities } from './auth.ts';
+import { accessCheck, recheck, type Authenticators } from './auth.ts';
 import { LargePages } from './large-pages.ts';
 import type { Load } from './load.ts';
 import type { RequestMetrics } from './metrics.ts';
-import { hasWordForId } from './pages.ts';
-import { Problem } from './problem.ts';
-import type { App } from './request.ts';
+import { hasWordInsteadOfId } from './pages.ts';
+import { ApiError } from './errors.ts';
+import type { App } from './request-context.ts';
 
 /** What guarding routes needs. */
 export interface GuardParts {
-  authorities: Authorities;
+  authorities: Authenticators;
   load: Load;
   metrics: RequestMetrics;
 }
@@ -19,7 +19,7 @@ export interface GuardParts {
 export function guardRoutes(app: App, parts: GuardParts): () => void {
   const methods = new Map<string, Set<string>>();
   app.addHook('onRequest', (request, _reply, done) => {
-    if (leadsNowhere(request)) done(new Problem('route_not_found'));
+    if (hasNoRoute(request)) done(new ApiError('route_not_found'));
     else done();
   });
   app.addHook('onRoute', (route) => {
@@ -37,7 +37,7 @@ export function guardRoutes(app: App, parts: GuardParts): () => void {
 function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts): void {
   const access = route.config?.access ?? { by: 'nobody' };
   const count = metrics.route([route.method].flat().join(), route.url);
-  const check = admit(access, authorities);
+  const check = accessCheck(access, authorities);
   // Health and figures are answered also when nothing else is.
   const isOperation = route.config?.doc?.tag === 'Operations';
   const enter = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
@@ -49,7 +49,7 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
     request.checked = performance.now();
     const refusal = load.enter(request) ?? check(request);
     if (refusal instanceof Promise) {
-      const go = (problem: Problem | undefined) => {
+      const go = (problem: ApiError | undefined) => {
         // A client that has left meanwhile has been taken back already: what it took now it would hold for ever.
         if (!reply.raw.destroyed) done(problem ?? load.take(request));
       };
@@ -59,7 +59,7 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
     }
   };
   route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
-  const again = checkAgain(check);
+  const again = recheck(check);
   if (access.by !== 'nobody') route.preValidation = [again, ...[route.preValidation ?? []].flat()];
   // Where no body is wanted no validator tells what was wrong with the one that came.
   if (!route.schema?.body) route.preValidation = [...[route.preValidation ?? []].flat(), refuseBadBody];
@@ -90,12 +90,12 @@ function guard(route: RouteOptions, { authorities, load, metrics }: GuardParts):
 }
 
 function refuseBadBody({ body }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-  if (body instanceof Problem) done(body);
+  if (body instanceof ApiError) done(body);
   else done();
 }
 
 /** Whether a request's path has no route, or has one for a part that is empty. */
-export function leadsNowhere(request: FastifyRequest): boolean {
+export function hasNoRoute(request: FastifyRequest): boolean {
   // With CORS each path has a route for OPTIONS, if only this one. `routeOptions` is an object made anew each time it is asked for.
   return request.is404 || hasEmptyPart(request.params) || (request.method === 'OPTIONS' && request.routeOptions.url === '*');
 }
@@ -115,8 +115,8 @@ function refuseOtherMethods(app: App, url: string, known: Set<string>): void {
     // Before the body is read, like every refusal that does not need it. Who posts to a word where an id belongs (`transactions/batch`) means a route
     // of its own, which there is not.
     onRequest: (request, _reply, done) => {
-      const isOther = request.method === 'POST' && hasWordForId(request.params);
-      done(isOther ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } }));
+      const isOther = request.method === 'POST' && hasWordInsteadOfId(request.params);
+      done(isOther ? new ApiError('route_not_found') : new ApiError('method_not_allowed', { headers: { allow } }));
     },
     handler: () => undefined,
     schema: { hide: true },

@@ -3,20 +3,20 @@ import { create } from '@bufbuild/protobuf';
 import { VerifiedKeySchema, type VerifiedKey } from '../proto/gen/identity/v1/identity_pb.js';
 import { newId } from '../services/platform/ids.ts';
 import { newKeyText } from '../services/identity/credentials.ts';
-import { Keys, looksLikeKey } from './keys.ts';
+import { ApiKeyCache, isWellFormedKey } from './api-keys.ts';
 
 test('every key that identity makes looks like one', () => {
-  for (let count = 0; count < 200; count += 1) expect(looksLikeKey(newKeyText(newId('key')))).toBe(true);
+  for (let count = 0; count < 200; count += 1) expect(isWellFormedKey(newKeyText(newId('key')))).toBe(true);
 });
 
 test('a key with any character changed, or one more or less, does not', () => {
   const text = newKeyText(newId('key'));
   for (let place = 0; place < text.length; place += 1) {
     const other = text[place] === '1' ? '2' : '1';
-    expect([place, looksLikeKey(text.slice(0, place) + other + text.slice(place + 1))]).toEqual([place, false]);
+    expect([place, isWellFormedKey(text.slice(0, place) + other + text.slice(place + 1))]).toEqual([place, false]);
   }
   for (const bad of ['', text.slice(1), text.slice(0, -1), `${text}0`, ` ${text}`, text.toUpperCase()])
-    expect(looksLikeKey(bad)).toBe(false);
+    expect(isWellFormedKey(bad)).toBe(false);
 });
 
 describe('what identity said of a key', () => {
@@ -27,8 +27,8 @@ describe('what identity said of a key', () => {
   let calls: string[];
 
   /** Keys of an identity that answers so, one answer a call and the last one ever after. */
-  function keys(...answers: (VerifiedKey | undefined | Error)[]): Keys {
-    return new Keys((asked) => {
+  function keys(...answers: (VerifiedKey | undefined | Error)[]): ApiKeyCache {
+    return new ApiKeyCache((asked) => {
       calls.push(...asked);
       const answer = answers.length > 1 ? answers.shift() : answers[0];
       return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(asked.map(() => answer));
@@ -83,7 +83,7 @@ describe('what identity said of a key', () => {
 
   test('is asked for anew, and not waited for, where the question in the background has no answer when its time is up', async () => {
     const answers: PromiseWithResolvers<(VerifiedKey | undefined)[]>[] = [];
-    const own = new Keys(() => {
+    const own = new ApiKeyCache(() => {
       const answer = Promise.withResolvers<(VerifiedKey | undefined)[]>();
       answers.push(answer);
       return answer.promise;
@@ -122,7 +122,7 @@ describe('what identity said of a key', () => {
     const texts = Array.from({ length: 101 }, () => newKeyText(newId('key')));
     const valid = new Set(texts);
     const sizes: number[] = [];
-    const own = new Keys((asked) => {
+    const own = new ApiKeyCache((asked) => {
       sizes.push(asked.length);
       return Promise.resolve(asked.map((each) => (valid.has(each) ? key : undefined)));
     });
@@ -140,7 +140,7 @@ describe('what identity said of a key', () => {
     const texts = Array.from({ length: 2_000 }, () => newKeyText(newId('key')));
     const sizes: number[] = [];
     const answers: (() => void)[] = [];
-    const own = new Keys((asked) => {
+    const own = new ApiKeyCache((asked) => {
       sizes.push(asked.length);
       return new Promise((done) => answers.push(() => done(asked.map((each) => (each === texts[1_500] ? key : undefined)))));
     });
@@ -212,7 +212,7 @@ describe('what identity said of a key', () => {
 
   test('of keys that exist is not pushed out by a flood of those that do not', async () => {
     const good = new Set([text]);
-    const own = new Keys((asked) => {
+    const own = new ApiKeyCache((asked) => {
       calls.push(...asked);
       return Promise.resolve(asked.map((each) => (good.has(each) ? key : undefined)));
     });

@@ -49,24 +49,24 @@ const table = {
 } as const satisfies Record<string, readonly [status: number, message: string, field?: string]>;
 
 /** What went wrong, in one word; the same strings are the gRPC `ErrorInfo.reason`. */
-export type ProblemCode = keyof typeof table;
+export type ErrorCode = keyof typeof table;
 
 /** All codes that this service answers. */
-export const problemCodes = Object.keys(table) as ProblemCode[];
+export const errorCodes = Object.keys(table) as ErrorCode[];
 
 /** The status that a code answers; where `field` is given, that of a refusal which blames a field of the body. */
-export function statusOf(code: ProblemCode, field?: string): number {
+export function statusOf(code: ErrorCode, field?: string): number {
   const blamesBody = field !== undefined && (code === 'account_not_found' || code === 'account_is_system');
   return blamesBody ? 422 : table[code][0];
 }
 
 /** The message of a code where nothing more exact is known. */
-export function messageOf(code: ProblemCode): string {
+export function messageOf(code: ErrorCode): string {
   return table[code][1];
 }
 
 /** What is wrong with one field. */
-export interface FieldProblem {
+export interface FieldDetail {
   /** `entries[1].amount`. */
   field: string;
   /** `required`, `max`, … or the code of a business rule. */
@@ -76,48 +76,48 @@ export interface FieldProblem {
 }
 
 /** A field problem with its sentence. */
-export interface FieldError extends FieldProblem {
+export interface FieldError extends FieldDetail {
   message: string;
 }
 
-interface ProblemDetails {
+interface ApiErrorOptions {
   message?: string | undefined;
-  details?: FieldProblem | undefined;
+  details?: FieldDetail | undefined;
   errors?: FieldError[] | undefined;
   headers?: Record<string, string> | undefined;
   /** Said beside the envelope. */
-  beside?: object | undefined;
+  extra?: object | undefined;
 }
 
 /** The `WWW-Authenticate` of a request without a credential (RFC 6750, section 3). */
-export const challenge = 'Bearer realm="ledger"';
+export const bearerChallenge = 'Bearer realm="ledger"';
 
 /** That of a request whose credential is good, but not for this (section 3.1). */
-export const insufficient = `${challenge}, error="insufficient_scope"`;
+export const insufficientScope = `${bearerChallenge}, error="insufficient_scope"`;
 
 const usualHeaders: Record<number, Record<string, string>> = {
   // RFC 9110: it says how to authenticate.
-  401: { 'www-authenticate': challenge },
-  403: { 'www-authenticate': insufficient },
+  401: { 'www-authenticate': bearerChallenge },
+  403: { 'www-authenticate': insufficientScope },
   503: { 'retry-after': '1' },
 };
 
 /** Thrown for everything that answers with an error envelope. */
-export class Problem extends Error {
-  readonly code: ProblemCode;
+export class ApiError extends Error {
+  readonly code: ErrorCode;
   readonly status: number;
-  readonly details: FieldProblem | undefined;
+  readonly details: FieldDetail | undefined;
   readonly errors: FieldError[] | undefined;
   readonly headers: Record<string, string> | undefined;
-  readonly beside: object | undefined;
+  readonly extra: object | undefined;
 
-  constructor(code: ProblemCode, given: ProblemDetails = {}) {
+  constructor(code: ErrorCode, given: ApiErrorOptions = {}) {
     super(given.message ?? messageOf(code));
     this.code = code;
     this.status = statusOf(code, given.details?.field);
     this.details = given.details;
     this.errors = given.errors;
-    this.beside = given.beside;
+    this.extra = given.extra;
     const usual = usualHeaders[this.status];
     this.headers = given.headers ? { ...usual, ...given.headers } : usual;
   }
@@ -130,7 +130,7 @@ export class Problem extends Error {
       error: this.message,
       code: this.code,
       request_id: requestId,
-      ...this.beside,
+      ...this.extra,
       ...(details && { details: { field: details.field, tag: details.tag, value: details.value } }),
       ...(errors && { errors }),
     };
@@ -141,12 +141,12 @@ export class Problem extends Error {
 export const maxErrors = 20;
 
 /** A request whose fields are wrong; the first one is the `details`. */
-export function invalid(errors: [FieldError, ...FieldError[]]): Problem {
-  return new Problem('validation_failed', { details: errors[0], errors });
+export function validationError(errors: [FieldError, ...FieldError[]]): ApiError {
+  return new ApiError('validation_failed', { details: errors[0], errors });
 }
 
 /** The headers that tell where a caller stands with a limit (the RateLimit header fields of the IETF draft). */
-export function limitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': string; ratelimit: string } {
+export function rateLimitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': string; ratelimit: string } {
   return {
     'ratelimit-policy': `"${limit.policy}";q=${limit.quota};w=${limit.window}`,
     ratelimit: `"${limit.policy}";r=${limit.remaining};t=${limit.reset}`,
@@ -156,7 +156,7 @@ export function limitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': stri
 // Codes without a refusal that mean: not now, perhaps later.
 const passing = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted, Code.Canceled]);
 
-function isCode(reason: string): reason is ProblemCode {
+function isCode(reason: string): reason is ErrorCode {
   return Object.hasOwn(table, reason);
 }
 
@@ -178,9 +178,9 @@ function testOutcome(metadata: Record<string, string>): object {
 /**
  * What a service's error means to the caller who sent that body, or that query; null where it is a fault of the house, about which callers learn nothing.
  */
-export function problemOf(error: ConnectError, sent: unknown): Problem | null {
+export function apiErrorOf(error: ConnectError, sent: unknown): ApiError | null {
   const refusal = refusalOf(error);
-  if (!refusal) return passing.has(error.code) ? new Problem('unavailable') : null;
+  if (!refusal) return passing.has(error.code) ? new ApiError('unavailable') : null;
   const { reason: code, metadata = {} } = refusal;
   // The house's own token was refused, not the caller's.
   if (!isCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
@@ -195,8 +195,8 @@ export function problemOf(error: ConnectError, sent: unknown): Problem | null {
   const standing = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
   const headers = {
     ...(refusal.retryAfter !== undefined && { 'retry-after': String(refusal.retryAfter) }),
-    ...(policy !== undefined && limitHeaders({ policy, ...standing })),
+    ...(policy !== undefined && rateLimitHeaders({ policy, ...standing })),
   };
   const beside = code === 'test_failed' ? testOutcome(metadata) : undefined;
-  return new Problem(code, { message: said === '' ? undefined : said, details, errors, headers, beside });
+  return new ApiError(code, { message: said === '' ? undefined : said, details, errors, headers, extra: beside });
 }

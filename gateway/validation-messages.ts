@@ -7,7 +7,7 @@ const mostLevels = 100;
 const maxShown = 1000;
 
 /** A value as it is repeated to its sender: as it was sent, but for objects and arrays that are beyond all measure. */
-export function shown(value: unknown): unknown {
+export function echo(value: unknown): unknown {
   if (value === undefined) return '';
   if (typeof value !== 'object' || value === null) return value;
   if (roomAfter(value, mostParts, mostLevels) >= 0) return withNumbers(value);
@@ -77,7 +77,7 @@ const patterns: Record<string, string> = {
 };
 
 /** What is wrong with a field, as a sentence; `schema` is the one that the field fails. */
-export function sentence(field: string, tag: string, schema: Record<string, unknown>): string {
+export function fieldMessage(field: string, tag: string, schema: Record<string, unknown>): string {
   return `${field} ${predicate(tag, schema)}`;
 }
 

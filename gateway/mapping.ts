@@ -6,13 +6,13 @@ import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledge
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
-import { limitHeaders } from './problem.ts';
+import { rateLimitHeaders } from './errors.ts';
 
 /** The media type of an answer that is written as text. */
 export const json = 'application/json; charset=utf-8';
 
 /** An answer in its envelope, of the fields of `data`, written as JSON: `"account":{…}`. Says what it is in the header, too. */
-export function enveloped(reply: FastifyReply, fields: string): string {
+export function envelope(reply: FastifyReply, fields: string): string {
   reply.header('content-type', json);
   return `{"success":true,"data":{${fields}}}`;
 }
@@ -35,7 +35,7 @@ export function timeOf(ms: bigint): string {
   return lastTime;
 }
 
-function maybeTime(ms: bigint | undefined): string | null {
+function optionalTime(ms: bigint | undefined): string | null {
   return ms === undefined ? null : timeOf(ms);
 }
 
@@ -54,7 +54,7 @@ export function tenantRecord(tenant: Tenant): Record<string, unknown> {
 /** `data.api_key` without its text. */
 export function keyRecord(key: ApiKey): Record<string, unknown> {
   const { id, name, scopes, description = null, last4 } = key;
-  const times = { created_at: timeOf(key.createdMs), expires_at: maybeTime(key.expiresMs), revoked_at: maybeTime(key.revokedMs) };
+  const times = { created_at: timeOf(key.createdMs), expires_at: optionalTime(key.expiresMs), revoked_at: optionalTime(key.revokedMs) };
   return { id, name, scopes, description, last4, ...times };
 }
 
@@ -76,7 +76,7 @@ export function deliveryRecord(delivery: Delivery): Record<string, unknown> {
     error_class: errorClass,
     attempts,
     max_attempts: maxAttempts,
-    next_retry_at: maybeTime(delivery.nextRetryMs),
+    next_retry_at: optionalTime(delivery.nextRetryMs),
     ...(deliveredMs !== undefined && { delivered_at: timeOf(deliveredMs) }),
     ...(failedMs !== undefined && { failed_at: timeOf(failedMs) }),
     created_at: timeOf(delivery.createdMs),
@@ -90,10 +90,10 @@ export function attemptRecord(attempt: Attempt): Record<string, unknown> {
 }
 
 /** The headers of where a caller stands with a limit; the notifier always tells it. */
-export function limitFields(limit: Limit | RateLimit | undefined): ReturnType<typeof limitHeaders> {
+export function rateLimitFields(limit: Limit | RateLimit | undefined): ReturnType<typeof rateLimitHeaders> {
   if (!limit) throw new Error('the notifier answered without where the caller stands');
   const { policy, quota, windowSeconds, remaining, resetSeconds } = limit;
-  return limitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
+  return rateLimitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
 }
 
 /** The fields of a record without metadata, and its metadata: the text of an object without its closing brace. */

@@ -1,5 +1,5 @@
 import { readJson } from './json.ts';
-import { sentence, shown } from './wording.ts';
+import { fieldMessage, echo } from './validation-messages.ts';
 
 const read = (text: string) => readJson(Buffer.from(text), { 'content-type': 'application/json' });
 
@@ -18,38 +18,38 @@ describe('a wrong value is repeated', () => {
       list,
       { a: 'x'.repeat(20_000) },
     ]) {
-      expect(shown(value)).toEqual(value);
+      expect(echo(value)).toEqual(value);
     }
   });
 
   test('as an empty text where there was none', () => {
-    expect(shown(undefined)).toBe('');
+    expect(echo(undefined)).toBe('');
   });
 
   test('with its numbers as they were sent, also those that a double can’t hold', () => {
     const text = '{"a":[12345678901234567890,{"b":-1e999,"c":1.5}],"d":null}';
-    expect(JSON.stringify(shown(read(text)))).toBe(text);
-    expect(JSON.stringify(shown((read('[1e999]') as unknown[])[0]))).toBe('1e999');
+    expect(JSON.stringify(echo(read(text)))).toBe(text);
+    expect(JSON.stringify(echo((read('[1e999]') as unknown[])[0]))).toBe('1e999');
   });
 
   test('whole where it has ten thousand parts, and as the beginning of its JSON where it has one more', () => {
     const most = Array.from({ length: 3_333 }, (_, place) => [place, { a: 'ü' }]).slice(0, 2_499);
     const filled = [...most, 1, 2, 3];
-    expect(shown(filled)).toEqual(filled);
+    expect(echo(filled)).toEqual(filled);
     const more = [...filled, 4];
-    expect(shown(more)).toBe(`${JSON.stringify(more).slice(0, 1000)}…`);
+    expect(echo(more)).toBe(`${JSON.stringify(more).slice(0, 1000)}…`);
   });
 
   test('whole where it is a hundred deep, and as the beginning of its JSON where it is deeper', () => {
     const deep = (levels: number) => JSON.parse(`${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`) as unknown;
-    expect(shown(deep(100))).toEqual(deep(100));
-    expect(shown(deep(102))).toBe(`${JSON.stringify(deep(102)).slice(0, 1000)}…`);
+    expect(echo(deep(100))).toEqual(deep(100));
+    expect(echo(deep(102))).toBe(`${JSON.stringify(deep(102)).slice(0, 1000)}…`);
   });
 
   test('with no half of a character where its JSON is cut', () => {
     const wide = ['x'.repeat(997), '👩', ...Array.from({ length: 10_000 }, () => 1)];
-    expect(shown(wide)).toBe(`["${'x'.repeat(997)}"…`);
-    expect(shown(['x'.repeat(994), '👩', ...wide])).toBe(`["${'x'.repeat(994)}","\ufffd…`);
+    expect(echo(wide)).toBe(`["${'x'.repeat(997)}"…`);
+    expect(echo(['x'.repeat(994), '👩', ...wide])).toBe(`["${'x'.repeat(994)}","\ufffd…`);
   });
 
   test('without walking a million items or a million levels', () => {
@@ -59,9 +59,9 @@ describe('a wrong value is repeated', () => {
         throw new Error('it was walked');
       },
     };
-    expect(shown([...wide.slice(0, 20_000), guard])).toMatch(/^\[\["xxxxxxxxxx"\],/);
-    expect(shown(wide)).toHaveLength(1001);
-    expect(shown(JSON.parse(`${'['.repeat(500_000)}${']'.repeat(500_000)}`))).toBe(`${'['.repeat(1000)}…`);
+    expect(echo([...wide.slice(0, 20_000), guard])).toMatch(/^\[\["xxxxxxxxxx"\],/);
+    expect(echo(wide)).toHaveLength(1001);
+    expect(echo(JSON.parse(`${'['.repeat(500_000)}${']'.repeat(500_000)}`))).toBe(`${'['.repeat(1000)}…`);
   });
 });
 
@@ -99,6 +99,6 @@ describe('what is wrong is said in a sentence', () => {
     ['required', {}, 'is required'],
     ['unheard-of', {}, 'fails unheard-of'],
   ])('%s of %j: %s', (tag, schema, predicate) => {
-    expect(sentence('entries[0].amount', tag, schema)).toBe(`entries[0].amount ${predicate}`);
+    expect(fieldMessage('entries[0].amount', tag, schema)).toBe(`entries[0].amount ${predicate}`);
   });
 });
