@@ -8,7 +8,7 @@ import type { Logger } from '../../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from '../events.ts';
 import { isFree, leaseSeconds } from './relay-claims.ts';
 import { EventRejected, EventsDeferred, type DeadLetter, type EventSink } from './event-sink.ts';
-import { genesis } from '../log.ts';
+import { genesisHash } from '../log.ts';
 import { withBalanceEvents } from '../../platform/balance-events.ts';
 
 /** A dead letter as a line of the log tells of it: by the identifiers that callers know. */
@@ -138,7 +138,7 @@ function placeOf({ tenant_id, sequence, part }: Place): Record<string, unknown> 
 function eventIn(letter: DueLetter): Event {
   let event: Event | undefined;
   try {
-    event = withBalanceEvents(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesis))[letter.part];
+    event = withBalanceEvents(eventOf(letter.tenant_id, letter, letter.previous_hash ?? genesisHash))[letter.part];
   } catch (error) {
     throw new EventRejected(unreadable(error), { cause: error });
   }

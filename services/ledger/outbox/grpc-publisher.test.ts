@@ -116,7 +116,7 @@ test('an event that the notifier refuses becomes a dead letter, the rest goes on
 
   failing = null;
   const env = { ...bareEnvironment, DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
-  const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
+  const cli = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
   expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letter due/);
   await until(async () => (await letters())[0]?.published_at);
   expect(first(sick).at(-1)).toBe(refused[0]?.id);
@@ -181,7 +181,7 @@ test('dead letters of a tenant that an operator discards are not published, and 
   for (const tenant of [sick, sick, other]) await post(tenant, poisoned);
   await until(async () => (await letters()).length === 3);
   const env = { ...bareEnvironment, DATABASE_URL: books.database.serviceUrl, MIGRATION_DATABASE_URL: books.database.ownerUrl };
-  const args = ['services/ledger/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
+  const args = ['services/ledger/audit/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
   const { stdout } = spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' });
   expect(stdout).toMatch(/^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/);
   failing = null;

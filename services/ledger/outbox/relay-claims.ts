@@ -5,7 +5,7 @@ import { bisect } from '../../platform/postgres-errors.ts';
 import { withBalanceEvents } from '../../platform/balance-events.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from '../events.ts';
 import type { DeadLetter, UnpublishedRange, SequenceRange } from './event-sink.ts';
-import { genesis } from '../log.ts';
+import { genesisHash } from '../log.ts';
 
 /** A row of the log of a claimed tenant, or nulls where it has none beyond its mark; the row of the mark itself is there for its hash. */
 export type ClaimedRow = { tenant_id: string; mark: bigint } & (EventRow | Record<keyof EventRow, null>);
@@ -73,7 +73,7 @@ export function claimsOf(rows: ClaimedRow[], derives: boolean): Claimed[] {
     const claimed: Claimed = { tenant, mark, through: mark, read: 0, bytes: 0, events: [] };
     for (const [place, row] of beyond.entries()) {
       try {
-        const event = eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesis);
+        const event = eventOf(tenant, row, beyond[place - 1]?.hash ?? before?.hash ?? genesisHash);
         claimed.events.push(...(derives ? [event] : withBalanceEvents(event)));
       } catch (error) {
         // Thrown, it would keep back the events of all tenants, and not only what lies behind it.

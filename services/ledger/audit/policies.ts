@@ -1,12 +1,12 @@
 // Row-level security as the migrations made it, by which services see and change the rows of the tenants they name, and no others.
 import type pg from 'pg';
-import { besides, tenantTables, type Findings } from './operator.ts';
+import { relayTables, tenantTables, type Findings } from './operator.ts';
 
 /**
  * Tells of row-level security that is not as the migrations made it: it may show the services less than the owner sees, or another tenant's. What is
  * given to a role that only reads, as an auditor's, is the operator's own business.
  */
-export async function securityMustBeOurs(client: pg.Client, findings: Findings): Promise<void> {
+export async function checkRowSecurity(client: pg.Client, findings: Findings): Promise<void> {
   const off = await client.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relname = any($1)
       and not (relrowsecurity and relforcerowsecurity) order by 1`,
@@ -40,7 +40,7 @@ export async function securityMustBeOurs(client: pg.Client, findings: Findings):
           select from unnest(polroles) as given (role), writers
           where (given.role = 0 or pg_has_role(writers.role, given.role, 'usage')) and (not is_owner or not polpermissive)) end
       order by 1, 2`,
-    [tenantTables, besides],
+    [tenantTables, relayTables],
   );
   for (const { table, policy, state } of rows) {
     findings.add(

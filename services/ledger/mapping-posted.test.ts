@@ -5,7 +5,7 @@ import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId } from '../platform/ids.ts';
 import { nothing, post, type Account, type Balance, type Books } from './accounting.ts';
-import { eventOf, postedEvent, transactionOf, type Order } from './wire.ts';
+import { postedEventOf, decodePosted, transactionOf, type ValidatedPosting } from './mapping.ts';
 
 describe('the fingerprint of a request', () => {
   const same = { ...double, description: 'd', reference: 'r', metadata: '{"a":1,"b":2}' };
@@ -89,7 +89,7 @@ describe('a posted transaction', () => {
     balance: ({ code }) => (code === 'CASH' ? before : { ...nothing, pendingDebits: 1n }),
     suspense: () => account('SUSPENSE', 'credit'),
   };
-  const eventFor = (order: Order) => eventOf(order, post(order, books));
+  const eventFor = (order: ValidatedPosting) => postedEventOf(order, post(order, books));
 
   test('is one event of all that was decided: entries, and for each balance what it is after', () => {
     const order = posted({ ...double, description: 'd', reference: 'r', metadata: '{"m":1}', idempotencyKey: 'k' });
@@ -147,7 +147,7 @@ describe('a posted transaction', () => {
 
   test('is read again from the log as it was stored', () => {
     const event = create(TransactionPostedSchema, eventFor(posted(double)));
-    expect(postedEvent(toBinary(TransactionPostedSchema, event))).toEqual(event);
+    expect(decodePosted(toBinary(TransactionPostedSchema, event))).toEqual(event);
   });
 
   const place = { tenantId, sequence: 7n, createdMs: 1_700_000_000_000 };

@@ -1,8 +1,8 @@
-import { plainAsset } from '../../test/default-account.ts';
-import { newId, toUuid } from '../platform/ids.ts';
-import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../test/derivation.ts';
-import { updatedEvent } from './chart.ts';
-import { Derivation } from './derive.ts';
+import { plainAsset } from '../../../test/default-account.ts';
+import { newId, toUuid } from '../../platform/ids.ts';
+import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../../test/replay.ts';
+import { updatedEvent } from '../chart.ts';
+import { Replay } from './replay.ts';
 
 describe('the rows that an honest log makes', () => {
   const nowText = '2023-11-14T22:13:20.000Z';
@@ -38,7 +38,7 @@ describe('the rows that an honest log makes', () => {
   });
 
   test('are none where nothing has happened', () => {
-    const nobody = new Derivation(tenant, () => undefined);
+    const nobody = new Replay(tenant, () => undefined);
     expect([nobody.head(), nobody.accountRows(), nobody.balanceRows()]).toEqual([[], [], []]);
   });
 

@@ -7,7 +7,7 @@ import { failures, openWriters, reasonOf, transfer, type WriterOptions, type Wri
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
 import { ledgerRoutes } from './rpc.ts';
-import { orderOf, reversalOf, type Order } from './wire.ts';
+import { validatePosting, validateReversal, type ValidatedPosting } from './mapping.ts';
 import type { Writer } from './writer.ts';
 
 let writers: Writers;
@@ -32,11 +32,11 @@ afterAll(() => writers.end());
 /** A writer of one lane, behind the proxy. */
 function openLane(options: WriterOptions = {}): { writer: Writer; metrics: Registry } {
   const metrics = new Registry();
-  return { writer: writers.open({ proxied: true, lanes: 1, metrics, ...options }), metrics };
+  return { writer: writers.open({ proxied: true, pipelines: 1, metrics, ...options }), metrics };
 }
 
 function single(tenantId: string, currency: string) {
-  return orderOf(create(PostingSchema, { tenantId, entries: [{ accountCode: 'a', amount: '1.00', side: 'debit', currency }] }));
+  return validatePosting(create(PostingSchema, { tenantId, entries: [{ accountCode: 'a', amount: '1.00', side: 'debit', currency }] }));
 }
 
 test('a batch that makes accounts on books that another replica has moved fails for that reason, and is run again', async () => {
@@ -79,7 +79,9 @@ test('a transaction that is reversed in many batches at once is reversed once', 
   const outcomes = await Promise.all(
     Array.from({ length: 60 }, () => [
       writer.post(transfer(tenant, 'a', 'b', '1.00')),
-      writer.post(reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId, actor: 'test', requestId: 'r' }))),
+      writer.post(
+        validateReversal(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId, actor: 'test', requestId: 'r' })),
+      ),
     ]).flat(),
   );
   const reasons = outcomes.map(reasonOf);
@@ -136,7 +138,7 @@ test('ids of what is posted are not looked up', async () => {
     if (chunk.includes('keys_of_ids')) asked++;
     return 'pass';
   };
-  for (const { writer } of [openLane(), openLane({ rememberedAccounts: 0 })]) {
+  for (const { writer } of [openLane(), openLane({ maxCachedAccounts: 0 })]) {
     for (let turn = 0; turn < 3; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
     expect(asked).toBe(0);
   }
@@ -193,7 +195,7 @@ test('a posting whose connection is lost while the database still works on it is
 async function stalled(
   tenant: string,
   { timeoutMs, isGivenUp = true, send = sendEach }: { timeoutMs: [number, number]; isGivenUp?: boolean; send?: typeof sendEach },
-  meanwhile: (orders: [Order, Order], outcomes: Promise<Outcome[]>) => Promise<void>,
+  meanwhile: (orders: [ValidatedPosting, ValidatedPosting], outcomes: Promise<Outcome[]>) => Promise<void>,
 ) {
   const others = await sessions();
   const { writer } = openLane(isGivenUp ? { patienceMs: 500 } : {});
@@ -210,7 +212,7 @@ async function stalled(
     }
     const [before, held] = [await writers.transactionsOf(tenant), (await sessions()).difference(others)];
     writers.proxy.hold(true);
-    const orders: [Order, Order] = [
+    const orders: [ValidatedPosting, ValidatedPosting] = [
       transfer(tenant, 'a', 'purse', '1.00', { timeoutMs: timeoutMs[0] }),
       transfer(tenant, 'purse', 'a', '1.00', { timeoutMs: timeoutMs[1] }),
     ];
@@ -229,7 +231,7 @@ async function stalled(
   }
 }
 
-function sendEach(writer: Writer, orders: Order[]): Promise<Outcome[]> {
+function sendEach(writer: Writer, orders: ValidatedPosting[]): Promise<Outcome[]> {
   return Promise.all(orders.map((order) => writer.post(order)));
 }
 
@@ -286,7 +288,7 @@ test('nor by the ledger that sent it, which hears that it came too late', async 
 test('nor by one whose caller gave it less time with his call than the posting says', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
-  const send = async (writer: Writer, orders: Order[]): Promise<Outcome[]> => {
+  const send = async (writer: Writer, orders: ValidatedPosting[]): Promise<Outcome[]> => {
     const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20, committed: () => undefined });
     const postings = orders.map(({ tenantId, idempotencyKey, entries }) => ({
       tenantId,
@@ -311,7 +313,7 @@ test('nor is a reversal that its caller sends again, for he does not know whethe
   await writer.post(transfer(tenant, 'a', 'purse', '1.00', { transactionId }));
   await writer.post(transfer(tenant, 'purse', 'a', '1.00'));
   const reversal = (retry: boolean) =>
-    reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId, reversalId, retry }));
+    validateReversal(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId, reversalId, retry }));
   const caller = new AbortController();
   const sent = Promise.withResolvers<void>();
   writers.proxy.watch = (chunk) => {

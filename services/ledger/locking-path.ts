@@ -3,15 +3,15 @@
 import { isStaleConnection } from '../platform/stale-connection.ts';
 import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
 import { isTransient, isServerError } from '../platform/postgres-errors.ts';
-import { Batch, withoutBooks } from './batch.ts';
-import type { Shelf } from './books.ts';
-import { headOf, selectHead, wantHeads, type HeadRow } from './log.ts';
+import { Batch, unknownTenant } from './batch.ts';
+import type { AccountCache } from './account-cache.ts';
+import { headOf, selectHead, lockHeadsTable, type HeadRow } from './log.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
-import { begin, commit } from './store.ts';
+import { begin, commit } from './writer-queries.ts';
 
 /** What became of a batch. Whatever is settled in it has been committed, or changed nothing. */
-export interface LockedEnd {
+export interface LockedResult {
   batch: Batch;
   /** Items of tenants whose head another process holds; only without waiting. */
   held: Item[];
@@ -20,16 +20,22 @@ export interface LockedEnd {
 }
 
 /** Nothing of a batch was done, for the reason that is its cause: PostgreSQL refused a statement and has undone the others, or this program failed. */
-export class Undone extends Error {
+export class RolledBack extends Error {
   override name = 'Undone';
 }
 
 /**
  * Posts a batch in one SQL transaction. With `wait` false a tenant whose head another process holds is left out; with true the lock is
  * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
- * Throws {@link Undone}, or what left open whether it was posted. What the shelf said of these tenants is forgotten then.
+ * Throws {@link RolledBack}, or what left open whether it was posted. What the shelf said of these tenants is forgotten then.
  */
-export async function runLocked(pool: Pool, shelf: Shelf, cursors: ActiveCursors, items: Item[], wait: boolean): Promise<LockedEnd> {
+export async function runLockingPath(
+  pool: Pool,
+  shelf: AccountCache,
+  cursors: ActiveCursors,
+  items: Item[],
+  wait: boolean,
+): Promise<LockedResult> {
   const client = await pool.connect();
   let usable = false;
   try {
@@ -43,14 +49,14 @@ export async function runLocked(pool: Pool, shelf: Shelf, cursors: ActiveCursors
     const answers = isServerError(error) && (await cleared(client));
     usable = answers && !isStaleConnection(error);
     const isOurs = code === undefined || error instanceof TypeError || error instanceof RangeError;
-    if (answers || (isOurs && !isTransient(error))) throw new Undone('a batch was undone', { cause: error });
+    if (answers || (isOurs && !isTransient(error))) throw new RolledBack('a batch was undone', { cause: error });
     throw error;
   } finally {
     client.release(!usable);
   }
 }
 
-async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boolean): Promise<LockedEnd> {
+async function lockAndPost(client: Client, shelf: AccountCache, batch: Batch, wait: boolean): Promise<LockedResult> {
   const { tenants } = batch;
   const lock = wait
     ? { name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenants[0]] }
@@ -61,7 +67,7 @@ async function lockAndPost(client: Client, shelf: Shelf, batch: Batch, wait: boo
       };
   const [begun, heads, read] = sendTogether(
     client,
-    () => [[...begin(client, tenants), client.query(wantHeads)], client.query<HeadRow>(lock), batch.read(client)] as const,
+    () => [[...begin(client, tenants), client.query(lockHeadsTable)], client.query<HeadRow>(lock), batch.read(client)] as const,
   );
   const [{ rows }] = await allSettledOrThrow([heads, ...begun, read] as const);
   const current: string[] = [];
@@ -101,9 +107,9 @@ async function settleHeadless(client: Client, batch: Batch, locked: Set<string>)
   const existing = new Set(rows.map((row) => row.tenant_id));
   const held: Item[] = [];
   for (const item of batch.items) {
-    if (locked.has(item.order.tenant)) continue;
-    if (existing.has(item.order.tenant)) held.push(item);
-    else batch.settled.push({ item, outcome: { refusal: withoutBooks(item.order) } });
+    if (locked.has(item.posting.tenant)) continue;
+    if (existing.has(item.posting.tenant)) held.push(item);
+    else batch.settled.push({ item, outcome: { refusal: unknownTenant(item.posting) } });
   }
   return held;
 }

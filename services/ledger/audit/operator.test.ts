@@ -4,12 +4,12 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
-import { withClient } from '../../deploy/local/databases.ts';
-import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
-import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { bareEnvironment, currentRun } from '../../test/run.ts';
-import { chainHash, type LogRow } from './log.ts';
-import { Findings, inTenant, openOperator, piecesOf, snapshot } from './operator.ts';
+import { withClient } from '../../../deploy/local/databases.ts';
+import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { bareEnvironment, currentRun } from '../../../test/run.ts';
+import { chainHash, type LogRow } from '../log.ts';
+import { Findings, inTenantTransaction, openOperator, logChunks, snapshot } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -56,7 +56,7 @@ async function said(only?: string): Promise<{ verified: string[]; checked: strin
 /** Puts another posting in the place of a tenant's last event, with a chain that is whole. */
 async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
   const rows: LogRow[] = [];
-  for await (const piece of piecesOf(operator, tenant)) rows.push(...piece);
+  for await (const piece of logChunks(operator, tenant)) rows.push(...piece);
   const posted = rows.at(-1)!;
   const message = fromBinary(TransactionPostedSchema, posted.payload);
   forged(message);
@@ -67,7 +67,7 @@ async function forge({ tenant }: { tenant: string }, forged: (message: Transacti
 }
 
 function run(url: string, ...args: string[]) {
-  return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
+  return spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     encoding: 'utf8',
   });
@@ -212,7 +212,7 @@ test('a fault of the command itself is no finding, and leaves the connection usa
       Promise.resolve()
         .then(fault)
         .then(() => undefined);
-    await expect(inTenant(operator, tenant, snapshot, findings, work)).rejects.toThrow(/Invalid string length|call stack/);
+    await expect(inTenantTransaction(operator, tenant, snapshot, findings, work)).rejects.toThrow(/Invalid string length|call stack/);
   }
   expect(findings.count).toBe(0);
   expect(await said(tenant)).toEqual({ verified: [], checked: [] });
@@ -333,7 +333,7 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   );
   await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
   // Of several times.
-  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/cli.ts heads\n\n';
+  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/audit/cli.ts heads\n\n';
   writeFileSync(file, `${kept}${banner}${run(ownerUrl, 'heads').stdout}`);
   // Other tests leave tenants behind of whom there is something to tell.
   const told = (...args: string[]) =>

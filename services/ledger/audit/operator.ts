@@ -1,13 +1,13 @@
 // What the operator's commands share: the owner's connection, the tenants there are, their logs in bounded pieces, and the projections.
 import pg from 'pg';
-import { toId } from '../platform/ids.ts';
-import { errorMessage } from '../platform/lifetime.ts';
-import { toDecimal } from '../platform/money.ts';
-import { connectionOptions, noTransactionTimeout } from '../platform/postgres.ts';
-import { checkConnection, assertRole } from '../platform/postgres-start.ts';
-import { BadSetting } from '../platform/settings.ts';
-import type { LogRow } from './log.ts';
-import { NoSuchTime, type Row } from './derive.ts';
+import { toId } from '../../platform/ids.ts';
+import { errorMessage } from '../../platform/lifetime.ts';
+import { toDecimal } from '../../platform/money.ts';
+import { connectionOptions, noTransactionTimeout } from '../../platform/postgres.ts';
+import { checkConnection, assertRole } from '../../platform/postgres-start.ts';
+import { BadSetting } from '../../platform/settings.ts';
+import type { LogRow } from '../log.ts';
+import { InvalidTime, type Row } from './replay.ts';
 
 /** Events read at a time; each holds at most some 100 KiB. */
 const piece = 500;
@@ -89,14 +89,14 @@ const known = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
 /** Tables of tenants that are no projection: the log is what all others are derived from. */
 const underived = ['log'];
 /** Tables that say nothing of the books: how far the log was published. */
-export const besides = ['relay_marks', 'relay_dead_letters'];
+export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables of tenants. */
-export const tenantTables = [...known, ...underived, ...besides];
+export const tenantTables = [...known, ...underived, ...relayTables];
 
 /** The schema is not what the migrations made. */
-export class Damaged extends Error {}
+export class SchemaDamaged extends Error {}
 
-/** Every projection as the catalogue has it. Throws {@link Damaged}, also where there is a table of tenants that nobody derives. */
+/** Every projection as the catalogue has it. Throws {@link SchemaDamaged}, also where there is a table of tenants that nobody derives. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
     `select c.relname as name, columns, plain, definitions,
@@ -112,12 +112,12 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
   const strangers = rows.filter((table) => !tenantTables.includes(table.name));
-  if (strangers.length > 0) throw new Damaged(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
+  if (strangers.length > 0) throw new SchemaDamaged(`nothing derives ${strangers.map((table) => table.name).join(', ')} from the log`);
   // A view in its place shows what its maker wants.
   const absent = tenantTables.filter((name) => !rows.some((table) => table.name === name));
-  if (absent.length > 0) throw new Damaged(`${absent.join(', ')}: no table, or none of tenants: restore the schema`);
+  if (absent.length > 0) throw new SchemaDamaged(`${absent.join(', ')}: no table, or none of tenants: restore the schema`);
   const keyless = rows.filter(({ name, key }) => known.includes(name) && key.length === 0);
-  if (keyless.length > 0) throw new Damaged(`${keyless.map(({ name }) => name).join(', ')}: no primary key: restore the schema`);
+  if (keyless.length > 0) throw new SchemaDamaged(`${keyless.map(({ name }) => name).join(', ')}: no primary key: restore the schema`);
   return known.flatMap((name) => rows.filter((table) => table.name === name));
 }
 
@@ -128,7 +128,7 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
     return;
   }
   // One step along each primary key at a time, all of which begin with the tenant.
-  const names = [...tables.map((table) => table.name), ...underived, ...besides];
+  const names = [...tables.map((table) => table.name), ...underived, ...relayTables];
   let last = '00000000-0000-0000-0000-000000000000';
   for (let beyond = '>='; ; beyond = '>') {
     const next = names.map((name) => `(select tenant_id from ${name} where tenant_id ${beyond} $1 order by tenant_id limit 1)`);
@@ -140,7 +140,7 @@ export async function* tenantsOf(client: pg.Client, tables: Projection[], only: 
 }
 
 /** The events of a tenant's log beyond a place, oldest first, a bounded number at a time. What is null where nothing may be is empty here. */
-export async function* piecesOf(client: pg.Client, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
+export async function* logChunks(client: pg.Client, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
   for (let last = after; ;) {
     const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
       name: 'piece_of_log',
@@ -160,7 +160,7 @@ export async function* piecesOf(client: pg.Client, tenant: string, after = 0n): 
  * Holds the tenant's mark against its head: one is made with the other, the relay looks for events through the open marks alone, and publishes
  * nothing at or below one. A change opens the mark, and it is closed under the head's lock where everything is published.
  */
-export async function markMustFitHead(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
+export async function checkPublishedOffset(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
   const { rows } = await client.query<{ mark: string | null; open: boolean | null; head: string | null }>(
     `select m.sequence::text as mark, m.open_until is not null as open, h.sequence::text as head
       from (select * from relay_marks where tenant_id = $1) m full join (select * from heads where tenant_id = $1) h using (tenant_id)`,
@@ -186,7 +186,7 @@ export const snapshot = 'begin isolation level repeatable read read only';
  * Does work in a transaction whose rows are those of one tenant: the policies bind the owner's changes too. What PostgreSQL refuses for its
  * value, and a time of no calendar, ends the work and is a finding; any other error is thrown. Where there is a finding nothing is changed.
  */
-export async function inTenant(
+export async function inTenantTransaction(
   client: pg.Client,
   tenant: string,
   begin: string,
@@ -202,7 +202,7 @@ export async function inTenant(
     // Where the connection is gone so is the transaction, and why it went is the reason to tell.
     await client.query('rollback').catch(() => undefined);
     // Classes 22 and 23: data exceptions and constraints.
-    const ofValue = error instanceof NoSuchTime || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
+    const ofValue = error instanceof InvalidTime || (error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? ''));
     if (!ofValue) throw error;
     findings.add(`the tables can't hold what the log says: ${error.message}`);
   }
@@ -220,7 +220,7 @@ export interface Difference {
 }
 
 /** The columns of {@link Difference}. As text: a JSON number beyond 2^53 would lose digits. */
-export const bothSides = ['derived', 'stored']
+export const differenceColumns = ['derived', 'stored']
   .map((side) => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${side}))) as ${side}`)
   .join(', ');
 
@@ -245,7 +245,7 @@ function asTold(table: string, column: string, value: string | null | undefined)
 }
 
 /** A difference in words: the row by its key, and every column that differs. */
-export function describe(table: Projection, { derived, stored }: Difference): string {
+export function describeDifference(table: Projection, { derived, stored }: Difference): string {
   const row = derived ?? stored ?? {};
   const name = table.key
     .filter((column) => column !== 'tenant_id')

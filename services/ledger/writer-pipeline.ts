@@ -8,11 +8,11 @@ import { isStaleConnection } from '../platform/stale-connection.ts';
 import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
 import { isServerError } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
-import type { Shelf, TenantBooks } from './books.ts';
+import type { AccountCache, TenantState } from './account-cache.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
-import { Clock } from './clock.ts';
-import { begin, commit } from './store.ts';
+import { DatabaseClock } from './clock.ts';
+import { begin, commit } from './writer-queries.ts';
 
 /** Batches that may be open at a time: one being committed, one that waits behind it, one being decided. */
 const mostOpen = 3;
@@ -20,9 +20,9 @@ const mostOpen = 3;
 const repetitionMs = 1_000;
 
 /** What a lane needs. */
-export interface LaneOptions {
+export interface PipelineOptions {
   pool: Pool;
-  shelf: Shelf;
+  shelf: AccountCache;
   cursors: ActiveCursors;
   /** Called when the next batch may be started. */
   freed: () => void;
@@ -36,24 +36,24 @@ export interface LaneOptions {
 }
 
 /** One connection's work. */
-export class Lane {
-  private readonly options: LaneOptions;
+export class WriterPipeline {
+  private readonly options: PipelineOptions;
   private client: Client | undefined;
   /** Connections on which something is being read for it. */
   private readonly readers = new Set<Client>();
   /** Books as of the newest batch that was sent and is not yet known to be committed. */
-  private readonly sent = new Map<string, TenantBooks>();
+  private readonly sent = new Map<string, TenantState>();
   /** Keys of batches that were sent and are not yet known to be committed. */
   private pending: Batch['keys'][] = [];
   private started = 0;
-  private readonly clock = new Clock();
+  private readonly clock = new DatabaseClock();
   private repeatedAt = -Infinity;
   private open = 0;
   private deciding = false;
   private failures: { place: number; items: Item[]; error: unknown; sent: boolean }[] = [];
   private settling = Promise.withResolvers<void>();
 
-  constructor(options: LaneOptions) {
+  constructor(options: PipelineOptions) {
     this.options = options;
   }
 
@@ -68,7 +68,7 @@ export class Lane {
   }
 
   /** Whether a tenant's books are remembered, without which a batch has to lock first. */
-  remembers(tenant: string): boolean {
+  isCached(tenant: string): boolean {
     return this.sent.has(tenant) || this.options.shelf.has(tenant);
   }
 
@@ -85,21 +85,21 @@ export class Lane {
       const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;
       const askedAt = performance.now();
       if (blind) batch.nowMs = nowMs;
-      else this.clock.heard(await this.readAhead(batch), askedAt);
+      else this.clock.observe(await this.readAhead(batch), askedAt);
       batch.expire();
       this.client ??= await this.options.pool.connect();
       // The batch before has failed meanwhile: what this one builds on is void.
       if (this.failures.length > 0) throw this.failures[0]?.error;
       batch.decide();
-      if (batch.contested.length > 0) throw new Error('what was refused may be on its way: the heads have to be held');
+      if (batch.ambiguous.length > 0) throw new Error('what was refused may be on its way: the heads have to be held');
       const sentAt = performance.now();
       sent = true;
       const answers = this.send(batch, this.client);
       this.pending = [...this.pending, batch.keys];
       this.deciding = false;
       this.options.freed();
-      this.clock.heard((await allSettledOrThrow(answers)).at(-1) as number, sentAt);
-      if (batch.doubtful) await this.lookBack(batch, blind);
+      this.clock.observe((await allSettledOrThrow(answers)).at(-1) as number, sentAt);
+      if (batch.hasRefusals) await this.lookBack(batch, blind);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -122,10 +122,10 @@ export class Lane {
     this.client = undefined;
   }
 
-  private booksOf(tenant: string): TenantBooks {
+  private booksOf(tenant: string): TenantState {
     const sent = this.sent.get(tenant);
     this.sent.delete(tenant);
-    return sent ?? (this.options.shelf.take(tenant) as TenantBooks);
+    return sent ?? (this.options.shelf.take(tenant) as TenantState);
   }
 
   private async readAhead(batch: Batch): Promise<number> {

@@ -9,11 +9,11 @@ import { textArray, uuidArray } from '../platform/arrays.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
-import type { BookedAccount, OpenAccount } from './books.ts';
-import { postedEvent, type Order } from './wire.ts';
+import type { CachedAccount, AccountState } from './account-cache.ts';
+import { decodePosted, type ValidatedPosting } from './mapping.ts';
 
 /** What an idempotency key was used for: before, or by what a batch has decided. */
-export interface KnownKey {
+export interface UsedKey {
   /** UUID of the transaction. */
   id: string;
   fingerprint: Buffer;
@@ -22,7 +22,7 @@ export interface KnownKey {
   transaction?: Transaction;
 }
 
-interface KnownKeyRow extends KnownKey {
+interface KnownKeyRow extends UsedKey {
   tenant_id: string;
   idempotency_key: string;
 }
@@ -40,7 +40,7 @@ export interface Original {
 
 /** The event of a transaction that can be reversed; read once, however many orders reverse it. */
 export function eventOfOriginal(original: Original): TransactionPosted | undefined {
-  if (original.payload) original.event ??= postedEvent(original.payload);
+  if (original.payload) original.event ??= decodePosted(original.payload);
   return original.event;
 }
 
@@ -59,7 +59,7 @@ export async function commit(client: Client): Promise<void> {
 }
 
 /** Which of the orders' keys were used. */
-export async function knownKeys(client: Client, orders: Order[]): Promise<KnownKeyRow[]> {
+export async function usedKeys(client: Client, orders: ValidatedPosting[]): Promise<KnownKeyRow[]> {
   const { rows } = await client.query<KnownKeyRow>({
     name: 'known_keys',
     text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
@@ -71,7 +71,7 @@ export async function knownKeys(client: Client, orders: Order[]): Promise<KnownK
 }
 
 /** Under which keys the orders' transaction ids were posted, by tenant and id. */
-export async function keysOfIds(client: Client, orders: Order[]): Promise<Map<string, string>> {
+export async function keysOfIds(client: Client, orders: ValidatedPosting[]): Promise<Map<string, string>> {
   const { rows } = await client.query<{ place: string; idempotency_key: string }>({
     name: 'keys_of_ids',
     text: `select t.tenant_id || ' ' || t.id as place, t.idempotency_key
@@ -83,7 +83,7 @@ export async function keysOfIds(client: Client, orders: Order[]): Promise<Map<st
 }
 
 /** The transactions that orders reverse. */
-export async function originalsOf(client: Client, reversals: Order[]): Promise<Original[]> {
+export async function originalsOf(client: Client, reversals: ValidatedPosting[]): Promise<Original[]> {
   if (reversals.length === 0) return [];
   const { rows } = await client.query<Original>({
     name: 'originals',
@@ -127,9 +127,9 @@ interface AccountBalanceRow {
 export interface FoundAccount {
   tenant: string;
   code: string;
-  open: OpenAccount;
+  state: AccountState;
   /** What a balance says other than the account's newest entry; empty where they agree. */
-  differs: string[];
+  differences: string[];
 }
 
 /**
@@ -138,7 +138,7 @@ export interface FoundAccount {
  * the next posting, and nothing repairs a log. (Only what a process doesn't remember is read; two ledgers that take turns on a tenant are 0 to 15 %
  * slower for it.) Who changes debits and credits alike, or the version, is found by `verify`.
  */
-export async function openAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
+export async function readAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
     name: 'open_accounts',
     text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.status = 'closed' as closed,
@@ -165,21 +165,21 @@ export async function openAccounts(client: Client, wanted: [tenant: string, code
     const one: FoundAccount = found.get(place) ?? {
       tenant: row.tenant_id,
       code: row.code,
-      open: { account: accountOf(row), balances: new Map() },
-      differs: [],
+      state: { account: accountOf(row), balances: new Map() },
+      differences: [],
     };
-    const { open, differs } = one;
+    const { state, differences } = one;
     // Each of its balances says so.
-    if (row.lost !== null && !found.has(place)) differs.push(`there is no balance in ${row.lost}, where there are entries`);
+    if (row.lost !== null && !found.has(place)) differences.push(`there is no balance in ${row.lost}, where there are entries`);
     found.set(place, one);
     if (row.held === null) continue;
     const balance = balanceOf(row);
-    const is = told(net(open.account, balance), row.is_ms);
+    const is = told(net(state.account, balance), row.is_ms);
     const left = row.left === null ? 'none' : told(BigInt(row.left), row.left_ms);
-    if (is !== left) differs.push(`the balance in ${row.held} is ${is}, where the newest entry left ${left}`);
+    if (is !== left) differences.push(`the balance in ${row.held} is ${is}, where the newest entry left ${left}`);
     else if (balance.pendingDebits !== 0n || balance.pendingCredits !== 0n)
-      differs.push(`something is pending in ${row.held}, which nothing can be`);
-    else open.balances.set(row.held, balance);
+      differences.push(`something is pending in ${row.held}, which nothing can be`);
+    else state.balances.set(row.held, balance);
   }
   return [...found.values()];
 }
@@ -190,16 +190,17 @@ function told(minor: bigint, ms: string | null): string {
 }
 
 /** Fails where an account's balances are not what its entries left: what is decided by them would go into the log. */
-export async function balancesMustBeWhole(client: Client, tenant: string, code: string): Promise<void> {
-  for (const found of await openAccounts(client, [[tenant, code]])) if (found.differs.length > 0) throw new Error(whyTorn(found));
+export async function checkBalances(client: Client, tenant: string, code: string): Promise<void> {
+  for (const found of await readAccounts(client, [[tenant, code]]))
+    if (found.differences.length > 0) throw new Error(whyInconsistent(found));
 }
 
 /** Of an account that `differs`. */
-export function whyTorn({ code, differs }: FoundAccount): string {
-  return `account ${code}: ${differs.join('; ')}; rebuild mends it`;
+export function whyInconsistent({ code, differences }: FoundAccount): string {
+  return `account ${code}: ${differences.join('; ')}; rebuild mends it`;
 }
 
-function accountOf(row: AccountBalanceRow): BookedAccount {
+function accountOf(row: AccountBalanceRow): CachedAccount {
   return {
     id: toId('acc', row.id),
     uuid: row.id,

@@ -1,7 +1,7 @@
 // The range of a tenant's log between two times, as conditions of a statement.
 
 /** A span of time, milliseconds since the Unix epoch. */
-export interface Span {
+export interface TimeRange {
   /** Inclusive. */
   startMs?: bigint | undefined;
   /** Exclusive. */
@@ -9,7 +9,7 @@ export interface Span {
 }
 
 /** A statement's values, each named as it is added. $1 is the tenant. */
-export class Query {
+export class QueryParameters {
   readonly values: unknown[];
 
   constructor(tenant: string) {
@@ -26,7 +26,7 @@ export class Query {
  * The first place in the log at or after a time. Times never go back along the log and its places have no gap, so that a binary search
  * over the primary key finds it in some twenty look-ups, where an index of times would cost every posting.
  */
-function firstAt(query: Query, timeMs: bigint): string {
+function firstAt(query: QueryParameters, timeMs: bigint): string {
   const time = `to_timestamp(${query.value(Number(timeMs))}::float8 / 1000.0)`;
   const early = `(select l.created_at < ${time} from log l where l.tenant_id = $1 and l.sequence = (low + high) / 2)`;
   // offset 0: else the look-up is written out where it is used, and done twice.
@@ -47,7 +47,7 @@ export interface LogRange {
 }
 
 /** The range of the log that a span covers, before a place where one is given. */
-export function rangeOf(query: Query, { startMs, endMs }: Span, before?: bigint): LogRange {
+export function logRangeOf(query: QueryParameters, { startMs, endMs }: TimeRange, before?: bigint): LogRange {
   const low = startMs === undefined ? '1' : firstAt(query, startMs);
   const high = endMs === undefined ? '1' : firstAt(query, endMs);
   const most = before === undefined ? '' : query.value(before);

@@ -3,7 +3,7 @@ import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { Refusal } from './accounting.ts';
-import { checkedCode, checkedCurrency, checkedId, checkedText, traced } from './wire.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedText, withTraceparent } from './mapping.ts';
 
 const order = (metadata: string) =>
   posted({ tenantId, metadata, entries: [{ accountCode: 'A', amount: '1.00', side: 'debit', currency: 'USD' }] });
@@ -292,7 +292,7 @@ describe('a reversal', () => {
 
 test('a message without a trace context takes that of its call, and keeps its own where it has one', () => {
   const requestHeader = new Headers({ traceparent: 'of the call' });
-  expect(traced({ traceparent: '' }, { requestHeader })).toEqual({ traceparent: 'of the call' });
-  expect(traced({ traceparent: 'own' }, { requestHeader })).toEqual({ traceparent: 'own' });
-  expect(traced({ traceparent: '' }, { requestHeader: new Headers() })).toEqual({ traceparent: '' });
+  expect(withTraceparent({ traceparent: '' }, { requestHeader })).toEqual({ traceparent: 'of the call' });
+  expect(withTraceparent({ traceparent: 'own' }, { requestHeader })).toEqual({ traceparent: 'own' });
+  expect(withTraceparent({ traceparent: '' }, { requestHeader: new Headers() })).toEqual({ traceparent: '' });
 });

@@ -15,7 +15,7 @@ import { traceparentOf } from '../platform/trace.ts';
 import { Refusal, net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
 
 /** A posting as the writer takes it: every text checked, every amount in minor units. */
-export interface Order extends Request {
+export interface ValidatedPosting extends Request {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
@@ -116,13 +116,16 @@ function sorted(value: unknown): string {
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
-export function traced<Message extends { traceparent: string }>(message: Message, { requestHeader }: { requestHeader: Headers }): Message {
+export function withTraceparent<Message extends { traceparent: string }>(
+  message: Message,
+  { requestHeader }: { requestHeader: Headers },
+): Message {
   if (message.traceparent === '') message.traceparent = requestHeader.get('traceparent') ?? '';
   return message;
 }
 
 /** Checks a posting. Throws {@link Refusal} with the reason `validation_failed` and the field's name as in REST. */
-export function orderOf(posting: Posting): Order {
+export function validatePosting(posting: Posting): ValidatedPosting {
   const tenant = checkedId('tenant_id', 'tenant', posting.tenantId);
   const transactionId = posting.transactionId === '' ? newId('txn') : posting.transactionId;
   const transaction = checkedId('transaction_id', 'txn', transactionId);
@@ -134,9 +137,9 @@ export function orderOf(posting: Posting): Order {
   const { timeoutMs } = posting;
   if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
   const { idempotencyKey, description } = common(posting, transactionId);
-  const { actor, requestId, traceparent } = byOf(posting);
+  const { actor, requestId, traceparent } = auditContextOf(posting);
   // Field by field, and its fingerprint last: spread from others it was copied twice.
-  const order: Order = {
+  const order: ValidatedPosting = {
     kind,
     tenantId: posting.tenantId,
     tenant,
@@ -160,14 +163,14 @@ export function orderOf(posting: Posting): Order {
   return order;
 }
 
-/** Checks a request to reverse, as {@link orderOf}; its entries are the mirrored lines, which the writer reads. */
-export function reversalOf(request: ReverseTransactionRequest): Order {
+/** Checks a request to reverse, as {@link validatePosting}; its entries are the mirrored lines, which the writer reads. */
+export function validateReversal(request: ReverseTransactionRequest): ValidatedPosting {
   const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
   const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
   const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
   const order = {
     ...common(request, transactionId),
-    ...byOf(request),
+    ...auditContextOf(request),
     tenantId: request.tenantId,
     tenant,
     transactionId,
@@ -193,11 +196,11 @@ function common(request: { idempotencyKey: string; description: string }, transa
 }
 
 /** Who asks, and in which request. Throws {@link Refusal} naming the field. */
-export function byOf(request: {
+export function auditContextOf(request: {
   actor: string;
   requestId: string;
   traceparent: string;
-}): Pick<Order, 'actor' | 'requestId' | 'traceparent'> {
+}): Pick<ValidatedPosting, 'actor' | 'requestId' | 'traceparent'> {
   return {
     actor: request.actor === '' ? 'internal' : checkedActor(request.actor),
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
@@ -237,7 +240,7 @@ const version = Buffer.from([1]);
 const unknown = Buffer.alloc(0);
 
 // What makes two requests the same: absent and default are one, entries keep their order, metadata's keys do not.
-function fingerprint(order: Omit<Order, 'fingerprint'>, metadata: string): Buffer {
+function fingerprint(order: Omit<ValidatedPosting, 'fingerprint'>, metadata: string): Buffer {
   const canonical = JSON.stringify([
     order.kind,
     order.description,
@@ -252,7 +255,7 @@ function fingerprint(order: Omit<Order, 'fingerprint'>, metadata: string): Buffe
 // The messages of each posting are literals: made by `create`, field by field, they cost twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function eventOf(order: Order, { lines, changes }: Posted): TransactionPosted {
+export function postedEventOf(order: ValidatedPosting, { lines, changes }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
     transactionId: order.transactionId,
@@ -332,6 +335,6 @@ export function transactionOf(
 }
 
 /** The event of a posting as the log stores it. */
-export function postedEvent(payload: Uint8Array): TransactionPosted {
+export function decodePosted(payload: Uint8Array): TransactionPosted {
   return fromBinary(TransactionPostedSchema, payload);
 }

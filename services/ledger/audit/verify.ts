@@ -1,27 +1,27 @@
 // Walks every log and holds the books against it: chain, rules and tables. Reads only, each tenant in one snapshot, in bounded memory.
 import type pg from 'pg';
 import { fromBinary } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId, toUuid } from '../platform/ids.ts';
-import { Derivation, type Row } from './derive.ts';
-import { HeadsOf, type KeptHeads } from './heads.ts';
+import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { toId, toUuid } from '../../platform/ids.ts';
+import { Replay, type Row } from './replay.ts';
+import { HeadComparison, type KeptHeads } from './kept-heads.ts';
 import {
   Findings,
   asJson,
-  bothSides,
+  differenceColumns,
   counted,
   decimalOf,
-  describe,
-  inTenant,
-  markMustFitHead,
-  piecesOf,
+  describeDifference,
+  inTenantTransaction,
+  checkPublishedOffset,
+  logChunks,
   projections,
   snapshot,
   tenantsOf,
   type Difference,
   type Projection,
 } from './operator.ts';
-import { securityMustBeOurs } from './policies.ts';
+import { checkRowSecurity } from './policies.ts';
 
 /** What a walk has seen. */
 export interface Verified {
@@ -47,13 +47,13 @@ export async function verify(
   const tables = await projections(client);
   const seen: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0, heads: 0 };
   const ofSchema = new Findings(say);
-  await securityMustBeOurs(client, ofSchema);
+  await checkRowSecurity(client, ofSchema);
   seen.findings += ofSchema.count;
   const left = new Set(only === undefined ? heads.keys() : []);
   for await (const tenant of tenantsOf(client, tables, only)) {
     const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
-    const kept = new HeadsOf(heads.get(tenant), findings);
-    await inTenant(client, tenant, snapshot, findings, () => verifyTenant({ client, tenant, tables, findings, kept }, seen));
+    const kept = new HeadComparison(heads.get(tenant), findings);
+    await inTenantTransaction(client, tenant, snapshot, findings, () => verifyTenant({ client, tenant, tables, findings, kept }, seen));
     left.delete(tenant);
     seen.heads += heads.get(tenant)?.size ?? 0;
     seen.tenants += 1;
@@ -69,18 +69,18 @@ interface Walk {
   tenant: string;
   tables: Projection[];
   findings: Findings;
-  kept: HeadsOf;
+  kept: HeadComparison;
 }
 
 async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, seen: Verified): Promise<void> {
-  const derivation = new Derivation(tenant, (problem) => findings.add(problem));
+  const derivation = new Replay(tenant, (problem) => findings.add(problem));
   const rowsOf = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {
     rowsOf.set(name, (rowsOf.get(name) ?? 0) + rows.length);
     const table = tables.find((each) => each.name === name);
     if (table && rows.length > 0) await compareRows(client, table, rows, findings);
   };
-  for await (const events of piecesOf(client, tenant)) {
+  for await (const events of logChunks(client, tenant)) {
     const added = events.map((event) => {
       kept.apply(event);
       return derivation.apply(event);
@@ -115,7 +115,7 @@ async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, se
     if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event: \`rebuild --check\` says which`);
   }
   await booksMustAddUp(client, tenant, findings);
-  await markMustFitHead(client, tenant, findings);
+  await checkPublishedOffset(client, tenant, findings);
 }
 
 // Rows that should be there, each looked up by its key: a whole row of the table is compared with a whole row that was derived, so that no
@@ -123,14 +123,14 @@ async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, se
 // could not.
 async function compareRows(client: pg.Client, table: Projection, rows: Row[], findings: Findings): Promise<void> {
   const { rows: different } = await client.query<Difference>(
-    `select ${bothSides}
+    `select ${differenceColumns}
       from json_to_recordset($1::json) as derived (${table.definitions.join(', ')})
       left join (select ${table.plain.join(', ')} from ${table.name}) as stored
         on ${table.key.map((column) => `stored.${column} = derived.${column}`).join(' and ')}
       where stored is distinct from derived`,
     [asJson(rows)],
   );
-  for (const difference of different) findings.add(describe(table, difference));
+  for (const difference of different) findings.add(describeDifference(table, difference));
 }
 
 async function reversalsMustMirror(client: pg.Client, tenant: string, reversals: TransactionPosted[], findings: Findings): Promise<void> {

@@ -2,8 +2,8 @@
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type AccountRecord, type TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import { createdEvent, newAccount } from '../services/ledger/chart.ts';
-import { Derivation, type Added } from '../services/ledger/derive.ts';
-import { append, genesis, type Head, type LogRow, type NewEvent } from '../services/ledger/log.ts';
+import { Replay, type AddedRows } from '../services/ledger/audit/replay.ts';
+import { append, genesisHash, type Head, type LogRow, type NewEvent } from '../services/ledger/log.ts';
 import type { BusinessType } from '../services/ledger/templates.ts';
 import { newId } from '../services/platform/ids.ts';
 import { newTenant } from './ledger.ts';
@@ -94,13 +94,13 @@ export function derived(
   events: NewEvent[],
   tamper: (rows: LogRow[]) => void = () => undefined,
   template: BusinessType | null = null,
-): { rows: LogRow[]; findings: string[]; derivation: Derivation; added: Added[] } {
-  const head: Head = { tenant, sequence: 0n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
+): { rows: LogRow[]; findings: string[]; derivation: Replay; added: AddedRows[] } {
+  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
   const rows = [...accounts.map((each) => createdEvent(each, template, by)), ...events].map((each) => append(head, each, nowMs));
   tamper(rows);
   const findings: string[] = [];
-  const derivation = new Derivation(tenant, (problem) => findings.push(problem));
-  const added: Added[] = rows.map((row) => derivation.apply(row));
+  const derivation = new Replay(tenant, (problem) => findings.push(problem));
+  const added: AddedRows[] = rows.map((row) => derivation.apply(row));
   return { rows, findings, derivation, added };
 }
 /** What is found wrong with such a log. */

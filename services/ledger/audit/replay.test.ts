@@ -1,10 +1,10 @@
 // Logs whose chain is whole and whose bookkeeping is not: what a faulty writer would leave behind.
-import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
-import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../test/derivation.ts';
-import { newId } from '../platform/ids.ts';
-import { createdEvent, updatedEvent } from './chart.ts';
-import type { LogRow, NewEvent } from './log.ts';
-import type { BusinessType } from './templates.ts';
+import type { AccountRecord, TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../../test/replay.ts';
+import { newId } from '../../platform/ids.ts';
+import { createdEvent, updatedEvent } from '../chart.ts';
+import type { LogRow, NewEvent } from '../log.ts';
+import type { BusinessType } from '../templates.ts';
 
 const changedFirst = (change: (message: TransactionPosted) => void) => {
   const message = first();

@@ -1,8 +1,8 @@
 // Changes of accounts that the ledger refuses, found where a log has them.
-import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { a, account, by, byCode, event, findings, first, suspense } from '../../test/derivation.ts';
-import { createdEvent, updatedEvent } from './chart.ts';
-import type { NewEvent } from './log.ts';
+import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { a, account, by, byCode, event, findings, first, suspense } from '../../../test/replay.ts';
+import { createdEvent, updatedEvent } from '../chart.ts';
+import type { NewEvent } from '../log.ts';
 
 const group = byCode.get('group')!;
 /** The event of an account's next version. */

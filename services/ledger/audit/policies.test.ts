@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { startLedger, type RunningLedger } from '../../../test/ledger.ts';
 import { openOperator } from './operator.ts';
 import { verify } from './verify.ts';
 

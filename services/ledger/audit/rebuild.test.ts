@@ -1,6 +1,6 @@
 import type pg from 'pg';
-import { openWriters, posted, transfer, type Writers } from '../../test/writers.ts';
-import { toUuid } from '../platform/ids.ts';
+import { openWriters, posted, transfer, type Writers } from '../../../test/writers.ts';
+import { toUuid } from '../../platform/ids.ts';
 import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 

@@ -1,13 +1,13 @@
 // The operator's commands, as `usage` says. Run as the database's owner.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { toUuid } from '../platform/ids.ts';
-import { StartFailure, errorMessage } from '../platform/lifetime.ts';
-import { isTransient } from '../platform/postgres-errors.ts';
-import { BadSetting, Settings } from '../platform/settings.ts';
-import { readHeads, sayHeads, type KeptHeads } from './heads.ts';
-import { discard, redrive } from './outbox/dead-letters.ts';
-import { Damaged, Findings, counted, openOperator, projections } from './operator.ts';
+import { toUuid } from '../../platform/ids.ts';
+import { StartFailure, errorMessage } from '../../platform/lifetime.ts';
+import { isTransient } from '../../platform/postgres-errors.ts';
+import { BadSetting, Settings } from '../../platform/settings.ts';
+import { parseHeads, printHeads, type KeptHeads } from './kept-heads.ts';
+import { discard, redrive } from '../outbox/dead-letters.ts';
+import { SchemaDamaged, Findings, counted, openOperator, projections } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -41,7 +41,7 @@ async function main(): Promise<boolean> {
     }
     if (command === 'heads') {
       const findings = new Findings((line) => process.stderr.write(`${line}\n`));
-      await sayHeads(client, await projections(client), { only: tenant, findings }, say);
+      await printHeads(client, await projections(client), { only: tenant, findings }, say);
       return findings.count === 0;
     }
     if (command === 'redrive') {
@@ -98,7 +98,7 @@ function readArguments(): { command: Command; tenant: string | undefined; check:
 
 function headsIn(file: string): KeptHeads {
   try {
-    return readHeads(readFileSync(file, 'utf8'));
+    return parseHeads(readFileSync(file, 'utf8'));
   } catch (error) {
     throw new Stop(`--heads ${file}: ${(error as Error).message}`);
   }
@@ -116,7 +116,7 @@ try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {
   const known =
-    [Stop, BadSetting, StartFailure, Damaged].some((each) => error instanceof each) ||
+    [Stop, BadSetting, StartFailure, SchemaDamaged].some((each) => error instanceof each) ||
     isTransient(error) ||
     typeof (error as { code?: unknown }).code === 'string';
   process.stderr.write(`${known ? errorMessage(error) : ((error as Error).stack ?? String(error))}\n`);

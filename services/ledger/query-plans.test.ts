@@ -6,10 +6,10 @@ import { entries, newTenant, startLedger, type RunningLedger } from '../../test/
 import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { createAccount, listAccounts, updateAccount } from './accounts.ts';
-import { ledgerPlans } from './plans.ts';
+import { ledgerPlans } from './query-plans.ts';
 import { listTransactions } from './reads.ts';
-import { knownKeys, openAccounts } from './store.ts';
-import type { Order } from './wire.ts';
+import { usedKeys, readAccounts } from './writer-queries.ts';
+import type { ValidatedPosting } from './mapping.ts';
 
 let ledger: RunningLedger;
 let owner: pg.Client;
@@ -36,7 +36,7 @@ beforeAll(async () => {
   const page = { limit: 50, cursor: '' };
   for (const parentCode of [null, 'group']) await listAccounts(one, tenant, { type: null, status: null, parentCode }, page);
   await updateAccount(one, tenant, 'empty', { status: 'closed' }, by);
-  await inTransaction(one, [tenant], (client) => openAccounts(client, [[tenant, 'child']]));
+  await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
   await owner.query(
     `insert into accounts select tenant_id, gen_random_uuid(), 'c' || n, name, type, normal_balance, currency, parent_code, is_group, description,
         allow_negative, status, system, metadata, version, created_at, updated_at
@@ -131,8 +131,8 @@ test('a tenant of many transactions is read by the right index, though most had 
   };
   const before = await reads();
   const { transactions } = await listTransactions(one, tenant, {}, { limit: 100, cursor: '' });
-  const keys = Array.from({ length: 100 }, (_, n) => ({ tenant, idempotencyKey: `k${n + 1}` }) as Order);
-  const known = await inTransaction(one, [tenant], (client) => knownKeys(client, keys));
+  const keys = Array.from({ length: 100 }, (_, n) => ({ tenant, idempotencyKey: `k${n + 1}` }) as ValidatedPosting);
+  const known = await inTransaction(one, [tenant], (client) => usedKeys(client, keys));
   expect([transactions.length, known.length]).toEqual([100, 100]);
   const after = await reads();
   expect(after - before).toBeLessThan(1_000);

@@ -1,16 +1,16 @@
 // Derives every projection again from the log into scratch tables, and compares them with what stands or puts them in its place.
 import type pg from 'pg';
-import { toId } from '../platform/ids.ts';
-import { Derivation, type Row } from './derive.ts';
-import { activeUntil } from './outbox/active-cursors.ts';
+import { toId } from '../../platform/ids.ts';
+import { Replay, type Row } from './replay.ts';
+import { activeUntil } from '../outbox/active-cursors.ts';
 import {
   Findings,
   asJson,
-  bothSides,
-  describe,
-  inTenant,
-  markMustFitHead,
-  piecesOf,
+  differenceColumns,
+  describeDifference,
+  inTenantTransaction,
+  checkPublishedOffset,
+  logChunks,
   projections,
   snapshot,
   tenantsOf,
@@ -53,14 +53,14 @@ export async function rebuild(
     const repairs: string[] = [];
     const repaired = new Findings((line) => repairs.push(line));
     await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
-    await inTenant(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
+    await inTenantTransaction(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
       const hold = () => (options.check ? Promise.resolve(false) : lockHead(client, tenant));
       const { events, lost } = await derive(client, tenant, findings, hold);
       seen.events += events;
       if (!options.check) await mustBeWhole(client, tenant, events, findings);
       if (options.check) {
         await compare(client, tenant, tables, findings);
-        await markMustFitHead(client, tenant, findings);
+        await checkPublishedOffset(client, tenant, findings);
       }
       if (!options.check && findings.count === 0) {
         // The head that was made to be held is not the one that was lost.
@@ -109,11 +109,11 @@ async function derive(
   findings: Findings,
   hold: () => Promise<boolean>,
 ): Promise<{ events: number; lost: boolean }> {
-  const derivation = new Derivation(tenant, (problem) => findings.add(problem));
+  const derivation = new Replay(tenant, (problem) => findings.add(problem));
   let events = 0;
   let last = 0n;
   const goOn = async (end: bigint | null) => {
-    for await (const piece of piecesOf(client, tenant, last)) {
+    for await (const piece of logChunks(client, tenant, last)) {
       const added = piece.map((event) => derivation.apply(event));
       const rowsOf = (name: 'transactions' | 'entries') => added.flatMap((each) => each[name]);
       await store(client, 'transactions', rowsOf('transactions'));
@@ -173,13 +173,13 @@ async function compare(client: pg.Client, tenant: string, tables: Projection[], 
     // Both sides have the columns of the catalogue, in its order.
     const columns = table.plain.join(', ');
     const { rows } = await client.query<Difference>(
-      `select ${bothSides}
+      `select ${differenceColumns}
         from (select ${columns} from derived_${table.name}) as derived
         full join (select ${columns} from public.${table.name} where tenant_id = $1) as stored using (${table.key.join(', ')})
         where derived is distinct from stored limit 1000`,
       [tenant],
     );
-    for (const difference of rows) findings.add(describe(table, difference));
+    for (const difference of rows) findings.add(describeDifference(table, difference));
     if (rows.length > 0) different.add(table.name);
   }
   return different;

@@ -1,22 +1,22 @@
 // Heads of logs that somebody keeps where the database's owner can't change them: what is removed from a log's end, or made anew with a chain of
 // its own, is found by nothing that is in the database.
 import type pg from 'pg';
-import { toId, toUuid } from '../platform/ids.ts';
-import type { LogRow } from './log.ts';
-import { inTenant, tenantsOf, snapshot, type Findings, type Projection } from './operator.ts';
+import { toId, toUuid } from '../../platform/ids.ts';
+import type { LogRow } from '../log.ts';
+import { inTenantTransaction, tenantsOf, snapshot, type Findings, type Projection } from './operator.ts';
 
 /** Hashes (hex) that were kept, by tenant (UUID) and sequence. */
 export type KeptHeads = Map<string, Map<bigint, string>>;
 
 /** Gives `say` a line of each tenant, or of one (UUID): `<tenant's id> <sequence> <hash>`, of the last event of his log; none of who has no log. */
-export async function sayHeads(
+export async function printHeads(
   client: pg.Client,
   tables: Projection[],
   { only, findings }: { only: string | undefined; findings: Findings },
   say: (line: string) => void,
 ): Promise<void> {
   for await (const tenant of tenantsOf(client, tables, only)) {
-    await inTenant(client, tenant, snapshot, findings, async () => {
+    await inTenantTransaction(client, tenant, snapshot, findings, async () => {
       const { rows } = await client.query<{ sequence: string; hash: string }>(
         `select sequence::text, encode(hash, 'hex') as hash from log where tenant_id = $1 order by log.sequence desc limit 1`,
         [tenant],
@@ -27,10 +27,10 @@ export async function sayHeads(
 }
 
 /**
- * Reads lines of {@link sayHeads}, of whatever times; empty ones are passed over, and npm's own, which begin with `>`. Throws at any other line, also
+ * Reads lines of {@link printHeads}, of whatever times; empty ones are passed over, and npm's own, which begin with `>`. Throws at any other line, also
  * where two contradict, and where there is none: then nothing was kept.
  */
-export function readHeads(text: string): KeptHeads {
+export function parseHeads(text: string): KeptHeads {
   const kept: KeptHeads = new Map();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     if (line.trim() === '' || line.startsWith('> ')) continue;
@@ -49,7 +49,7 @@ export function readHeads(text: string): KeptHeads {
 }
 
 /** Holds a tenant's log against the heads that were kept of it, event by event. */
-export class HeadsOf {
+export class HeadComparison {
   private readonly left: Map<bigint, string>;
   private readonly findings: Findings;
   private last = 0n;

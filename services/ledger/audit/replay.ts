@@ -8,19 +8,19 @@ import {
   type AccountRecord,
   type ChangedBalance,
   type TransactionPosted,
-} from '../../proto/gen/ledger/v1/events_pb.js';
-import { toUuid } from '../platform/ids.ts';
-import { toDecimal } from '../platform/money.ts';
-import { chainHash, genesis, type LogRow } from './log.ts';
+} from '../../../proto/gen/ledger/v1/events_pb.js';
+import { toUuid } from '../../platform/ids.ts';
+import { toDecimal } from '../../platform/money.ts';
+import { chainHash, genesisHash, type LogRow } from '../log.ts';
 
 /** A row of a table by its columns' names, values as PostgreSQL reads them from JSON. */
 export type Row = Record<string, string | number | boolean | null>;
 
 /** A time that the log tells of and no calendar has. */
-export class NoSuchTime extends Error {}
+export class InvalidTime extends Error {}
 
 /** What one event adds to the tables that only grow. */
-export interface Added {
+export interface AddedRows {
   transactions: Row[];
   entries: Row[];
   /** The event, where it posted. */
@@ -44,7 +44,7 @@ interface DerivedBalance {
 }
 
 /** The books of one tenant, event by event. Holds accounts and balances in memory, never what was posted. */
-export class Derivation {
+export class Replay {
   private readonly tenant: string;
   private readonly tell: (problem: string) => void;
   /** By the texts of their ids. */
@@ -52,7 +52,7 @@ export class Derivation {
   private readonly byCode = new Map<string, DerivedAccount>();
   private readonly balances = new Map<string, DerivedBalance>();
   private sequence = 0n;
-  private hash: Buffer = genesis;
+  private hash: Buffer = genesisHash;
   private lastMs = 0;
   private chart: string | null = null;
 
@@ -63,7 +63,7 @@ export class Derivation {
   }
 
   /** Takes the next event. */
-  apply(row: LogRow): Added {
+  apply(row: LogRow): AddedRows {
     const problem = (what: string) => this.tell(`event ${row.sequence} ${what}`);
     if (row.sequence !== this.sequence + 1n) problem(`follows event ${this.sequence}`);
     if (!chainHash(this.hash, row).equals(row.hash)) problem('does not have the hash of its content and of the event before it');
@@ -71,7 +71,7 @@ export class Derivation {
     this.sequence = row.sequence;
     this.hash = row.hash;
     this.lastMs = row.createdMs;
-    const added: Added = { transactions: [], entries: [] };
+    const added: AddedRows = { transactions: [], entries: [] };
     try {
       if (row.type === 'transaction.posted') this.post(row, added, problem);
       else if (row.type === 'account.created') this.create(row, problem);
@@ -82,7 +82,7 @@ export class Derivation {
     return added;
   }
 
-  /** The head after the last event; none where there was no event. Throws {@link NoSuchTime}, as the two below do. */
+  /** The head after the last event; none where there was no event. Throws {@link InvalidTime}, as the two below do. */
   head(): Row[] {
     if (this.sequence === 0n) return [];
     return [
@@ -196,7 +196,7 @@ export class Derivation {
     }
   }
 
-  private post(row: LogRow, added: Added, problem: (what: string) => void): void {
+  private post(row: LogRow, added: AddedRows, problem: (what: string) => void): void {
     const event = fromBinary(TransactionPostedSchema, row.payload);
     added.posted = event;
     added.transactions.push({
@@ -311,7 +311,7 @@ function bytea(bytes: Uint8Array): string {
 
 function time(ms: number): string {
   const date = new Date(ms);
-  if (Number.isNaN(date.getTime())) throw new NoSuchTime(`${ms} ms after 1970 is no time`);
+  if (Number.isNaN(date.getTime())) throw new InvalidTime(`${ms} ms after 1970 is no time`);
   return date.toISOString();
 }
 
