@@ -37,11 +37,14 @@ const envelopeBytes = 5;
 const maxTimerMs = 24 * 3600_000;
 const head = { ':status': 200, 'content-type': 'application/grpc' };
 
+/** Answers a request, or returns false and leaves it untouched. */
+export type StreamHandler = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => boolean;
+
 /**
  * Returns a router that notes each method, and what answers plain unary gRPC calls of them and refuses those of unknown methods.
- * That returns false, and does nothing, for any other request.
+ * Any other request is left.
  */
-export function fastUnary(router: ConnectRouter, options: FastUnaryOptions) {
+export function fastUnary(router: ConnectRouter, options: FastUnaryOptions): { router: ConnectRouter; handle: StreamHandler } {
   // Undefined for methods that Connect answers.
   const routes = new Map<string, Route | undefined>();
   const noting: ConnectRouter = {
@@ -57,7 +60,7 @@ export function fastUnary(router: ConnectRouter, options: FastUnaryOptions) {
       return this;
     },
   };
-  const handle = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean => {
+  const handle: StreamHandler = (stream, headers) => {
     const path = headers[':path'] ?? '';
     const subtype = /^application\/grpc(?:\+(proto|json))?$/.exec(headers['content-type'] ?? '');
     if (!subtype || headers[':method'] !== 'POST') return false;
@@ -182,7 +185,8 @@ function envelope(message: Uint8Array): Buffer {
   return bytes;
 }
 
-function invalid(message: string): ConnectError {
+/** The error for a malformed request. */
+export function invalid(message: string): ConnectError {
   return refuse(Code.InvalidArgument, { reason: 'validation_failed', message });
 }
 

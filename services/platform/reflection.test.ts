@@ -11,7 +11,8 @@ type Message = Record<string, any>;
 
 test.each(['v1', 'v1alpha'])('a client of another make finds services, methods and error details by reflection %s', async (version) => {
   const loaded = loadSync(`grpc/reflection/${version}/reflection.proto`, { includeDirs: [join(root, 'proto')], oneofs: true });
-  const { ServerReflection } = (loadPackageDefinition(loaded) as Message)['grpc'].reflection[version];
+  const packages: Message = loadPackageDefinition(loaded);
+  const { ServerReflection } = packages['grpc'].reflection[version];
   const server = await startGrpcServer({ services: [LedgerService] });
   const client = new ServerReflection(`127.0.0.1:${server.port}`, credentials.createInsecure());
   const metadata = new Metadata();

@@ -5,10 +5,11 @@ import { create, fromBinary, toBinary, type DescMethod, type Message } from '@bu
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { Http2SessionManager, createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, credentials, status, type ChannelOptions, type ServiceError } from '@grpc/grpc-js';
+import { Client, Metadata, compressionAlgorithms, credentials, status, type ChannelOptions, type ServiceError } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ErrorInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import {
   LedgerService,
@@ -17,7 +18,7 @@ import {
   type PostTransactionRequest,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
-import { until as untilResult } from '../../test/waiting.ts';
+import { until as untilResult } from '../../test/polling.ts';
 import { refuse } from './errors.ts';
 import type { RunningServer } from './lifetime.ts';
 import { logFields, type ServeOptions } from './serve.ts';
@@ -172,7 +173,7 @@ test.each([
     const description = 'x'.repeat(maxMessageBytes);
     await expect(ledger.postTransaction({ posting: { description } }, { headers })).rejects.toMatchObject({ code: Code.ResourceExhausted });
     handle = () => Promise.reject(refuse(Code.NotFound, { reason: 'tenant_not_found', message: 'no such tenant' }));
-    const failure = await ledger.postTransaction({}, { headers }).catch(ConnectError.from);
+    const failure = await ledger.postTransaction({}, { headers }).catch((error: unknown) => ConnectError.from(error));
     expect(failure).toMatchObject({ code: Code.NotFound, rawMessage: 'no such tenant' });
     expect((failure as ConnectError).findDetails(ErrorInfoSchema)).toMatchObject([{ reason: 'tenant_not_found' }]);
   } finally {
@@ -253,8 +254,15 @@ test.each<[string, Buffer, number, Record<string, string>?]>([
   session.close();
 });
 
+test('what a stream can not decode is refused as the client’s fault', async () => {
+  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed' };
+  for (const method of [Health.method.watch, ServerReflection.method.serverReflectionInfo]) {
+    expect(await failureOf(call(method, { message: Buffer.from('no message') }))).toMatchObject(refused);
+  }
+});
+
 test('a compressed message is not taken', async () => {
-  const compressing = clientOf(server, { 'grpc.default_compression_algorithm': 2 });
+  const compressing = clientOf(server, { 'grpc.default_compression_algorithm': compressionAlgorithms.gzip });
   expect(await failureOf(call(postTransaction, { by: compressing, message: posting('x') }))).toMatchObject({ code: status.UNIMPLEMENTED });
   compressing.close();
 });

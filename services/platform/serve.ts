@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { constants, createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
-import { Code, ConnectError, createContextKey, type ConnectRouter } from '@connectrpc/connect';
+import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { fastify } from 'fastify';
 import { Histogram, type Registry } from 'prom-client';
@@ -12,7 +12,7 @@ import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { sha256 } from './digest.ts';
 import { isRefusal, refuse } from './errors.ts';
-import { fastUnary, type Encoder, type Intercept } from './fast-unary.ts';
+import { fastUnary, invalid, type Encoder, type Intercept, type StreamHandler } from './fast-unary.ts';
 import { openGauge } from './gauges.ts';
 import { cached, serveHealth, serveOps, type Readiness } from './health.ts';
 import { runningServer, type Lifetime, type RunningServer } from './lifetime.ts';
@@ -60,7 +60,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const intercept = interceptor(options, isAccepted);
   const readiness = cached(options.readiness);
   let isClosing = false;
-  let fast: ReturnType<typeof fastUnary>['handle'] = () => false;
+  let fast: StreamHandler = () => false;
   const app = fastify({
     http2: true,
     serverFactory: (handler) => listener(handler, options.maxStreams, (stream, headers) => fast(stream, headers)),
@@ -73,16 +73,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
       serveHealth(unary.router, services, async () => ({ ...(await readiness()), ...(isClosing && { ready: false }) }), isAccepted);
       serveReflection(unary.router, [...services, Health, ServerReflection, ServerReflectionAlpha]);
     },
-    interceptors: [
-      (next) => (request) => {
-        const { header, contextValues: values } = request;
-        return intercept(
-          { ...request, values },
-          (name) => header.get(name) ?? undefined,
-          () => next(request),
-        );
-      },
-    ],
+    interceptors: [connectInterceptor(intercept)],
     // Inside a cluster bytes are cheaper than the CPU that compresses them.
     acceptCompression: [],
     readMaxBytes: maxMessageBytes,
@@ -120,7 +111,7 @@ export async function serveUntilEnd(
 function listener(
   handler: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
   maxConcurrentStreams: number,
-  fast: ReturnType<typeof fastUnary>['handle'],
+  fast: StreamHandler,
 ): Http2Server {
   const server = createServer(
     {
@@ -202,6 +193,29 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
       throw isKnown ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
     }
   };
+}
+
+/** The same for calls that Connect answers. */
+function connectInterceptor(intercept: Intercept): Interceptor {
+  return (next) => (request) => {
+    const call = { service: request.service, method: request.method, values: request.contextValues };
+    const readable = request.stream ? { ...request, message: decodable(request.message) } : request;
+    return intercept(
+      call,
+      (name) => request.header.get(name) ?? undefined,
+      () => next(readable),
+    );
+  };
+}
+
+/** Connect takes what can't be decoded for a fault of the server. */
+async function* decodable<Received>(messages: AsyncIterable<Received>): AsyncIterable<Received> {
+  try {
+    yield* messages;
+  } catch (error) {
+    const isUndecodable = error instanceof ConnectError && error.rawMessage.startsWith('parse binary');
+    throw isUndecodable ? invalid('the request can not be decoded') : error;
+  }
 }
 
 function unauthenticated(): ConnectError {
