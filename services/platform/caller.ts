@@ -1,131 +1,184 @@
-// Calls another service of the house: channels to its replicas as a Connect transport, so that calls are typed by the generated code.
+// Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
 import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, isMessage, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
+import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
+import { Client, Metadata, credentials, status, type StatusObject } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Channel, wasBegun } from './channel.ts';
-import { turnOf } from './large.ts';
 import type { RefusalInfo } from './errors.ts';
-import { Replicas, type Replica, type Resolve } from './replicas.ts';
 import type { Encoder } from './fast-unary.ts';
+import { Replicas, type Replica, type Resolve } from './replicas.ts';
 
-/** What a channel needs. */
+/** What a caller needs. */
 export interface CallerOptions {
-  /** `host:port`, several for several replicas; a name stands for all its addresses, which are looked up again every few seconds. */
+  /** `host:port`, several for several replicas. A name stands for all its addresses, which are resolved again every 5 s. */
   addresses: string[];
   token: string;
-  /** Largest message in either direction, bytes. An answer that is larger fails after the other side has committed. */
+  /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
-  /**
-   * Methods that only read. One that fails as `UNAVAILABLE` is repeated twice, at another replica at once where there is one, else after a while,
-   * within the call's deadline. A refusal of the service, which says why, is not. A call of any method that no replica has begun to answer is asked
-   * once of another one.
-   */
+  /** Methods that only read. Where a connection fails they are tried three times, at another replica where there is one. */
   retried?: DescMethod[];
-  /** Methods whose calls travel together on one stream: small ones, that are asked often. */
-  carried?: DescMethod[];
-  /** Of requests that are encoded otherwise than by `toBinary`, by their types. */
+  /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
-  /** How names are looked up; by default as the system does. */
+  /** How names are resolved; by default as the system does. */
   resolve?: Resolve;
 }
 
 /** A transport to one replica. */
-export interface Line extends Transport {
+export interface ReplicaTransport extends Transport {
   /** `ip:port`. */
   address: string;
 }
 
-/** A transport with an end. It asks whichever replica has the fewest calls in flight. */
+/** A transport that calls the available replicas in turn. */
 export interface Caller extends Transport {
-  /** To those of the replicas not known to be away, where all are, to all; in the order of their addresses. Never empty. */
-  lines(): Line[];
+  /** To each available replica, in the order of their addresses; where none is, to all. Never empty. The same objects each time. */
+  replicas(): ReplicaTransport[];
+  /** Ends the connections when the calls on them are answered. */
   close(): void;
 }
 
-/**
- * Opens a channel to a service. A call without a deadline of its own gets 10 s. Errors are ConnectErrors; `refusalOf` reads what the
- * service said.
- */
-export function openCaller(options: CallerOptions): Caller {
-  const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes), options.resolve);
-  const own = { authorization: `Bearer ${options.token}` };
-  const reads = new Set(options.retried);
-  const carried = new Set(options.carried);
-  // `besides`: what was asked before, in vain.
-  const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
-    async unary(method, signal, timeoutMs, header, input) {
-      const until = performance.now() + (timeoutMs ?? 10_000);
-      const first = choose() ?? (await inTime(replicas.lookedUp, until, signal).then(() => choose()));
-      if (!first) throw new ConnectError(`no address is known of ${options.addresses.join(', ')}`, Code.Unavailable);
-      const headers = header ? { ...own, ...Object.fromEntries(new Headers(header as ConstructorParameters<typeof Headers>[0])) } : own;
-      const request = isMessage(input, method.input) ? input : create(method.input, input);
-      const message = options.encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const path = `/${method.parent.typeName}/${method.name}`;
-      const asked = { path, headers, message, isCarried: !header && carried.has(method), signal };
-      for (let [attempt, replica] = [1, first]; ; attempt++) {
+const defaultTimeoutMs = 10_000;
+const maxAttempts = 3;
+const retryAfterMs = 50;
+// A replica that lets a call time out that had a second is avoided for ten.
+const [tellingTimeoutMs, avoidMs] = [1_000, 10_000];
+
+/** Opens a caller. Calls time out after 10 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
+export function openCaller({ addresses, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+  const channelOptions = {
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+    // A connection may be gone without a word.
+    'grpc.keepalive_time_ms': 10_000,
+    'grpc.keepalive_timeout_ms': 5_000,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    // Callers share no connection: postings would wait behind large pages.
+    'grpc.use_local_subchannel_pool': 1,
+    // A proxy for the internet is not to see the token.
+    'grpc.enable_http_proxy': 0,
+    'grpc.service_config_disable_resolution': 1,
+    // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
+    'grpc-node.flow_control_window': 4 << 20,
+  };
+  const replicas = new Replicas(
+    addresses,
+    (address) => new Client(`dns:${address}`, credentials.createInsecure(), channelOptions),
+    resolve,
+  );
+  const reads = new Set(retried);
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${token}`);
+  // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
+  metadata.set('priority', 'u=3, i');
+
+  const transport = (choose: (previous: Replica | undefined) => Replica, attempts: (method: DescMethod) => number): Transport => ({
+    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const deadline = Date.now() + timeoutMs;
+      const request = create(method.input, input);
+      const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
+      const encoded = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const own = header ? withHeaders(metadata, header) : metadata;
+      let replica: Replica | undefined;
+      for (let attempt = 1; ; attempt++) {
+        replica = choose(replica);
         try {
-          const bytes = await replicas.ask(replica, { ...asked, patienceMs: until - performance.now() });
-          const turn = turnOf(bytes.length);
-          if (turn) await turn;
-          const answer = decoded(method.output, bytes);
-          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
-        } catch (error) {
-          // A replica that says itself what is wrong speaks for all: the database that it can't reach is also theirs.
-          const away = error instanceof ConnectError && error.code === Code.Unavailable && !refusalOf(error);
-          const isRead = reads.has(method);
-          const other: Replica | undefined = away && attempt === 1 && (isRead || !wasBegun(error)) ? choose(replica) : undefined;
-          const waitMs = other ? 0 : 50 * attempt * (1 + Math.random());
-          if (!away || !(isRead || other) || attempt === 3 || until - performance.now() < waitMs) throw error;
-          if (!other) await pause(waitMs);
-          replica = other ?? replica;
+          const message = await ask(replica.client, method, { message: encoded, metadata: own, deadline, signal });
+          replica.avoidedUntil = 0;
+          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
+        } catch (cause) {
+          const error = cause as ConnectError;
+          if (error.code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs) replica.avoidedUntil = performance.now() + avoidMs;
+          // With details it is the answer of a service that could be reached.
+          const isUnreachable = error.code === Code.Unavailable && error.details.length === 0;
+          if (!isUnreachable || attempt >= attempts(method)) throw error;
+          await pause(retryAfterMs * attempt * (1 + Math.random()));
         }
       }
     },
     stream() {
-      throw new ConnectError('this house calls no streaming methods', Code.Unimplemented);
+      throw new ConnectError('streams are not supported', Code.Unimplemented);
     },
   });
-  const anywhere = transport((besides) => replicas.next(besides));
-  const lines = new WeakMap<Replica, Line>();
-  const lineTo = (replica: Replica): Line => {
-    const line = lines.get(replica) ?? { address: replica.address, ...transport((besides) => (besides ? undefined : replica)) };
-    lines.set(replica, line);
-    return line;
+
+  const transports = new WeakMap<Replica, ReplicaTransport>();
+  const transportTo = (replica: Replica): ReplicaTransport => {
+    const made = transports.get(replica) ?? {
+      address: replica.address,
+      ...transport(
+        () => replica,
+        () => 1,
+      ),
+    };
+    transports.set(replica, made);
+    return made;
   };
   return {
-    ...anywhere,
-    lines: () => {
-      const available = replicas.available();
-      // Without any address a call says so.
-      return available.length > 0 ? available.map(lineTo) : [{ address: '', ...anywhere }];
-    },
+    ...transport(
+      (previous) => replicas.next(previous),
+      (method) => (reads.has(method) ? maxAttempts : 1),
+    ),
+    replicas: () => replicas.available().map(transportTo),
     close: () => replicas.close(),
   };
 }
 
 const noHeaders = new Headers();
 
-/** Resolves with `work`, but no later than at `until`, milliseconds: then it rejects as `DEADLINE_EXCEEDED`, and as `CANCELED` when `signal` ends it. */
-async function inTime(work: Promise<void>, until: number, signal: AbortSignal | undefined): Promise<void> {
-  const done = new AbortController();
-  const ended = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
-  const late = pause(until - performance.now(), undefined, { signal: ended }).then(
-    () => Promise.reject(new ConnectError('no address is known in time', Code.DeadlineExceeded)),
-    () => Promise.reject(new ConnectError('the caller has gone', Code.Canceled)),
-  );
-  await Promise.race([work, late]).finally(() => done.abort());
+function withHeaders(metadata: Metadata, header: ConstructorParameters<typeof Headers>[0]): Metadata {
+  const own = metadata.clone();
+  new Headers(header).forEach((value, name) => own.set(name, value));
+  return own;
 }
 
-function decoded<T extends DescMessage>(type: T, bytes: Uint8Array): MessageShape<T> {
-  try {
-    return fromBinary(type, bytes);
-  } catch (error) {
-    throw new ConnectError(`the answer is no ${type.typeName}`, Code.Internal, undefined, undefined, error);
-  }
+interface Question {
+  message: Buffer;
+  metadata: Metadata;
+  /** Milliseconds since 1970. */
+  deadline: number;
+  signal: AbortSignal | undefined;
 }
 
-/** What a service said when it refused, or null where the failure was not a refusal (a time-out, a lost connection). */
+/** Rejects with a ConnectError. Calls on the channel itself: the client's interceptors and stack traces cost as much again. */
+function ask<Output extends DescMessage>(
+  client: Client,
+  { parent, name, output }: DescMethod & { output: Output },
+  { message, metadata, deadline, signal }: Question,
+): Promise<MessageShape<Output>> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
+    const call = client.getChannel().createCall(`/${parent.typeName}/${name}`, deadline, null, null, null);
+    const cancel = () => call.cancelWithStatus(status.CANCELLED, 'the caller has canceled');
+    let answer: Buffer | undefined;
+    call.start(metadata, {
+      onReceiveMetadata: () => undefined,
+      onReceiveMessage: (bytes: Buffer) => (answer = bytes),
+      onReceiveStatus: (ended) => {
+        signal?.removeEventListener('abort', cancel);
+        if (ended.code !== status.OK) return reject(asConnectError(ended));
+        try {
+          resolve(fromBinary(output, answer as Buffer));
+        } catch (error) {
+          reject(new ConnectError(`the answer is not a ${output.typeName}`, Code.Internal, undefined, undefined, error));
+        }
+      },
+    });
+    call.startRead();
+    call.sendMessageWithContext({}, message);
+    call.halfClose();
+    signal?.addEventListener('abort', cancel);
+  });
+}
+
+function asConnectError({ code, details, metadata }: StatusObject): ConnectError {
+  const [status] = metadata.get('grpc-status-details-bin') as Buffer[];
+  const told = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
+  return told ?? new ConnectError(details, code as number as Code);
+}
+
+/** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */
 export function refusalOf(error: unknown): RefusalInfo | null {
   if (!(error instanceof ConnectError)) return null;
   const info = error.findDetails(ErrorInfoSchema)[0];

@@ -1,137 +1,93 @@
-// The replicas of a service: a connection to each, by its address; which of them is asked next, and which are known to be away.
+// The replicas of a service: a grpc-js client for each address of each name, and which of them can be called.
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import { Code, ConnectError } from '@connectrpc/connect';
-import type { Channel, Question } from './channel.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connectivityState, type Client } from '@grpc/grpc-js';
 import { hostAndPort } from './settings.ts';
 
 /** One of them. */
 export interface Replica {
-  /** `ip:port`. */
+  /** `ip:port`, or `name:port` before the name is first resolved. */
   address: string;
-  channel: Channel;
-  /** Calls in flight. */
-  calls: number;
+  client: Client;
+  /** Until then it is called only where there is no other one, as it has let a call time out. */
   avoidedUntil: number;
 }
-
-/** So long a replica that has let a call time out is asked only where there is no other. */
-const avoidedMs = 10_000;
-/** A shorter deadline says nothing about who did not meet it, milliseconds. */
-const telling = 1_000;
-/** How often names are looked up again: replicas come and go. */
-const lookUpMs = 5_000;
 
 /** All addresses of a host. */
 export type Resolve = (host: string) => Promise<{ address: string; family: number }[]>;
 
-/** All of them. */
+// grpc-js itself resolves names only when a connection ends, and then not lists of names.
+const resolveEveryMs = 5_000;
+// Longer than calls wait for a connection.
+const closeAfterMs = 15_000;
+
+/** The replicas behind a list of `host:port`. */
 export class Replicas {
-  private readonly open: (address: string) => Channel;
-  private readonly fixed: string[];
-  /** What was found for each name; what can't be looked up any more stays as it was. */
-  private readonly found = new Map<string, string[]>();
+  private readonly open: (address: string) => Client;
+  /** The addresses of each that was given. */
+  private readonly resolved: Map<string, string[]>;
   private readonly known = new Map<string, Replica>();
-  private readonly timer: NodeJS.Timeout | undefined;
-  private readonly resolve: Resolve;
-  private readonly lookingUp = new Set<string>();
+  private readonly closing = new AbortController();
   private turn = 0;
-  /** Resolves when names have been looked up once. */
-  readonly lookedUp: Promise<void>;
 
-  /** `addresses`: `host:port`, a name once for all its addresses; `open` connects to an `ip:port`; `everyMs`: how often names are looked up. */
-  constructor(
-    addresses: string[],
-    open: (address: string) => Channel,
-    resolve: Resolve = (host) => lookup(host, { all: true }),
-    everyMs = lookUpMs,
-  ) {
+  constructor(addresses: string[], open: (address: string) => Client, resolve: Resolve = (host) => lookup(host, { all: true })) {
     this.open = open;
-    this.resolve = resolve;
-    this.fixed = addresses.filter((address) => isIP(hostAndPort(address).host) !== 0);
-    for (const name of addresses) if (!this.fixed.includes(name)) this.found.set(name, []);
+    this.resolved = new Map(addresses.map((address) => [address, [address]]));
     this.update();
-    this.lookedUp = this.found.size > 0 ? this.lookUp() : Promise.resolve();
-    if (this.found.size > 0) this.timer = setInterval(() => void this.lookUp(), everyMs).unref();
+    for (const address of addresses) if (isIP(hostAndPort(address).host) === 0) void this.watch(address, resolve);
   }
 
-  /**
-   * Of those not known to be away, the one with the fewest calls in flight, in turn where several have as few: so a stalled replica gets no
-   * more than the few calls that it does not answer. One that has let a call time out comes after all others for a while: it has no call in
-   * flight then, and would get the same call again (a posting was answered after three time-outs). Where all are away, the next in turn, so
-   * that the caller learns why. Never the one that was asked before, `besides`. Undefined where no name has an address, or no other one.
-   */
-  next(besides?: Replica): Replica | undefined {
-    const all = [...this.known.values()].filter((each) => each !== besides);
-    this.turn = (this.turn + 1) % Math.max(1, all.length);
-    const inTurn = [...all.slice(this.turn), ...all.slice(0, this.turn)];
-    const [first] = inTurn;
-    const now = performance.now();
-    const load = ({ calls, avoidedUntil }: Replica) => calls + (avoidedUntil > now ? 1e6 : 0);
-    const connected = inTurn.filter(({ channel }) => channel.isAvailable);
-    return connected.reduce<Replica | undefined>((best, each) => (best && load(best) <= load(each) ? best : each), undefined) ?? first;
-  }
-
-  /** Those not known to be away, or to have let a call time out just now; where all are, all. */
+  /** Those that can be called, in the order of their addresses: the connected ones that answer in time, else the connected ones, else all. */
   available(): Replica[] {
-    const now = performance.now();
     const all = [...this.known.values()];
-    const connected = all.filter(({ channel }) => channel.isAvailable);
+    const now = performance.now();
+    const connected = all.filter(({ client }) => client.getChannel().getConnectivityState(true) === connectivityState.READY);
     const prompt = connected.filter(({ avoidedUntil }) => avoidedUntil <= now);
     return [prompt, connected].find((each) => each.length > 0) ?? all;
   }
 
-  /** Asks one of them, as {@link Channel.call} does, and remembers how it went. */
-  async ask(replica: Replica, question: Question): Promise<Uint8Array> {
-    replica.calls++;
-    try {
-      const answer = await replica.channel.call(question);
-      replica.avoidedUntil = 0;
-      return answer;
-    } catch (error) {
-      const late = error instanceof ConnectError && error.code === Code.DeadlineExceeded;
-      if (late && question.patienceMs >= telling) replica.avoidedUntil = performance.now() + avoidedMs;
-      throw error;
-    } finally {
-      replica.calls--;
-    }
+  /** The next of the available ones in turn; not `previous` where there is another one. */
+  next(previous?: Replica): Replica {
+    const available = this.available();
+    const others = available.filter((each) => each !== previous);
+    const candidates = others.length > 0 ? others : available;
+    this.turn = (this.turn + 1) % candidates.length;
+    return candidates[this.turn] as Replica;
   }
 
+  /** Closes the connections when the calls on them are answered. */
   close(): void {
-    clearInterval(this.timer);
-    for (const { channel } of this.known.values()) channel.close();
+    this.closing.abort();
+    for (const { client } of this.known.values()) client.close();
   }
 
-  // Of one name, one look-up at a time: with a slow resolver they would take each other's place, and an older one might end last.
-  private async lookUp(): Promise<void> {
-    const names = [...this.found.keys()].filter((name) => !this.lookingUp.has(name));
-    await Promise.all(
-      names.map(async (name) => {
-        const { host, port } = hostAndPort(name);
-        this.lookingUp.add(name);
-        const addresses = await this.resolve(host).catch(() => []);
-        this.lookingUp.delete(name);
-        if (addresses.length === 0) return;
-        this.found.set(
+  // What can't be resolved any more stays as it was.
+  private async watch(name: string, resolve: Resolve): Promise<void> {
+    const { signal } = this.closing;
+    const { host, port } = hostAndPort(name);
+    while (!signal.aborted) {
+      const found = await resolve(host).catch(() => []);
+      if (found.length > 0 && !signal.aborted) {
+        this.resolved.set(
           name,
-          addresses.map(({ address, family }) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`)),
+          found.map(({ address, family }) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`)),
         );
         this.update();
-      }),
-    );
+      }
+      await pause(resolveEveryMs, undefined, { signal, ref: false }).catch(() => undefined);
+    }
   }
 
-  // In the order of their addresses, which is the same in every process.
   private update(): void {
-    const wanted = new Set([...this.fixed, ...[...this.found.values()].flat()].sort());
-    for (const [address, { channel }] of this.known) {
-      if (wanted.has(address)) continue;
-      this.known.delete(address);
-      // Its calls in flight are still answered.
-      channel.close();
-    }
+    const wanted = new Set([...this.resolved.values()].flat().sort());
+    const before = new Map(this.known);
+    this.known.clear();
     for (const address of wanted) {
-      if (!this.known.has(address)) this.known.set(address, { address, channel: this.open(address), calls: 0, avoidedUntil: 0 });
+      this.known.set(address, before.get(address) ?? { address, client: this.open(address), avoidedUntil: 0 });
+      before.delete(address);
     }
+    // Calls that wait for its connection would fail.
+    for (const { client } of before.values()) setTimeout(() => client.close(), closeAfterMs).unref();
   }
 }
