@@ -4,9 +4,8 @@
 // fails is run again under locks.
 //
 // Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { isStaleConnection } from '../platform/stale-connection.ts';
+import { isStaleConnection, isServerError } from '../platform/postgres-errors.ts';
 import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isServerError } from '../platform/postgres-errors.ts';
 import { Batch } from './batch.ts';
 import type { Shelf, TenantBooks } from './books.ts';
 import type { OpenMarks } from './marks.ts';

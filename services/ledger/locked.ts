@@ -1,8 +1,7 @@
 // A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
 // process writes to the same tenants, or something has gone wrong.
-import { isStaleConnection } from '../platform/stale-connection.ts';
+import { isStaleConnection, isTransient, isServerError } from '../platform/postgres-errors.ts';
 import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isTransient, isServerError } from '../platform/postgres-errors.ts';
 import { Batch, withoutBooks } from './batch.ts';
 import type { Shelf } from './books.ts';
 import { headOf, selectHead, wantHeads, type HeadRow } from './log.ts';

@@ -16,9 +16,9 @@ export const largeCall = 1 << 20;
  * of their own, where a pod has 1,024.
  */
 const lines = [
-  { beyond: largeCall, turns: new FairSemaphore({ ofOne: 1, waiting: 8, waitingOfOne: 4 }) },
-  { beyond: 8 << 20, turns: new FairSemaphore({ most: 1, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
-  { beyond: largeCall, turns: new FairSemaphore({ most: 2, ofOne: 1, waiting: 8, waitingOfOne: 8 }) },
+  { beyond: largeCall, turns: new FairSemaphore({ maxPerKey: 1, maxWaiting: 8, maxWaitingPerKey: 4 }) },
+  { beyond: 8 << 20, turns: new FairSemaphore({ max: 1, maxPerKey: 1, maxWaiting: 8, maxWaitingPerKey: 8 }) },
+  { beyond: largeCall, turns: new FairSemaphore({ max: 2, maxPerKey: 1, maxWaiting: 8, maxWaitingPerKey: 8 }) },
 ];
 
 // By their connections: who posts to books that somebody holds, ten seconds a call, kept all other callers waiting where there was one line for all.
@@ -45,7 +45,7 @@ export async function placeOf(
   const caller = callerOf(request);
   const taken: FairSemaphore[] = [];
   const end = () => {
-    for (const turns of taken) turns.end(caller);
+    for (const turns of taken) turns.release(caller);
   };
   const waiting = unfinished.begin(Infinity);
   try {
@@ -53,7 +53,7 @@ export async function placeOf(
     if (refusal) throw refusal;
     for (const { beyond, turns } of lines) {
       if (bytes <= beyond) continue;
-      await turns.begin(caller, signal);
+      await turns.acquire(caller, signal);
       taken.push(turns);
     }
     return end;
