@@ -42,7 +42,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
-  /^test\/(setup|teardown|tally|sequence|check|lint)\.ts$/,
+  /^test\/(setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
   /^test\/(bench|conformance|proof)\/main\.ts$/,
 ];
 
@@ -106,7 +106,7 @@ describe('the tree', () => {
   });
 
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {
-    const jestReads = fits([/^test\/(setup|teardown|tally|sequence)\.ts$/]);
+    const jestReads = fits([/^test\/(setup|teardown|summary-line|longest-first)\.ts$/]);
     const wrong = files.filter((file) => {
       const code = withoutComments(source.get(file) ?? '');
       const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(code);

@@ -33,7 +33,7 @@ const retryMs = 2_000;
 const maxWaitMs = 5 * 60_000;
 
 // A migration may take its time, while the connection with the advisory lock idles.
-const unlimited = { statement_timeout: '0', idle_in_transaction_session_timeout: '0', search_path: 'public' };
+const unlimited = { statement_timeout: '0', idle_in_transaction_session_timeout: '0' };
 
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no change of

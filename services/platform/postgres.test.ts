@@ -7,7 +7,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { until } from '../../test/notifier.ts';
-import { ownServer } from '../../test/server.ts';
+import { startOwnPostgres } from '../../test/own-postgres.ts';
 import { allSettledOrThrow, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { waitForAnswer } from './postgres-start.ts';
 import { isTransient, isPermanent, isDataError } from './postgres-errors.ts';
@@ -178,7 +178,7 @@ test('a client that stops reading an answer loses its locks', async () => {
 });
 
 test('a standby is refused as a transient failure until it is promoted', async () => {
-  const server = await ownServer();
+  const server = await startOwnPostgres();
   const { hostname: host, port, password } = new URL(server.adminUrl);
   const settings = { host, port: Number(port), user: 'postgres', password: decodeURIComponent(password) };
   const asked = async (text: string) => {

@@ -47,6 +47,7 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     idle_in_transaction_session_timeout: '3s',
     lock_timeout: '2s',
     tcp_user_timeout: '10s',
+    search_path: 'public',
     // The pool closes idle connections.
     idle_session_timeout: '0',
     // Repeatable read would not see what another transaction committed while this one waited for its lock.
