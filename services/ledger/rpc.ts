@@ -2,7 +2,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { inSlices } from '../platform/large.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import { refuse } from '../platform/errors.ts';
@@ -92,15 +91,10 @@ export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: Ledg
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
       const callTrace = context.requestHeader.get('traceparent') ?? '';
-      const read: (ValidatedPosting | Refusal)[] = [];
-      await inSlices(
-        postings,
-        (posting) => {
-          if (posting.traceparent === '') posting.traceparent = callTrace;
-          read.push(readOr(posting, validatePosting));
-        },
-        context.signal,
-      );
+      const read = postings.map((posting) => {
+        if (posting.traceparent === '') posting.traceparent = callTrace;
+        return readOr(posting, validatePosting);
+      });
       answerMustFit(read, maxMessageBytes);
       const how = { ...waitOf(context), failFastOnLock: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
