@@ -56,7 +56,6 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
-    maxMessageBytes: 1 << 20,
     logger,
     metrics,
     readiness,

@@ -18,9 +18,6 @@ import { ledgerRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { Writer } from './writer.ts';
 
-// The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
-const maxMessageBytes = 32 * 1024 * 1024;
-
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
 export async function serveLedger(settings: Settings, lifetime: Lifetime): Promise<void> {
   const config = ledgerConfig(settings);
@@ -46,7 +43,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const sink = kafka
     ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
-      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', config.grpcMaxMessageBytes)
       : null;
   const relay = new Relay({ pool: relayed, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());
@@ -78,8 +75,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
-    maxMessageBytes,
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed }),
     encoders,
     logger,
     metrics,

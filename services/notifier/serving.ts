@@ -21,9 +21,6 @@ import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpired } from './retention.ts';
 
-// Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
-const maxMessageBytes = 32 * 1024 * 1024;
-
 // The consumer; claims, records, destinations and the sweep, each one transaction at a time.
 const workConnections = mostTakings + 4;
 
@@ -105,7 +102,6 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   await serveUntilEnd(lifetime, config, {
     services: [NotifierService],
     routes: notifierRoutes(notifier),
-    maxMessageBytes,
     logger,
     metrics,
     readiness,
