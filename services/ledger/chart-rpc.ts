@@ -24,7 +24,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
   const pool = new SharedPool(connections);
   // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need. Those of many tenants
   // leave some to the reads, too.
-  const turns = new FairSemaphore({ most: Math.max(1, Math.floor((connections.options.max * 3) / 4)), ofOne: 1 });
+  const turns = new FairSemaphore({ max: Math.max(1, Math.floor((connections.options.max * 3) / 4)), maxPerKey: 1 });
   const changed = async <Answer>(
     tenant: string,
     { signal }: HandlerContext,

@@ -1,7 +1,6 @@
 // Locking path of the writer: lock the heads, read, decide, write. For tenants that are not cached, conflicts and failures.
-import { isStaleConnection } from '../platform/stale-connection.ts';
 import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isTransient, isServerError } from '../platform/postgres-errors.ts';
+import { isServerError, isStaleConnection, isTransient } from '../platform/postgres-errors.ts';
 import type { AccountCache } from './account-cache.ts';
 import { Batch, unknownTenant } from './batch.ts';
 import { headOf, lockHeadsTable, selectHead, type HeadRow } from './log.ts';

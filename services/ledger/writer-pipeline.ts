@@ -2,9 +2,8 @@
 //
 // A batch locks nothing before it decides. Its one call moves the heads on condition that they are as cached, and otherwise fails whole.
 // Locking first would let the ledger and PostgreSQL take turns instead of working at the same time.
-import { isStaleConnection } from '../platform/stale-connection.ts';
 import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isServerError } from '../platform/postgres-errors.ts';
+import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts';
 import type { AccountCache, TenantState } from './account-cache.ts';
 import { Batch } from './batch.ts';
 import { DatabaseClock } from './clock.ts';
