@@ -13,16 +13,8 @@ import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import {
-  auditContextOf,
-  checkedCode,
-  checkedCurrency,
-  checkedId,
-  checkedMetadata,
-  checkedText,
-  invalid,
-  withTraceparent,
-} from './mapping.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { auditContextOf, withTraceparent } from './mapping.ts';
 
 /**
  * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw

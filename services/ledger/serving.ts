@@ -52,7 +52,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     pool: writes,
     pipelines: config.writerPipelines,
     waiters: config.writerWaiters,
-    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
+    limits: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
     maxCachedAccounts: 100_000,
     committed,
     logger,
@@ -66,8 +66,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const ask = databaseState(asked, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
-    const answer = state === 'ok' && writer.isDiskFull ? 'full' : state;
-    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
+    return { ready: state === 'ok', dependencies: { postgresql: state, ...relay.state() } };
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
