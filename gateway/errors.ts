@@ -1,7 +1,7 @@
 // What can go wrong, as callers see it: one table from code to status and message, one envelope.
 import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from '../services/platform/caller.ts';
-import type { RateLimitStatus } from '../services/platform/rate-limit-status.ts';
+import type { RateLimitStatus } from '../services/platform/errors.ts';
 
 // Status, message, and for business rules the field to blame where the refusal names none.
 const table = {

@@ -12,7 +12,7 @@ const patienceMs = 10_000;
 
 /** The large answers of a route. */
 export class LargePages {
-  private readonly turns = new FairSemaphore({ ofOne: 1, waiting: Infinity, patienceMs });
+  private readonly turns = new FairSemaphore({ maxPerKey: 1, maxWaiting: Infinity, timeoutMs: patienceMs });
   /** Tenants, and users, that were answered much, until when that is remembered, by `performance.now()`; the first the longest ago. */
   private readonly askers = new Map<string, number>();
   private readonly ends = new WeakMap<FastifyRequest, () => void>();
@@ -29,13 +29,13 @@ export class LargePages {
   private async wait(whose: string, request: FastifyRequest, { raw }: FastifyReply): Promise<void> {
     request.clientGone ??= new AbortController();
     try {
-      await this.turns.begin(whose, request.clientGone.signal);
+      await this.turns.acquire(whose, request.clientGone.signal);
     } catch {
       throw new ApiError('overloaded');
     }
     const end = () => {
       if (!this.ends.delete(request)) return;
-      this.turns.end(whose);
+      this.turns.release(whose);
     };
     this.ends.set(request, end);
     // Whatever becomes of it.

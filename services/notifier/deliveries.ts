@@ -1,6 +1,6 @@
 // Deliveries as the tenant sees them: the list, one with its attempts, the manual retry.
 import { inTransaction, epochMs, readTenant, type Connections } from '../platform/postgres.ts';
-import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
+import type { RateLimitStatus } from '../platform/errors.ts';
 import { isRetryScheduled, keepEarlierDueTime } from './leases.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';

@@ -1,7 +1,7 @@
 // The outgoing webhook request: one signed POST to a checked address, with one deadline and bounded answers.
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, errors, type Dispatcher } from 'undici';
-import { isTlsErrorCode } from '../platform/tls.ts';
+import { isTlsErrorCode } from '../platform/postgres-errors.ts';
 import { AddressNotAllowed, LookupFailed, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 

@@ -1,6 +1,6 @@
 // Rate limits as rolling windows in PostgreSQL, shared by all replicas: one row a tenant and policy, with request times.
 import { inTransaction, type Connections } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { Refusal } from './refusal.ts';
 
 /** Limited operations. */

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { sha256 } from '../platform/digest.ts';
 import { toId } from '../platform/ids.ts';
 import { epochMs, inTransaction } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
 import { readDelivery, type DeliveryDetails } from './deliveries.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
