@@ -2,7 +2,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { refusalOf } from '../services/platform/caller.ts';
-import type { RateLimitStatus } from '../services/platform/rate-limit-status.ts';
+import type { RateLimitStatus } from '../services/platform/errors.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
 // Status, message, and for business rules the field that is at fault unless the service names another.

@@ -18,25 +18,20 @@ import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
 import { TokenVerifier } from './tokens.ts';
 
-// A page of 100 transactions of 200 entries, with all their metadata.
-const maxMessageBytes = 32 << 20;
-// As identity has it: a larger message would end the calls that travel with it.
-const identityMessageBytes = 1 << 20;
-
 /** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
 export async function serveGateway(settings: Settings, lifetime: Lifetime): Promise<void> {
   const config = gatewayConfig(settings);
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
   const token = config.internalTokens[0] ?? '';
+  const maxMessageBytes = config.grpcMaxMessageBytes;
   const { method: ofIdentity } = IdentityService;
   const verifications = [ofIdentity.verifyApiKey, ofIdentity.verifyTenantMember];
   const toIdentity = openCaller({
     addresses: config.identityAddresses,
     token,
-    maxMessageBytes: identityMessageBytes,
+    maxMessageBytes,
     retried: [ofIdentity.getKeySet, ofIdentity.getUser, ofIdentity.listTenants, ofIdentity.listApiKeys, ...verifications],
-    carried: verifications,
   });
   lifetime.add('channel to identity', () => toIdentity.close());
   const { method: ofLedger } = LedgerService;
@@ -69,7 +64,6 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     addresses: config.ledgerAddresses,
     token,
     maxMessageBytes,
-    carried: [ofLedger.postTransactions],
   });
   lifetime.add('channel of postings', () => toWriter.close());
 
