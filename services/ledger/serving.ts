@@ -3,10 +3,9 @@ import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
-import { databaseState, NewConnections } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
-import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
@@ -53,7 +52,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     pool: writes,
     pipelines: config.writerPipelines,
     waiters: config.writerWaiters,
-    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
+    limits: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
     maxCachedAccounts: 100_000,
     committed,
     logger,
@@ -62,17 +61,12 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   lifetime.add('writer', () => writer.close());
 
   // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
-  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'ledger readiness', max, logger });
-  const asked = openAsked(2);
+  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
-  registerSnapshots('ledger', asked, metrics);
-  const newOnes = new NewConnections(() => openAsked(1));
-  lifetime.add('new connections', () => newOnes.stop());
-  const ask = databaseState(asked, newOnes, logger);
+  const ask = databaseState(asked, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
-    const answer = state === 'ok' && writer.isDiskFull ? 'full' : state;
-    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
+    return { ready: state === 'ok', dependencies: { postgresql: state, ...relay.state() } };
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
