@@ -1,13 +1,12 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
-import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, credentials, status, type StatusObject } from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
+import { Addresses, channelTo, type Resolve } from './addresses.ts';
 import type { RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
-import { Replicas, type Replica, type Resolve } from './replicas.ts';
 
 /** What a caller needs. */
 export interface CallerOptions {
@@ -16,7 +15,7 @@ export interface CallerOptions {
   token: string;
   /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
-  /** Methods that only read. Where a connection fails they are tried three times, at another replica where there is one. */
+  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. */
   retried?: DescMethod[];
   /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
@@ -25,77 +24,48 @@ export interface CallerOptions {
 }
 
 /** A transport to one replica. */
-export interface ReplicaTransport extends Transport {
+export interface Replica extends Transport {
   /** `ip:port`. */
   address: string;
 }
 
-/** A transport that calls the available replicas in turn. */
+/** A transport that calls the connected replicas in turn. */
 export interface Caller extends Transport {
-  /** To each available replica, in the order of their addresses; where none is, to all. Never empty. The same objects each time. */
-  replicas(): ReplicaTransport[];
+  /**
+   * The replicas that are connected and answer in time, else those that are connected, else all, in the order of their addresses. The same
+   * objects each time. Never empty: before an address is known it is this transport itself.
+   */
+  replicas(): Replica[];
   /** Ends the connections when the calls on them are answered. */
   close(): void;
 }
 
 const defaultTimeoutMs = 10_000;
-const maxAttempts = 3;
-const retryAfterMs = 50;
-// A replica that lets a call time out that had a second is avoided for ten.
+// A replica that lets a call of a second or more time out is avoided for ten.
 const [tellingTimeoutMs, avoidMs] = [1_000, 10_000];
 
 /** Opens a caller. Calls time out after 10 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
-export function openCaller({ addresses, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
-  const channelOptions = {
-    'grpc.max_receive_message_length': maxMessageBytes,
-    'grpc.max_send_message_length': maxMessageBytes,
-    // A connection may be gone without a word.
-    'grpc.keepalive_time_ms': 10_000,
-    'grpc.keepalive_timeout_ms': 5_000,
-    'grpc.keepalive_permit_without_calls': 1,
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 1_000,
-    // Callers share no connection: postings would wait behind large pages.
-    'grpc.use_local_subchannel_pool': 1,
-    // A proxy for the internet is not to see the token.
-    'grpc.enable_http_proxy': 0,
-    'grpc.service_config_disable_resolution': 1,
-    // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
-    'grpc-node.flow_control_window': 4 << 20,
-  };
-  const replicas = new Replicas(
-    addresses,
-    (address) => new Client(`dns:${address}`, credentials.createInsecure(), channelOptions),
-    resolve,
-  );
-  const reads = new Set(retried);
+export function openCaller({ addresses: list, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+  const addresses = new Addresses(list, resolve);
+  const channelOptions = optionsOf(maxMessageBytes, retried);
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
   // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
   metadata.set('priority', 'u=3, i');
 
-  const transport = (choose: (previous: Replica | undefined) => Replica, attempts: (method: DescMethod) => number): Transport => ({
+  const transport = (client: Client, state = { avoidedUntil: 0 }): Transport => ({
     async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-      const deadline = Date.now() + timeoutMs;
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const encoded = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
       const own = header ? withHeaders(metadata, header) : metadata;
-      let replica: Replica | undefined;
-      for (let attempt = 1; ; attempt++) {
-        replica = choose(replica);
-        try {
-          const message = await ask(replica.client, method, { message: encoded, metadata: own, deadline, signal });
-          replica.avoidedUntil = 0;
-          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
-        } catch (cause) {
-          const error = cause as ConnectError;
-          if (error.code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs) replica.avoidedUntil = performance.now() + avoidMs;
-          // With details it is the answer of a service that could be reached.
-          const isUnreachable = error.code === Code.Unavailable && error.details.length === 0;
-          if (!isUnreachable || attempt >= attempts(method)) throw error;
-          await pause(retryAfterMs * attempt * (1 + Math.random()));
-        }
+      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own, timeoutMs, signal };
+      try {
+        const message = await ask(client, method, call);
+        return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
+      } catch (error) {
+        const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
+        if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
+        throw error;
       }
     },
     stream() {
@@ -103,25 +73,71 @@ export function openCaller({ addresses, token, maxMessageBytes, retried = [], en
     },
   });
 
-  const transports = new WeakMap<Replica, ReplicaTransport>();
-  const transportTo = (replica: Replica): ReplicaTransport => {
-    const made = transports.get(replica) ?? {
-      address: replica.address,
-      ...transport(
-        () => replica,
-        () => 1,
-      ),
-    };
-    transports.set(replica, made);
+  const { target, options } = channelTo(addresses);
+  const client = new Client(target, credentials.createInsecure(), { ...channelOptions, ...options });
+  const all = { address: '', ...transport(client) };
+
+  const opened = new Map<string, { replica: Replica; client: Client; state: { avoidedUntil: number } }>();
+  const open = (address: string) => {
+    const own = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions);
+    const state = { avoidedUntil: 0 };
+    const made = { replica: { address, ...transport(own, state) }, client: own, state };
+    opened.set(address, made);
     return made;
   };
+  addresses.listeners.add(() => {
+    for (const [address, { client: own }] of opened) {
+      if (addresses.current.includes(address)) continue;
+      opened.delete(address);
+      own.close();
+    }
+  });
   return {
-    ...transport(
-      (previous) => replicas.next(previous),
-      (method) => (reads.has(method) ? maxAttempts : 1),
-    ),
-    replicas: () => replicas.available().map(transportTo),
-    close: () => replicas.close(),
+    ...all,
+    replicas: () => {
+      const each = addresses.current.map((address) => opened.get(address) ?? open(address));
+      const connected = each.filter(({ client: own }) => own.getChannel().getConnectivityState(true) === connectivityState.READY);
+      const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
+      const chosen = [prompt, connected, each].find(({ length }) => length > 0);
+      return chosen?.map(({ replica }) => replica) ?? [all];
+    },
+    close: () => {
+      addresses.close();
+      client.close();
+      for (const { client: own } of opened.values()) own.close();
+    },
+  };
+}
+
+function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptions {
+  const retryPolicy = {
+    maxAttempts: 3,
+    initialBackoff: '0.05s',
+    maxBackoff: '0.2s',
+    backoffMultiplier: 2,
+    retryableStatusCodes: ['UNAVAILABLE'],
+  };
+  const name = retried.map((method) => ({ service: method.parent.typeName, method: method.name }));
+  return {
+    'grpc.service_config': JSON.stringify({
+      loadBalancingConfig: [{ round_robin: {} }],
+      methodConfig: name.length > 0 ? [{ name, retryPolicy }] : [],
+    }),
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+    // A connection may be gone without a word: found out before the deadline of most calls.
+    'grpc.keepalive_time_ms': 5_000,
+    'grpc.keepalive_timeout_ms': 4_000,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    // Callers share no connection: postings would wait behind large pages.
+    'grpc.use_local_subchannel_pool': 1,
+    // A proxy for the internet is not to see the token.
+    'grpc.enable_http_proxy': 0,
+    // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
+    'grpc-node.flow_control_window': 4 << 20,
   };
 }
 
@@ -136,8 +152,7 @@ function withHeaders(metadata: Metadata, header: ConstructorParameters<typeof He
 interface Question {
   message: Buffer;
   metadata: Metadata;
-  /** Milliseconds since 1970. */
-  deadline: number;
+  timeoutMs: number;
   signal: AbortSignal | undefined;
 }
 
@@ -145,11 +160,11 @@ interface Question {
 function ask<Output extends DescMessage>(
   client: Client,
   { parent, name, output }: DescMethod & { output: Output },
-  { message, metadata, deadline, signal }: Question,
+  { message, metadata, timeoutMs, signal }: Question,
 ): Promise<MessageShape<Output>> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
-    const call = client.getChannel().createCall(`/${parent.typeName}/${name}`, deadline, null, null, null);
+    const call = client.getChannel().createCall(`/${parent.typeName}/${name}`, Date.now() + timeoutMs, null, null, null);
     const cancel = () => call.cancelWithStatus(status.CANCELLED, 'the caller has canceled');
     let answer: Buffer | undefined;
     call.start(metadata, {
