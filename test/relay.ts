@@ -10,7 +10,7 @@ import { listEvents } from '../services/ledger/events.ts';
 import type { EventSink } from '../services/ledger/outbox/event-sink.ts';
 import { Relay } from '../services/ledger/outbox/relay.ts';
 import { withBalanceEvents } from '../services/platform/balance-events.ts';
-import { orderOf } from '../services/ledger/wire.ts';
+import { validatePosting } from '../services/ledger/mapping.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
@@ -69,9 +69,9 @@ export async function openRelayDatabase(): Promise<RelayDatabase> {
     openReplica(sink, log = logger) {
       const metrics = new Registry();
       const relay = new Relay({ pool: relayed, sink, pollMs: 50, logger: log, metrics });
-      const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
+      const limits = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
       const committed = (tenant: string) => relay.wake(tenant);
-      const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 1000, committed, logger, metrics });
+      const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 1000, committed, logger, metrics });
       let ended: Promise<void> | undefined;
       const end = () => (ended ??= writer.close().then(() => relay.close()));
       ends.push(end);
@@ -124,7 +124,7 @@ export async function post(
   const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
   const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
   const outcome = await writer.post(
-    orderOf(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
+    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
   );
   if ('refusal' in outcome) throw outcome.refusal;
 }

@@ -46,7 +46,7 @@ test.each<[string, (tenant: string) => Promise<unknown>]>([
   ['a change of an account', (tenant) => updateAccount(writers.pool, toUuid('tenant', tenant)!, 'a', { name: 'other' }, by)],
   [
     'a posting under locks',
-    async (tenant) => posted(await writers.open({ isPatient: true, rememberedAccounts: 0 }).post(transfer(tenant, 'a', 'b', '1.00'))),
+    async (tenant) => posted(await writers.open({ isPatient: true, maxCachedAccounts: 0 }).post(transfer(tenant, 'a', 'b', '1.00'))),
   ],
 ])('%s that holds its head moves it, also where somebody has begun to change the table of heads', async (_, change) => {
   const tenant = await writers.tenantWith('a', 'b');

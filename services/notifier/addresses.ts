@@ -97,7 +97,7 @@ export function dnsResolve({ system, servers }: { system: boolean | Resolve; ser
   const resolver = new Resolver({ timeout: 1_000, tries: system === false ? tries.dns : tries.beforeSystem });
   if (servers) resolver.setServers(servers);
   const ask = system === true ? bySystem : system;
-  const unanswered = new FairSemaphore({ most: 1, ofOne: 1, patienceMs });
+  const unanswered = new FairSemaphore({ max: 1, maxPerKey: 1, timeoutMs: patienceMs });
   return async (name) => {
     // RFC 6761: these never leave the machine, whatever DNS says.
     if (/(^|\.)localhost\.?$/i.test(name)) return ['127.0.0.1', '::1'];

@@ -93,7 +93,7 @@ const selectWebhooks = {
 /** Takes events and keeps what can't be taken. */
 export class Consumer {
   private readonly parts: ConsumerParts;
-  private readonly turns = new FairSemaphore({ most: mostTakings, ofOne: mostTakings });
+  private readonly turns = new FairSemaphore({ max: mostTakings, maxPerKey: mostTakings });
   private readonly taken: Counter<'result'>;
   private readonly gaps: Counter;
   private readonly reissued: Counter;

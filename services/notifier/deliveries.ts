@@ -1,6 +1,6 @@
 // Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
 import { inTransaction, epochMs, readTenant, type Connections } from '../platform/postgres.ts';
-import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
+import type { RateLimitStatus } from '../platform/errors.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { deliveryColumns, keepEarlierDueTime, type DeliveryRow } from './rows.ts';

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { Counter, Histogram } from 'prom-client';
 import { toId } from '../platform/ids.ts';
-import { gatherMs } from '../platform/pace.ts';
+import { batchDelayMs } from '../platform/batch-delay.ts';
 import { isLockTimeout } from '../platform/postgres-errors.ts';
 import { Attempts, type AttemptsOptions } from './attempts.ts';
 import { leaseDue, leaveTenant, Unclaimable, type Lease, type LeaseCycle, type Left } from './leases.ts';
@@ -185,7 +185,7 @@ export class DeliveryWorker {
           // Who has nothing in flight has nothing to gather either.
           if (this.attempts.inFlight === 0) continue;
         }
-        const early = asked + (more || claimed.length > concurrency / 8 ? 5 : gatherMs(claimed.length)) - performance.now();
+        const early = asked + (more || claimed.length > concurrency / 8 ? 5 : batchDelayMs(claimed.length)) - performance.now();
         if (early > 0) await pause(early);
       } catch (error) {
         if (error instanceof Unclaimable && error.tenants.length > 1) {

@@ -2,7 +2,7 @@
 import { isIPv4, type Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import { areDescriptorsLeft, mostDescriptors } from '../platform/descriptors.ts';
-import { isTlsErrorCode } from '../platform/tls.ts';
+import { isTlsErrorCode } from '../platform/postgres-errors.ts';
 import { AddressNotAllowed, type Targets } from './addresses.ts';
 import { errorOfStatus, type ErrorClass } from './webhook.ts';
 

@@ -1,6 +1,6 @@
 // Limits as rolling windows in PostgreSQL, so that they hold over all replicas: one row a tenant and policy with the times it counts.
 import { inTransaction, type Connections } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { Refusal } from './refusal.ts';
 
 /** What is limited. */

@@ -1,6 +1,6 @@
 // Records what became of deliveries, together: what waits while the previous batch is committed goes with the next.
 import { toId } from '../platform/ids.ts';
-import { gatherMs } from '../platform/pace.ts';
+import { batchDelayMs } from '../platform/batch-delay.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { splitInHalf, isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
@@ -89,7 +89,7 @@ export class ResultWriter {
       }
       this.letIn();
       this.recorded();
-      const early = began + gatherMs(batch.length) - performance.now();
+      const early = began + batchDelayMs(batch.length) - performance.now();
       if (early > 0 && this.waiting.length < many) await this.gather(early);
     }
     this.busy = false;

@@ -6,10 +6,9 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { queryPlanSettings } from '../platform/query-plans.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
-import { databaseState, NewConnections } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
-import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import { mostTakings } from './consumer.ts';
@@ -20,9 +19,6 @@ import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpired } from './retention.ts';
-
-// Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
-const maxMessageBytes = 32 * 1024 * 1024;
 
 // The consumer; claims, records, destinations and the sweep, each one transaction at a time.
 const workConnections = mostTakings + 4;
@@ -91,13 +87,9 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'notifier readiness', max, logger });
-  const asked = openAsked(2);
+  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
-  registerSnapshots('notifier', asked, metrics);
-  const newOnes = new NewConnections(() => openAsked(1));
-  lifetime.add('new connections', () => newOnes.stop());
-  const ask = databaseState(asked, newOnes, logger);
+  const ask = databaseState(asked, logger);
   const readiness = async (): Promise<Readiness> => {
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
@@ -105,7 +97,6 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   await serveUntilEnd(lifetime, config, {
     services: [NotifierService],
     routes: notifierRoutes(notifier),
-    maxMessageBytes,
     logger,
     metrics,
     readiness,

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { sha256 } from '../platform/digest.ts';
 import { toId } from '../platform/ids.ts';
 import { inTransaction, epochMs } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { ownTraceparent, traceparentOf } from '../platform/trace.ts';
 import type { Lease } from './leases.ts';
 import { readDelivery, type DeliveryDetails } from './deliveries.ts';

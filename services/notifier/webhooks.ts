@@ -1,6 +1,6 @@
 // A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
 import { inTransaction, epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
-import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
+import type { RateLimitStatus } from '../platform/errors.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas } from './limits.ts';

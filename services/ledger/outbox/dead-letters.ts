@@ -8,7 +8,7 @@ import { inTransaction, type Pool } from '../../platform/postgres.ts';
 import { isDataError } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { eventColumns, eventOf, type EventRow } from '../events.ts';
-import { genesis } from '../log.ts';
+import { genesisHash } from '../log.ts';
 import { EventRejected, EventsDeferred, type DeadLetter, type EventSink } from './event-sink.ts';
 import { isFree, leaseSeconds } from './relay-claims.ts';
 
@@ -55,7 +55,7 @@ async function readEvent(pool: Pool, { tenant_id, sequence, part }: Key): Promis
   const [row] = rows;
   let event: Event | undefined;
   try {
-    event = row && withBalanceEvents(eventOf(tenant_id, row, row.previous_hash ?? genesis))[part];
+    event = row && withBalanceEvents(eventOf(tenant_id, row, row.previous_hash ?? genesisHash))[part];
   } catch (error) {
     throw unreadable(error);
   }

@@ -5,7 +5,7 @@ import { errorMessage } from '../../platform/lifetime.ts';
 import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
 import { bisect } from '../../platform/postgres-errors.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from '../events.ts';
-import { genesis } from '../log.ts';
+import { genesisHash } from '../log.ts';
 import { EventsDeferred, type DeadLetter, type SequenceRange, type UnpublishedRange } from './event-sink.ts';
 
 /** A row of the log of a claimed tenant, from its published offset on; nulls where there is none. */
@@ -75,7 +75,7 @@ export async function claim(
 function claimedOf(tenant: string, rows: ClaimedRow[], limits: ClaimLimits, derivesBalances: boolean): Claimed {
   const published = rows[0]?.published ?? 0n;
   const stored = rows.filter((row) => row.sequence !== null);
-  let previousHash = stored[0]?.sequence === published ? stored[0].hash : genesis;
+  let previousHash = stored[0]?.sequence === published ? stored[0].hash : genesisHash;
   const unpublished = stored.filter((row) => row.sequence > published);
   const bytes = unpublished.reduce((sum, { payload }) => sum + payload.length, 0);
   const claimed: Claimed = { tenant, published, through: published, events: [], hasMore: false };

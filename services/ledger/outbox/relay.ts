@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { batchDelayMs } from '../../platform/batch-delay.ts';
 import { openGauges } from '../../platform/gauges.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
@@ -39,9 +40,6 @@ const probeAfterMs = 5_000;
 /** After a failure, and where another replica has claimed the tenant. */
 const afterFailure = { firstMs: 200, maxMs: 10_000 };
 const afterMiss = { firstMs: 25, maxMs: 1_000 };
-
-/** Milliseconds between the starts of two batches: events that come in quick succession travel together, a single one does not wait. */
-const batchDelayMs = (events: number) => Math.min(50, 25 + 2 * events);
 
 /** How far a tenant's events were published or skipped, and what comes next. */
 interface Outcome extends PublishedOffset {

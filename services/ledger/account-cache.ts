@@ -1,0 +1,58 @@
+// Cache of accounts and balances between batches, by tenant.
+import type { Account, Balance } from './accounting.ts';
+import type { Head } from './log.ts';
+
+/** An account as the writer needs it. */
+export interface CachedAccount extends Account {
+  /** The TypeID's UUID, as the database stores it. */
+  uuid: string;
+}
+
+/** An account with its balances by currency. */
+export interface AccountState {
+  account: CachedAccount;
+  balances: Map<string, Balance>;
+}
+
+/** A tenant's accounts as of one position in its log. They are valid while the database's head equals `head`. */
+export interface TenantState {
+  head: Head;
+  /** By account code. Codes without an account are not cached: clients can invent any number of them. */
+  accounts: Map<string, AccountState>;
+}
+
+/** Tenants' accounts, bounded by their number. Evicts the tenant that was used least recently. */
+export class AccountCache {
+  private readonly states = new Map<string, TenantState>();
+  private readonly maxAccounts: number;
+  private accounts = 0;
+
+  constructor(maxAccounts: number) {
+    this.maxAccounts = maxAccounts;
+  }
+
+  has(tenant: string): boolean {
+    return this.states.has(tenant);
+  }
+
+  /** Removes a tenant's state and returns it. Put it back once the changes made to it are committed. */
+  take(tenant: string): TenantState | undefined {
+    const state = this.states.get(tenant);
+    if (!state) return undefined;
+    this.states.delete(tenant);
+    this.accounts -= state.accounts.size + 1;
+    return state;
+  }
+
+  /** Stores a state as the most recently used, unless it is larger than the whole cache. */
+  put(tenant: string, state: TenantState): void {
+    this.take(tenant);
+    if (state.accounts.size > this.maxAccounts) return;
+    this.states.set(tenant, state);
+    this.accounts += state.accounts.size + 1;
+    for (const oldest of this.states.keys()) {
+      if (this.accounts <= this.maxAccounts) break;
+      this.take(oldest);
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// Locking path of the writer: lock the heads, read, decide, write. For tenants that are not cached, conflicts and failures.
+import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
+import { isServerError, isStaleConnection, isTransient } from '../platform/postgres-errors.ts';
+import type { AccountCache } from './account-cache.ts';
+import { Batch, unknownTenant } from './batch.ts';
+import { headOf, lockHeadsTable, selectHead, type HeadRow } from './log.ts';
+import type { ActiveCursors } from './outbox/active-cursors.ts';
+import type { Item } from './queue.ts';
+import { begin, commit } from './writer-queries.ts';
+
+/** How a batch ended. What is settled in it has been committed, or changed nothing. */
+export interface LockedResult {
+  batch: Batch;
+  /** Items of tenants whose head another replica has locked; only without waiting. */
+  lockedElsewhere: Item[];
+  /** Tenants whose head was as cached. */
+  current: string[];
+}
+
+/** Nothing of a batch was posted, because of its cause: PostgreSQL rejected a statement and rolled back, or the decision failed. */
+export class RolledBack extends Error {
+  override name = 'RolledBack';
+}
+
+/**
+ * Posts a batch in one SQL transaction. With `wait` false it skips tenants whose head another replica has locked. With true it waits for
+ * the lock, which only a batch of one tenant may do: no transaction waits for one tenant while it locks another. Throws
+ * {@link RolledBack}, or an error that leaves the outcome open; the tenants are then no longer cached.
+ */
+export async function runLockingPath(
+  pool: Pool,
+  cache: AccountCache,
+  cursors: ActiveCursors,
+  items: Item[],
+  wait: boolean,
+): Promise<LockedResult> {
+  const client = await pool.connect();
+  let usable = false;
+  try {
+    const result = await lockAndPost(client, cache, new Batch(items, cursors), wait);
+    usable = true;
+    return result;
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    // After a rejected statement the connection still answers. The error's severity would tell, but it is translated by `lc_messages`.
+    const answers = isServerError(error) && (await rollBack(client));
+    usable = answers && !isStaleConnection(error);
+    const isOwnFault = code === undefined || error instanceof TypeError || error instanceof RangeError;
+    if (answers || (isOwnFault && !isTransient(error))) throw new RolledBack('a batch was rolled back', { cause: error });
+    throw error;
+  } finally {
+    client.release(!usable);
+  }
+}
+
+async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wait: boolean): Promise<LockedResult> {
+  const { tenants } = batch;
+  const lock = wait
+    ? { name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenants[0]] }
+    : {
+        name: 'lock_heads',
+        text: `${selectHead} where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked`,
+        values: [tenants],
+      };
+  const [begun, heads, read] = sendTogether(
+    client,
+    () => [[...begin(client, tenants), client.query(lockHeadsTable)], client.query<HeadRow>(lock), batch.read(client)] as const,
+  );
+  const [{ rows }] = await allSettledOrThrow([heads, ...begun, read] as const);
+  const current: string[] = [];
+  const locked = new Set<string>();
+  for (const row of rows) {
+    const head = headOf(row);
+    const cached = cache.take(head.tenant);
+    const isCurrent = cached?.head.sequence === head.sequence && cached.head.rebuilt === head.rebuilt && cached.head.hash.equals(head.hash);
+    if (isCurrent) current.push(head.tenant);
+    locked.add(head.tenant);
+    batch.addState(isCurrent ? cached : { head, accounts: new Map() });
+  }
+  const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
+  await batch.readOn(client);
+  batch.decide();
+  await allSettledOrThrow(
+    sendTogether(client, () => [
+      ...batch.fence(client),
+      ...batch.write(client, { locked: true }),
+      batch.readIdsOfRefused(client),
+      commit(client),
+    ]),
+  );
+  for (const state of batch.states) cache.put(state.head.tenant, state);
+  return { batch, lockedElsewhere, current };
+}
+
+/** Refuses items of tenants without a head, which have no accounts either; returns those whose head another replica has locked. */
+async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<string>): Promise<Item[]> {
+  const rest = batch.tenants.filter((tenant) => !locked.has(tenant));
+  if (rest.length === 0) return [];
+  const { rows } = await client.query<{ tenant_id: string }>({
+    name: 'existing_heads',
+    text: 'select tenant_id from heads where tenant_id = any($1::uuid[])',
+    values: [rest],
+  });
+  const existing = new Set(rows.map((row) => row.tenant_id));
+  const lockedElsewhere: Item[] = [];
+  for (const item of batch.items) {
+    const { posting } = item;
+    if (existing.has(posting.tenant)) lockedElsewhere.push(item);
+    else if (!locked.has(posting.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(posting) } });
+  }
+  return lockedElsewhere;
+}
+
+async function rollBack(client: Client): Promise<boolean> {
+  return client.query('rollback').then(
+    () => true,
+    () => false,
+  );
+}
