@@ -146,7 +146,7 @@ test('what is derived may hold whatever a log says: no domain refuses it before 
   await rebuilt(true, tenant);
   const { rows } = await operator.query<{ type: string }>(
     `select distinct t.typtype as type from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type t on t.oid = a.atttypid
-      where c.relname like 'derived\\_%' and a.attnum > 0`,
+      where c.relname like 'replayed\\_%' and a.attnum > 0`,
   );
   expect(rows).toEqual([{ type: 'b' }]);
 });
