@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { withClient } from '../deploy/local/databases.ts';
-import { plainAsset } from '../test/account.ts';
-import { until } from '../test/waiting.ts';
+import { plainAsset } from '../test/default-account.ts';
+import { until } from '../test/polling.ts';
 import { startCheckedCluster } from '../test/contract.ts';
 import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
 import type { Cluster } from '../test/cluster.ts';
-import { waits, whileLocked } from '../test/locks.ts';
+import { waitingLocks, whileLocked } from '../test/table-locks.ts';
 
 // Every answer below is also held against the OpenAPI document.
 let cluster: Cluster;
@@ -222,7 +222,7 @@ test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made 
   const { ledger } = cluster.databases;
   await whileLocked(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
     withClient(ledger.adminUrl, async (admin) => {
-      const waiting = `select from pg_locks where ${waits} and relation = 'accounts'::regclass`;
+      const waiting = `select from pg_locks where ${waitingLocks} and relation = 'accounts'::regclass`;
       for (let look = 0; look < 20; look++) {
         expect((await admin.query(waiting)).rowCount).toBeLessThan(2);
         await pause(20);

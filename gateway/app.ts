@@ -9,23 +9,23 @@ import type { Registry } from 'prom-client';
 import { withoutPort } from '../services/platform/forwarded.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { Arrival, requestIdOf } from './arrival.ts';
-import type { Authorities } from './auth.ts';
+import type { Authenticators } from './auth.ts';
 import { isComing, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
 import { Drain, endIdle } from './drain.ts';
-import { guardRoutes, leadsNowhere } from './guard.ts';
+import { guardRoutes, hasNoRoute } from './route-guards.ts';
 import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
 import { readJson } from './json.ts';
 import { Load } from './load.ts';
 import { RequestMetrics, countConnections } from './metrics.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 import { Refusals } from './refusals.ts';
-import type { App } from './request.ts';
+import type { App } from './request-context.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
 
 /** What the server needs. */
 export interface AppOptions {
-  authorities: Authorities;
+  authorities: Authenticators;
   /** Registers the routes. */
   routes: (app: App) => void;
   logger: Logger;
@@ -119,7 +119,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);
   const refuseOtherMethods = guardRoutes(app, { authorities, load, metrics });
   readBodies(app, load);
-  app.setNotFoundHandler((request, reply) => refusals.answer(new Problem('route_not_found'), request, reply));
+  app.setNotFoundHandler((request, reply) => refusals.answer(new ApiError('route_not_found'), request, reply));
   for (const method of METHODS) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
   await documentRoutes(app);
   options.routes(app);
@@ -179,7 +179,7 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
   const isPreflight = (request: FastifyRequest): boolean => {
     const { origin, 'access-control-request-method': method } = request.headers;
     if (request.method !== 'OPTIONS' || origin === undefined || method === undefined) return false;
-    return (any || origins.includes(origin)) && !leadsNowhere(request);
+    return (any || origins.includes(origin)) && !hasNoRoute(request);
   };
   await app.register(cors, { delegator: (request, done) => done(null, isPreflight(request) ? preflight : plain) });
 }

@@ -4,11 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { nobody } from './auth.ts';
+import { anonymous } from './auth.ts';
 import { beginNoMore, isEnded } from './drain.ts';
 import type { Load } from './load.ts';
 import type { RouteCount } from './metrics.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 /** What the beginning of requests needs. */
 export interface ArrivalParts {
@@ -37,13 +37,13 @@ export class Arrival {
   }
 
   /** Begins a request, and answers what speaks against it already. */
-  begin(request: FastifyRequest, reply: FastifyReply): Problem | undefined {
+  begin(request: FastifyRequest, reply: FastifyReply): ApiError | undefined {
     const { load, unknownRoute } = this.parts;
     const started = performance.now();
     // An empty body is no body, whatever type it is said to have.
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     if (coding === undefined && (length === undefined || Number(length) === 0)) delete request.headers['content-type'];
-    request.caller = nobody;
+    request.caller = anonymous;
     request.count = unknownRoute;
     reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
     // But for what says otherwise: proxies that are told to keep answers keep those to credentials, too (which RFC 9111, section 3.5, has them not do),
@@ -55,7 +55,7 @@ export class Arrival {
       const answered = reply.raw.writableFinished;
       const seconds = (performance.now() - started) / 1000;
       request.count.add(answered ? reply.raw.statusCode : 0, seconds);
-      if (!answered) request.leaving?.abort();
+      if (!answered) request.clientGone?.abort();
       if (this.debugging) this.log(request, reply.raw.statusCode, answered, seconds);
     };
     const underWay = begun(request.raw.socket, end);
@@ -66,7 +66,7 @@ export class Arrival {
     // Where its end is may be read in two ways as well.
     reply.header('connection', 'close');
     beginNoMore(request.raw.socket);
-    return new Problem('malformed_request');
+    return new ApiError('malformed_request');
   }
 
   private log({ count, caller, id }: FastifyRequest, status: number, answered: boolean, seconds: number): void {

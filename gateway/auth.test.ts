@@ -4,7 +4,7 @@ import { text as allOf } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { startGatewayOnly } from '../test/gateway-only.ts';
-import { metricOf, until } from '../test/waiting.ts';
+import { metricOf, until } from '../test/polling.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { newEmail } from '../test/identity.ts';
 import { startCluster, type Answer, type Cluster, type Tenant } from '../test/cluster.ts';

@@ -1,8 +1,8 @@
 // Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Keys, KnownKey } from './keys.ts';
-import { Problem, challenge, insufficient } from './problem.ts';
-import type { Tokens } from './tokens.ts';
+import type { ApiKeyCache, AuthenticatedKey } from './api-keys.ts';
+import { ApiError, bearerChallenge, insufficientScope } from './errors.ts';
+import type { TokenVerifier } from './tokens.ts';
 
 /** What an API key may be allowed to do. */
 export const scopes = [
@@ -43,21 +43,21 @@ declare module 'fastify' {
 }
 
 /** What is asked to check a caller. */
-export interface Authorities {
-  keys: Keys;
-  tokens: Tokens;
+export interface Authenticators {
+  keys: ApiKeyCache;
+  tokens: TokenVerifier;
   /** The role of a user in a tenant; throws `tenant_not_found`. */
-  roleOf: (userId: string, tenantId: string) => Promise<string>;
+  memberRole: (userId: string, tenantId: string) => Promise<string>;
 }
 
 /** Who a caller is before he has said so. */
-export const nobody: Caller = { actor: '', tenantId: '', scopes: new Set() };
+export const anonymous: Caller = { actor: '', tenantId: '', scopes: new Set() };
 
 /** Lets a request pass, and sets its `caller`, or answers why not. Rejects where nobody can tell. */
-export type Check = (request: FastifyRequest) => Problem | undefined | Promise<Problem | undefined>;
+export type Check = (request: FastifyRequest) => ApiError | undefined | Promise<ApiError | undefined>;
 
 /** The check that lets only such callers pass. */
-export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Check {
+export function accessCheck(access: Access, { keys, tokens, memberRole }: Authenticators): Check {
   if (access.by === 'nobody') return () => undefined;
   if (access.by === 'key') {
     const { scope } = access;
@@ -65,7 +65,7 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
     return (request) => {
       const text = bearer(request);
       const found = text === null ? null : keys.find(text);
-      return found instanceof Promise ? found.then((key) => enter(request, key, scope)) : enter(request, found, scope);
+      return found instanceof Promise ? found.then((key) => authorizeKey(request, key, scope)) : authorizeKey(request, found, scope);
     };
   }
   return async (request) => {
@@ -75,11 +75,11 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
     let tenantId = '';
     if (access.by === 'member') {
       tenantId = (request.params as { tenant_id: string }).tenant_id;
-      const role = await roleOf(userId, tenantId);
+      const role = await memberRole(userId, tenantId);
       if (access.role !== 'any' && role !== access.role)
-        return new Problem('forbidden', { message: `only the ${access.role} may do this` });
+        return new ApiError('forbidden', { message: `only the ${access.role} may do this` });
     }
-    request.caller = { actor: userId, tenantId, scopes: nobody.scopes };
+    request.caller = { actor: userId, tenantId, scopes: anonymous.scopes };
     return undefined;
   };
 }
@@ -89,7 +89,7 @@ export function admit(access: Access, { keys, tokens, roleOf }: Authorities): Ch
 const checkHoldsMs = 1_000;
 
 /** Checks a caller once more who was let in a while ago, and answers a refusal: meanwhile his key may have been revoked, or his token have expired. */
-export function checkAgain(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (refusal?: Error) => void) => void {
+export function recheck(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (refusal?: Error) => void) => void {
   return (request, _reply, done) => {
     const refusal = performance.now() - request.checked < checkHoldsMs ? undefined : check(request);
     if (refusal instanceof Promise) refusal.then(done, done);
@@ -97,23 +97,23 @@ export function checkAgain(check: Check): (request: FastifyRequest, reply: Fasti
   };
 }
 
-function enter(request: FastifyRequest, key: KnownKey | null, scope: Scope): Problem | undefined {
+function authorizeKey(request: FastifyRequest, key: AuthenticatedKey | null, scope: Scope): ApiError | undefined {
   if (key === null)
     return unauthenticated(
       request,
       bearer(request)?.split('.').length === 3 ? 'this route takes an API key, not a user’s token' : undefined,
     );
-  if (key.slug !== (request.params as { slug: string }).slug) return new Problem('tenant_not_found');
+  if (key.slug !== (request.params as { slug: string }).slug) return new ApiError('tenant_not_found');
   if (!key.scopes.has(scope)) return missingScope(scope);
   request.caller = key;
   return undefined;
 }
 
 /** The refusal of a key that lacks a scope. */
-export function missingScope(scope: Scope): Problem {
-  return new Problem('forbidden', {
+export function missingScope(scope: Scope): ApiError {
+  return new ApiError('forbidden', {
     message: `the API key lacks the scope ${scope}`,
-    headers: { 'www-authenticate': `${insufficient}, scope="${scope}"` },
+    headers: { 'www-authenticate': `${insufficientScope}, scope="${scope}"` },
   });
 }
 
@@ -127,8 +127,8 @@ function bearer(request: FastifyRequest): string | null {
 const isKey = (text: string | null): boolean => text?.startsWith('lk_live_') === true;
 
 /** `message`: what is said to those who sent a credential. */
-function unauthenticated(request: FastifyRequest, message: string | undefined): Problem {
+function unauthenticated(request: FastifyRequest, message: string | undefined): ApiError {
   // The reason is named only to those who sent a credential of this kind (RFC 6750, section 3.1).
-  if (!/^bearer( |$)/i.test(request.headers.authorization ?? '')) return new Problem('unauthenticated');
-  return new Problem('unauthenticated', { message, headers: { 'www-authenticate': `${challenge}, error="invalid_token"` } });
+  if (!/^bearer( |$)/i.test(request.headers.authorization ?? '')) return new ApiError('unauthenticated');
+  return new ApiError('unauthenticated', { message, headers: { 'www-authenticate': `${bearerChallenge}, error="invalid_token"` } });
 }

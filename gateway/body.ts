@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { readInTurn } from './large-bodies.ts';
 import type { Load } from './load.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 /** The largest body, bytes. */
 export const bodyLimit = 1 << 20;
@@ -85,7 +85,7 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
   };
   const take = (chunk: Buffer): void => {
     length += chunk.length;
-    const problem = length > bodyLimit ? new Problem('payload_too_large') : load.arrive(request, chunk.length);
+    const problem = length > bodyLimit ? new ApiError('payload_too_large') : load.arrive(request, chunk.length);
     if (problem) end(problem);
     else chunks.push(chunk);
   };
@@ -96,11 +96,11 @@ export function readBytes(request: FastifyRequest, load: Load, done: (error: Err
       request.caller.tenantId,
       length,
       () => end(null),
-      () => (request.leaving ??= new AbortController()).signal,
+      () => (request.clientGone ??= new AbortController()).signal,
     );
   };
   if (Number(request.headers['content-length']) > bodyLimit) {
-    end(new Problem('payload_too_large'));
+    end(new ApiError('payload_too_large'));
     return;
   }
   const wanted = waiting.get(raw);

@@ -10,7 +10,7 @@ import { allEvents, failing, limitOf, newReceiver, newSubscriber, startHookClust
 let cluster: Cluster;
 
 beforeAll(async () => {
-  cluster = await startHookCluster();
+  cluster = await startHookCluster({ own: true });
 });
 afterAll(() => cluster.stop());
 

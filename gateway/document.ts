@@ -15,8 +15,8 @@ import {
   type DocumentedRoute,
 } from './openapi.ts';
 import { documentWebhooks } from './openapi-webhooks.ts';
-import { Problem } from './problem.ts';
-import type { App } from './request.ts';
+import { ApiError } from './errors.ts';
+import type { App } from './request-context.ts';
 
 interface Parameter {
   in: string;
@@ -91,7 +91,7 @@ export async function documentRoutes(app: App): Promise<void> {
       // In the absolute form of RFC 9112 a host stands before the path.
       const path = (request.url.split('?')[0] as string).replace(/^https?:\/\/[^/]*/, '');
       const page = (await docs).get(path);
-      if (!page) throw new Problem('route_not_found');
+      if (!page) throw new ApiError('route_not_found');
       const { statusCode, headers, rawPayload, policy } = page;
       reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cache-control': cacheable });
       const { location, 'content-type': type } = headers;
@@ -160,7 +160,9 @@ const openapiDoc = {
   id: 'getOpenApi',
   tag: 'Operations',
   summary: 'This document',
-  answers: { 200: { description: 'OpenAPI 3.1', schema: { type: 'object' }, example: { openapi: '3.1.0' }, bare: 'application/json' } },
+  answers: {
+    200: { description: 'OpenAPI 3.1', schema: { type: 'object' }, example: { openapi: '3.1.0' }, unwrappedType: 'application/json' },
+  },
 };
 
 // Routes may have neither, whatever their type says.

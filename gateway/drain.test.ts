@@ -5,13 +5,13 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { openLog } from '../services/platform/telemetry.ts';
 import { buildApp, type AppOptions } from './app.ts';
-import { Keys } from './keys.ts';
-import { Tokens } from './tokens.ts';
+import { ApiKeyCache } from './api-keys.ts';
+import { TokenVerifier } from './tokens.ts';
 
 test('a connection that has idled for its time is ended, but not where a request came while this process stood still', async () => {
   const nobody = () => Promise.reject(new Error('nobody is asked'));
   const options: AppOptions = {
-    authorities: { keys: new Keys(nobody), tokens: new Tokens(nobody), roleOf: nobody },
+    authorities: { keys: new ApiKeyCache(nobody), tokens: new TokenVerifier(nobody), memberRole: nobody },
     // Later than in the turn in which it is asked.
     routes: (app) => app.get('/', { config: { access: { by: 'nobody' } } }, () => pause(50, 'answered')),
     logger: openLog('gateway', 'silent'),

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { closeGently, isComing } from './body.ts';
 import { paceNoMore } from './large-bodies.ts';
 import type { Load } from './load.ts';
-import type { App } from './request.ts';
+import type { App } from './request-context.ts';
 
 // Longer than any request that has been read takes to be answered, but for a test delivery to a slow receiver.
 const drainMs = 15_000;

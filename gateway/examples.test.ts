@@ -2,7 +2,7 @@ import { startCheckedCluster, type CheckedCluster, type Operation } from '../tes
 
 let cluster: CheckedCluster;
 beforeAll(async () => {
-  cluster = await startCheckedCluster({ environment: { notifier: { WEBHOOK_TIMEOUT: '2' } } });
+  cluster = await startCheckedCluster();
 });
 afterAll(() => cluster.stop());
 

@@ -5,11 +5,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { readFileSync } from 'node:fs';
 import { jest } from '@jest/globals';
 import { withClient } from '../deploy/local/databases.ts';
-import { metricOf, until } from '../test/waiting.ts';
+import { metricOf, until } from '../test/polling.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
 import { openProxy } from '../test/proxy.ts';
 import { startCluster, type Answer, type Cluster, type Tenant } from '../test/cluster.ts';
-import { waits } from '../test/locks.ts';
+import { waitingLocks } from '../test/table-locks.ts';
 
 // Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -361,7 +361,7 @@ test('reads that take every connection of the ledger leave it ready', async () =
     });
     try {
       const waiting = async () => {
-        const { rows } = await admin.query(`select count(distinct pid) from pg_locks where ${waits}`);
+        const { rows } = await admin.query(`select count(distinct pid) from pg_locks where ${waitingLocks}`);
         return Number(rows[0].count);
       };
       await until(waiting, (count) => count >= 8);

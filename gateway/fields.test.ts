@@ -1,4 +1,4 @@
-import { line, send as sendTo, unique } from '../test/bodies.ts';
+import { line, send as sendTo, uniqueWord } from '../test/valid-bodies.ts';
 import { startCheckedCluster } from '../test/contract.ts';
 import { newWallet, type Customer } from '../test/customer.ts';
 import type { Cluster } from '../test/cluster.ts';
@@ -255,7 +255,7 @@ describe('the fields of bodies', () => {
   });
 
   test('so it does where a service refuses, in the form in which it was sent', async () => {
-    const account_code = unique();
+    const account_code = uniqueWord();
     await send('account', { account_code, type: 'expense' });
     await send('double', { entries: [line, { ...line, side: 'credit', account_code }] });
     const path = customer.at(`accounts/code/${account_code}`);
@@ -266,7 +266,7 @@ describe('the fields of bodies', () => {
   });
 
   test('a field that the route does not have is not taken for the one that is blamed', async () => {
-    const [strict, other] = [unique(), unique()];
+    const [strict, other] = [uniqueWord(), uniqueWord()];
     for (const account_code of [strict, other]) await send('account', { account_code, type: 'asset', allow_negative: false });
     const fill = await send('double', {
       entries: [

@@ -5,9 +5,9 @@ import { STATUS_CODES, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { isAnswered } from './body.ts';
-import { Problem, type ProblemCode } from './problem.ts';
+import { ApiError, type ErrorCode } from './errors.ts';
 
-const codes: Record<string, ProblemCode> = {
+const codes: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
@@ -28,7 +28,7 @@ export function answerBrokenHttp(error: Error & { code?: string }, socket: Socke
   }
   // Who was answered before his body had come, and then hangs up, has his answer.
   const hangsUp = error.code === 'HPE_INVALID_EOF_STATE' && socket.bytesWritten > 0;
-  const problem = new Problem(codes[error.code ?? ''] ?? 'malformed_request');
+  const problem = new ApiError(codes[error.code ?? ''] ?? 'malformed_request');
   const isBehind = isUnderWay(socket);
   behindAnswers(socket, () => {
     // Bytes behind the last whole request, as of a body whose length was counted in characters, wait for no answer.
@@ -46,7 +46,7 @@ export function answerConnect(socket: Duplex, count: (status: number) => void): 
   socket.on('error', () => undefined);
   behindAnswers(socket, () => {
     if (!socket.writable) return;
-    const problem = new Problem('route_not_found');
+    const problem = new ApiError('route_not_found');
     count(problem.status);
     socket.end(textOf(problem), () => socket.destroy());
   });
@@ -98,7 +98,7 @@ function underWay(socket: Duplex): ServerResponse | null | undefined {
   return (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
 }
 
-function textOf(problem: Problem): string {
+function textOf(problem: ApiError): string {
   const id = randomUUID();
   const body = JSON.stringify(problem.body(id));
   return (

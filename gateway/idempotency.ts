@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { HeaderConflict } from './json.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 /** Puts the header's key into the body, where it is checked like any other; of two headers neither counts. A preValidation hook. */
 export function takeKeyHeader(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
@@ -10,7 +10,7 @@ export function takeKeyHeader(request: FastifyRequest, _reply: FastifyReply, don
   if (typeof header === 'string') {
     const key = keyOf(header);
     const body = (request.body ??= {}) as Record<string, unknown>;
-    if (typeof body === 'object' && !Array.isArray(body) && !(body instanceof Problem)) {
+    if (typeof body === 'object' && !Array.isArray(body) && !(body instanceof ApiError)) {
       const field = body['idempotency_key'];
       // Node joins what came in several headers.
       const isOne = !header.includes(',') || request.raw.headersDistinct['idempotency-key']?.length === 1;

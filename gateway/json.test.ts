@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isSuspect, numberText, readJson } from './json.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 const plain = { 'content-type': 'application/json' };
 const read = (text: string | Buffer, headers: IncomingHttpHeaders = plain): any => readJson(Buffer.from(text as string), headers);
-const code = (answer: unknown) => (answer instanceof Problem ? answer.code : 'read');
+const code = (answer: unknown) => (answer instanceof ApiError ? answer.code : 'read');
 
 test('a body is what JSON.parse makes of it', () => {
   for (const value of [{ a: [1, 'ä', null, true, { b: -1.5e3 }] }, [1, 2], {}, [], 'text', 7, null, true]) {

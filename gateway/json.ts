@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { inexactNumbers, hasPrototypeKeys } from '../services/platform/json.ts';
-import { Problem, invalid } from './problem.ts';
+import { ApiError, validationError } from './errors.ts';
 
 declare global {
   interface JSON {
@@ -44,32 +44,32 @@ const escapes = /\\u(?:0000|[dD][89a-fA-F])/;
 const mostMarks = 10_000;
 
 /**
- * Reads a body. An empty one is undefined, a bad one the {@link Problem}: returned, not thrown, because the framework closes the connection
+ * Reads a body. An empty one is undefined, a bad one the {@link ApiError}: returned, not thrown, because the framework closes the connection
  * after an error of its parser.
  */
 export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
   if (bytes.length === 0) return undefined;
-  if (!isJsonType(headers['content-type'])) return new Problem('unsupported_media_type');
+  if (!isJsonType(headers['content-type'])) return new ApiError('unsupported_media_type');
   if (!isPlain(headers['content-encoding'])) {
     // RFC 9110, section 15.5.16: it says what would have been taken.
     const given = { message: 'the body must not be compressed', headers: { 'accept-encoding': 'identity' } };
-    return new Problem('unsupported_media_type', given);
+    return new ApiError('unsupported_media_type', given);
   }
-  if (!isUtf8(bytes)) return new Problem('invalid_json');
+  if (!isUtf8(bytes)) return new ApiError('invalid_json');
   const text = bytes.toString('utf8', startsWithMark(bytes) ? 3 : 0);
   let body: unknown;
   try {
     body = JSON.parse(text);
   } catch {
-    return new Problem('invalid_json');
+    return new ApiError('invalid_json');
   }
   if (body === null || (typeof body !== 'object' && typeof body !== 'number')) return body;
-  if (hasPrototypeKeys(text, body)) return new Problem('invalid_json');
+  if (hasPrototypeKeys(text, body)) return new ApiError('invalid_json');
   const numbers = inexactNumbers(text, mostMarks + 1);
   if (numbers.length === 0 && !escapes.test(text)) return body;
   if (numbers.length > 2 * mostMarks) {
     const message = `body holds more than ${mostMarks} numbers that would come back as others`;
-    return invalid([{ field: 'body', tag: 'number', value: '', message }]);
+    return validationError([{ field: 'body', tag: 'number', value: '', message }]);
   }
   const careful = (numbers.length === 0 ? body : JSON.parse(marked(text, numbers))) as object;
   suspects.add(careful);

@@ -24,7 +24,7 @@ function asked(pages: LargePages, tenantId: string, actor = 'key') {
     fares,
     made: (bytes: number) => pages.made(request, bytes),
     close: () => raw.emit('close'),
-    leave: () => request.leaving?.abort(),
+    leave: () => request.clientGone?.abort(),
   };
 }
 

@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { largeMessage } from '../services/platform/large.ts';
 import { FairSemaphore } from '../services/platform/fair-semaphore.ts';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 /** So long after a large answer the tenant's next ones take turns, milliseconds: how large one will be nobody knows before it is made. */
 const rememberedMs = 10_000;
@@ -27,11 +27,11 @@ export class LargePages {
   }
 
   private async wait(whose: string, request: FastifyRequest, { raw }: FastifyReply): Promise<void> {
-    request.leaving ??= new AbortController();
+    request.clientGone ??= new AbortController();
     try {
-      await this.turns.begin(whose, request.leaving.signal);
+      await this.turns.begin(whose, request.clientGone.signal);
     } catch {
-      throw new Problem('overloaded');
+      throw new ApiError('overloaded');
     }
     const end = () => {
       if (!this.ends.delete(request)) return;

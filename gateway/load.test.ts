@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import type { FastifyRequest } from 'fastify';
 import { Load } from './load.ts';
-import type { Problem } from './problem.ts';
+import type { ApiError } from './errors.ts';
 
 const kibi = 1 << 10;
 const mebi = 1 << 20;
@@ -155,7 +155,7 @@ describe('who is slow', () => {
   afterEach(() => jest.useRealTimers());
 
   /** A request that was let in and waits for its body. */
-  function waiting(load: Load, tenantId: string, refuse: (problem: Problem) => void = () => undefined): FastifyRequest {
+  function waiting(load: Load, tenantId: string, refuse: (problem: ApiError) => void = () => undefined): FastifyRequest {
     const request = from(tenantId);
     load.begin();
     expect(code(load.enter(request))).toBe('taken');

@@ -2,7 +2,7 @@
 // beyond is refused at once, before memory grows.
 import type { FastifyRequest } from 'fastify';
 import { Yallist, type Node } from 'yallist';
-import { Problem } from './problem.ts';
+import { ApiError } from './errors.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -39,7 +39,7 @@ interface Held {
 interface Arriving {
   request: FastifyRequest;
   since: number;
-  refuse: (problem: Problem) => void;
+  refuse: (problem: ApiError) => void;
 }
 
 /** What one tenant holds, or all callers together who name none. */
@@ -78,8 +78,8 @@ export class Load {
   }
 
   /** Lets a request in, or refuses what is too much, before anything is done for it. */
-  enter(request: FastifyRequest): Problem | undefined {
-    if (this.working >= this.most && !this.dropSlowBody()) return new Problem('overloaded');
+  enter(request: FastifyRequest): ApiError | undefined {
+    if (this.working >= this.most && !this.dropSlowBody()) return new ApiError('overloaded');
     this.working++;
     request.isWorkedOn = true;
     return undefined;
@@ -96,11 +96,11 @@ export class Load {
   }
 
   /** Takes the request's share, once it is known whose it is; refuses what is beyond it, before the body is read. */
-  take(request: FastifyRequest): Problem | undefined {
+  take(request: FastifyRequest): ApiError | undefined {
     const { tenantId } = request.caller;
     // Users and those who log in share one half, too, so that they can't keep postings out.
     const share = this.shares.get(tenantId) ?? { tenantId, requests: 0, bytes: 0, answered: 0 };
-    if (share.requests + 1 > Math.max(1, this.most / 2) && !this.dropSlowBody(share)) return new Problem('overloaded');
+    if (share.requests + 1 > Math.max(1, this.most / 2) && !this.dropSlowBody(share)) return new ApiError('overloaded');
     share.requests++;
     this.shares.set(tenantId, share);
     request.held = { share, bytes: 0 };
@@ -108,7 +108,7 @@ export class Load {
   }
 
   /** Tells that a request's body is coming in, until `arrived` does; `refuse` is called where it is slow and another needs its place. */
-  await(request: FastifyRequest, refuse: (problem: Problem) => void): void {
+  await(request: FastifyRequest, refuse: (problem: ApiError) => void): void {
     this.arriving.push({ request, since: performance.now(), refuse });
     request.arriving = this.arriving.tail ?? null;
   }
@@ -124,25 +124,25 @@ export class Load {
    * Counts bytes of a body as they come: what was only announced takes no room from others. Where a large body does not fit, it is refused
    * and lets go of all it held.
    */
-  arrive(request: FastifyRequest, bytes: number): Problem | undefined {
+  arrive(request: FastifyRequest, bytes: number): ApiError | undefined {
     const { held } = request;
     if (!held) return undefined;
     this.grow(held, bytes);
     const most = held.share.tenantId === '' ? mostOfNobody : mostBytes / 2;
     if (held.bytes <= smallBody || (held.share.bytes <= most && this.bytes <= mostBytes)) return undefined;
     this.grow(held, -held.bytes);
-    return new Problem('overloaded');
+    return new ApiError('overloaded');
   }
 
   /**
    * Counts an answer until it has been read, or its client has gone; refuses a large one where too many wait to be read. Where they are others'
    * who are slow, one of these is cut off instead.
    */
-  answer(request: FastifyRequest, bytes: number): Problem | undefined {
+  answer(request: FastifyRequest, bytes: number): ApiError | undefined {
     if (bytes <= smallAnswer) return undefined;
     const share = request.held?.share ?? this.public;
-    if (share.answered + bytes > mostAnswered / 2) return new Problem('overloaded');
-    while (this.answered + bytes > mostAnswered) if (!this.dropSlowReader()) return new Problem('overloaded');
+    if (share.answered + bytes > mostAnswered / 2) return new ApiError('overloaded');
+    while (this.answered + bytes > mostAnswered) if (!this.dropSlowReader()) return new ApiError('overloaded');
     this.unread.set(request, { since: performance.now(), share, bytes });
     this.answered += bytes;
     share.answered += bytes;
@@ -167,7 +167,7 @@ export class Load {
       this.arrived(request);
       this.refuse(request);
       this.letGo(request);
-      refuse(new Problem('overloaded'));
+      refuse(new ApiError('overloaded'));
       return true;
     }
     return false;

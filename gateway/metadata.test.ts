@@ -1,6 +1,6 @@
 import { readJson } from './json.ts';
-import { metadataProblem, metadataText } from './metadata.ts';
-import { Problem } from './problem.ts';
+import { metadataFault, metadataText } from './metadata.ts';
+import { ApiError } from './errors.ts';
 
 const read = (text: string) => readJson(Buffer.from(text), { 'content-type': 'application/json' }) as object;
 const nested = (levels: number) => read(`${'{"a":'.repeat(levels - 1)}{}${'}'.repeat(levels - 1)}`);
@@ -25,7 +25,7 @@ test.each([
   ['of 16 KiB in other letters', weighing(16_384, 'ä')],
 ])('metadata %s is the most', (_, metadata) => {
   expect(metadataText(metadata)).toBe(JSON.stringify(metadata));
-  expect(metadataProblem(metadata)).toBeNull();
+  expect(metadataFault(metadata)).toBeNull();
 });
 
 test.each([
@@ -35,14 +35,14 @@ test.each([
   ['a byte larger than 16 KiB', weighing(16_385)],
   ['larger than 16 KiB in fewer letters', weighing(16_386, 'ä')],
 ])('metadata %s is too much', (_, metadata) => {
-  expect(metadataProblem(metadata)).toBe('max');
+  expect(metadataFault(metadata)).toBe('max');
   let problem: unknown;
   try {
     metadataText(metadata);
   } catch (error) {
     problem = error;
   }
-  expect(problem).toBeInstanceOf(Problem);
+  expect(problem).toBeInstanceOf(ApiError);
   expect(problem).toMatchObject({ code: 'validation_failed', errors: [{ field: 'metadata', tag: 'max', message: tooLarge }] });
 });
 
@@ -56,14 +56,14 @@ test.each([
   ['number', '{"a":[1,{"b":12345678901234567890}]}'],
   ['max', `{"a":"\\u0000","b":"${'x'.repeat(16_384)}"}`],
 ])('its problem is %s: %.40s', (problem, text) => {
-  expect(metadataProblem(read(text))).toBe(problem);
+  expect(metadataFault(read(text))).toBe(problem);
 });
 
 test('a number in the place of metadata is no object, though it is one to us', () => {
   const { metadata } = read('{"metadata":1e999}') as { metadata: object };
-  expect(metadataProblem(metadata)).toBe('type');
+  expect(metadataFault(metadata)).toBe('type');
 });
 
 test('a number that a double can’t hold is not one deeper than any other', () => {
-  expect(metadataProblem(read(`${'{"a":'.repeat(10)}1e999${'}'.repeat(10)}`))).toBe('number');
+  expect(metadataFault(read(`${'{"a":'.repeat(10)}1e999${'}'.repeat(10)}`))).toBe('number');
 });

@@ -1,8 +1,8 @@
 // Free-form metadata: a JSON object that travels as text, because a protobuf Struct would lose its integers.
 import { hasInvalidUnicode } from '../services/platform/json.ts';
 import { numberText } from './json.ts';
-import { invalid } from './problem.ts';
-import { sentence, shown } from './wording.ts';
+import { validationError } from './errors.ts';
+import { fieldMessage, echo } from './validation-messages.ts';
 
 const maxBytes = 16_384;
 const maxDepth = 10;
@@ -12,18 +12,18 @@ export function metadataText(metadata: object | null | undefined): string {
   if (metadata === null || metadata === undefined) return '';
   const text = tooDeep(metadata, maxDepth) ? null : JSON.stringify(metadata);
   if (text === null || Buffer.byteLength(text) > maxBytes) {
-    throw invalid([
-      { field: 'metadata', tag: 'max', value: shown(metadata), message: sentence('metadata', 'max', { 'x-metadata': true }) },
+    throw validationError([
+      { field: 'metadata', tag: 'max', value: echo(metadata), message: fieldMessage('metadata', 'max', { 'x-metadata': true }) },
     ]);
   }
   return text;
 }
 
 /** The tag of what is wrong with metadata, or null. */
-export function metadataProblem(metadata: object): 'type' | 'max' | 'unicode' | 'number' | null {
+export function metadataFault(metadata: object): 'type' | 'max' | 'unicode' | 'number' | null {
   if (numberText(metadata) !== null) return 'type';
   if (tooDeep(metadata, maxDepth) || Buffer.byteLength(JSON.stringify(metadata)) > maxBytes) return 'max';
-  return oddity(metadata);
+  return textOrNumberFault(metadata);
 }
 
 /** The object itself is one deep. */
@@ -35,12 +35,12 @@ function tooDeep(value: object, left: number): boolean {
   return false;
 }
 
-function oddity(value: unknown): 'unicode' | 'number' | null {
+function textOrNumberFault(value: unknown): 'unicode' | 'number' | null {
   if (typeof value === 'string') return hasInvalidUnicode(value) ? 'unicode' : null;
   if (numberText(value) !== null) return 'number';
   if (typeof value !== 'object' || value === null) return null;
   for (const [key, item] of Object.entries(value)) {
-    const found = oddity(key) ?? oddity(item);
+    const found = textOrNumberFault(key) ?? textOrNumberFault(item);
     if (found) return found;
   }
   return null;

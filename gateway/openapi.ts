@@ -1,6 +1,6 @@
 // The OpenAPI 3.1 document: paths and parameters come from the routes' own schemas, answers and refusals from what stands beside them.
 import type { Access } from './auth.ts';
-import { Problem, messageOf, statusOf, type ProblemCode } from './problem.ts';
+import { ApiError, messageOf, statusOf, type ErrorCode } from './errors.ts';
 import { record, ref, schemas, words } from './records.ts';
 import { accountCode, idempotencyKey, slug } from './fields.ts';
 import { schemaOfHeader, webhookSchemas } from './openapi-webhooks.ts';
@@ -17,7 +17,7 @@ export interface Answer {
   /** Header fields beyond `X-Request-Id`. */
   headers?: HeaderName[];
   /** Media type of an answer outside the envelope. */
-  bare?: string;
+  unwrappedType?: string;
   /** What the document calls it, where several operations answer it: generators of clients would take the first one's name for all. */
   name?: string;
 }
@@ -36,11 +36,11 @@ export interface Doc {
   idempotent?: boolean;
   answers: Record<number, Answer>;
   /** Codes that this route answers beyond those that follow from access, body and query. */
-  refusals?: ProblemCode[];
-  /** What the examples of refusals blame, where it is not what {@link blamed} has. */
-  blames?: Partial<Record<ProblemCode, Partial<Blamed>>>;
+  errors?: ErrorCode[];
+  /** What the examples of refusals blame, where it is not what {@link exampleFields} has. */
+  errorFields?: Partial<Record<ErrorCode, Partial<ExampleField>>>;
   /** Statuses of refusals that tell where the caller stands with a limit, beside 429. */
-  limitTold?: number[];
+  rateLimitHeadersOn?: number[];
 }
 
 declare module 'fastify' {
@@ -70,12 +70,12 @@ function headerDocs(names: readonly HeaderName[]): object {
 }
 
 /** The header fields that tell where a caller stands with a limit. */
-export const limitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
+export const rateLimitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
   415: ['Accept-Encoding'],
-  429: ['Retry-After', ...limitHeaderNames],
+  429: ['Retry-After', ...rateLimitHeaderNames],
   503: ['Retry-After'],
 };
 
@@ -92,8 +92,8 @@ export interface DocumentedRoute {
 }
 
 /** Every code that a route may answer. */
-function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ProblemCode[] {
-  const codes = new Set<ProblemCode>(doc.refusals);
+function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ErrorCode[] {
+  const codes = new Set<ErrorCode>(doc.errors);
   if (access.by !== 'nobody') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
@@ -106,14 +106,14 @@ function refusalsOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRou
 }
 
 /** What a refusal blames. */
-interface Blamed {
+interface ExampleField {
   field: string;
   tag: string;
   value: unknown;
 }
 
 // What the example of a refusal blames.
-const blamed: Partial<Record<ProblemCode, Blamed>> = {
+const exampleFields: Partial<Record<ErrorCode, ExampleField>> = {
   validation_failed: { field: 'name', tag: 'required', value: '' },
   account_not_found: { field: 'account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
   insufficient_funds: { field: 'account_code', tag: 'insufficient_funds', value: 'CUSTOMER-WALLETS-USD' },
@@ -136,25 +136,28 @@ const blamed: Partial<Record<ProblemCode, Blamed>> = {
 const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
 
 /** An error body of a code, as an example. */
-function errorExample(code: ProblemCode, status: number, { blames }: Doc): object {
+function errorExample(code: ErrorCode, status: number, { errorFields }: Doc): object {
   const isOfPath = statusOf(code, 'account_code') !== status;
-  const usual = isOfPath ? undefined : blamed[code];
-  const shown = usual && { ...usual, ...blames?.[code] };
+  const usual = isOfPath ? undefined : exampleFields[code];
+  const shown = usual && { ...usual, ...errorFields?.[code] };
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
   const beside = code === 'test_failed' ? failedTest : undefined;
-  return new Problem(code, { details: shown, errors, beside }).body('req-7f3a');
+  return new ApiError(code, { details: shown, errors, extra: beside }).body('req-7f3a');
 }
 
 function errorAnswers(route: DocumentedRoute): Record<number, object> {
-  const byStatus = new Map<number, ProblemCode[]>();
+  const byStatus = new Map<number, ErrorCode[]>();
   const of = (status: number) => byStatus.get(status) ?? byStatus.set(status, []).get(status) ?? [];
-  for (const code of refusalsOf(route)) of(statusOf(code, route.ofAccount ? undefined : 'account_code')).push(code);
+  for (const code of errorCodesOf(route)) of(statusOf(code, route.ofAccount ? undefined : 'account_code')).push(code);
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       status,
       {
         description: codes.map((code) => `\`${code}\`: ${messageOf(code)}`).join('; '),
-        headers: headerDocs([...(headersOfStatus[status] ?? []), ...(route.doc.limitTold?.includes(status) ? limitHeaderNames : [])]),
+        headers: headerDocs([
+          ...(headersOfStatus[status] ?? []),
+          ...(route.doc.rateLimitHeadersOn?.includes(status) ? rateLimitHeaderNames : []),
+        ]),
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
@@ -167,8 +170,8 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
 }
 
 /** The whole body. */
-function bodyOf({ schema, message, bare }: Answer): object {
-  if (bare !== undefined) return published(schema);
+function bodyOf({ schema, message, unwrappedType }: Answer): object {
+  if (unwrappedType !== undefined) return published(schema);
   // No `const`: the most used generator of clients for Python makes of `true` a text, which no answer is.
   const success = { type: 'boolean', description: 'true' };
   return published(record({ success, data: schema, ...(message !== undefined && { message: { type: 'string' } }) }));
@@ -180,10 +183,10 @@ export function namedAnswers({ answers }: Doc): Record<string, object> {
 }
 
 function answerDoc(answer: Answer): object {
-  const { description, example: data, message, headers: names = [], bare, name } = answer;
+  const { description, example: data, message, headers: names = [], unwrappedType, name } = answer;
   const schema = name === undefined ? bodyOf(answer) : ref(name);
-  const example = bare === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
-  return { description, headers: headerDocs(names), content: { [bare ?? 'application/json']: { schema, example } } };
+  const example = unwrappedType === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
+  return { description, headers: headerDocs(names), content: { [unwrappedType ?? 'application/json']: { schema, example } } };
 }
 
 /** Body, answers and security of an operation. */

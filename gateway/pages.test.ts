@@ -1,12 +1,12 @@
 import { newId } from '../services/platform/ids.ts';
-import { hasWordForId, pageOf, pathDelivery, pathId, periodOf } from './pages.ts';
-import { Problem } from './problem.ts';
+import { hasWordInsteadOfId, pageOf, pathDelivery, pathId, periodOf } from './pages.ts';
+import { ApiError } from './errors.ts';
 
-function problemOf(call: () => unknown): Problem {
+function problemOf(call: () => unknown): ApiError {
   try {
     call();
   } catch (error) {
-    if (error instanceof Problem) return error;
+    if (error instanceof ApiError) return error;
     throw error;
   }
   throw new Error('it was not refused');
@@ -53,7 +53,7 @@ test('a path whose id is a word, or of another kind, is told from one whose id i
     { transaction_id: 'txn_typo' },
     { delivery_id: 'wh_delivery_' },
   ]) {
-    expect([params, hasWordForId(params)]).toEqual([params, false]);
+    expect([params, hasWordInsteadOfId(params)]).toEqual([params, false]);
   }
   for (const params of [
     { transaction_id: 'batch' },
@@ -61,9 +61,9 @@ test('a path whose id is a word, or of another kind, is told from one whose id i
     { key_id: transaction, tenant_id: 'x' },
     { delivery_id: 'x' },
   ]) {
-    expect([params, hasWordForId(params)]).toEqual([params, true]);
+    expect([params, hasWordInsteadOfId(params)]).toEqual([params, true]);
   }
-  expect(hasWordForId({ delivery_id: delivery })).toBe(false);
+  expect(hasWordInsteadOfId({ delivery_id: delivery })).toBe(false);
 });
 
 test('a day begins at its midnight in UTC, and none before 1970', () => {

@@ -1,7 +1,7 @@
 // Pages of lists, and the parts of paths that name records.
 import { toUuid } from '../services/platform/ids.ts';
-import { Problem, invalid } from './problem.ts';
-import { sentence, shown } from './wording.ts';
+import { ApiError, validationError } from './errors.ts';
+import { fieldMessage, echo } from './validation-messages.ts';
 
 /** `data.pagination`. */
 export function pageOf(limit: number, nextCursor: string): { limit: number; next_cursor: string | null; has_more: boolean } {
@@ -16,7 +16,7 @@ const prefixes = { transaction_id: 'txn', key_id: 'key', delivery_id: 'wh_delive
 const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
 /** Whether a path has a word where an id belongs, as `/transactions/batch` has: what does not even begin like one. */
-export function hasWordForId(params: unknown): boolean {
+export function hasWordInsteadOfId(params: unknown): boolean {
   const given = params as Partial<Record<string, string>>;
   return idFields.some((field) => given[field] !== undefined && !given[field].startsWith(`${prefixes[field]}_`));
 }
@@ -25,13 +25,13 @@ export function hasWordForId(params: unknown): boolean {
 export function pathId(field: 'transaction_id' | 'key_id', params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefixes[field], id) !== null) return id;
-  throw invalid([{ field, tag: 'id', value: shown(id), message: sentence(field, 'id', {}) }]);
+  throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}) }]);
 }
 
 /** The delivery's id of a path. Throws `invalid_delivery_id` where it is none. */
 export function pathDelivery(params: unknown): string {
   const { delivery_id: id = '' } = params as Record<string, string>;
-  if (toUuid(prefixes.delivery_id, id) === null) throw new Problem('invalid_delivery_id');
+  if (toUuid(prefixes.delivery_id, id) === null) throw new ApiError('invalid_delivery_id');
   return id;
 }
 

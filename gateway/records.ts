@@ -2,7 +2,7 @@
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
 import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
-import { problemCodes } from './problem.ts';
+import { errorCodes } from './errors.ts';
 
 type Schema = Record<string, unknown>;
 
@@ -121,7 +121,7 @@ export const schemas: Record<string, Schema> = {
     properties: {
       success: { ...flag, description: 'false' },
       error: { ...string, description: 'What went wrong, for people.' },
-      code: { ...word(problemCodes), description: 'What went wrong, for programs.' },
+      code: { ...word(errorCodes), description: 'What went wrong, for programs.' },
       request_id: string,
       details: { ...ref('FieldProblem'), description: 'The first field to blame.' },
       errors: {

@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { bodyLimit, isComing } from './body.ts';
 import type { Load } from './load.ts';
-import { Problem, problemOf, type ProblemCode } from './problem.ts';
+import { ApiError, apiErrorOf, type ErrorCode } from './errors.ts';
 
 /** Answers what went wrong. */
 export class Refusals {
@@ -18,20 +18,20 @@ export class Refusals {
   }
 
   /** Whatever was thrown for a request, as its caller is told of it. */
-  problemOf(error: unknown, request: FastifyRequest): Problem {
-    if (error instanceof Problem) return error;
-    const known = error instanceof ConnectError ? problemOf(error, fieldsOf(request)) : problemOfFramework(error as FastifyError, request);
+  problemOf(error: unknown, request: FastifyRequest): ApiError {
+    if (error instanceof ApiError) return error;
+    const known = error instanceof ConnectError ? apiErrorOf(error, fieldsOf(request)) : problemOfFramework(error as FastifyError, request);
     if (known) return known;
     const { method, url, caller, id } = request;
     this.logger.error(
       { err: error, request_id: id, tenant: caller.tenantId, method, path: url.split('?')[0], route: request.count.labels.route },
       'request failed',
     );
-    return new Problem('internal');
+    return new ApiError('internal');
   }
 
   /** Answers a request with a problem. */
-  answer(problem: Problem, request: FastifyRequest, reply: FastifyReply): void {
+  answer(problem: ApiError, request: FastifyRequest, reply: FastifyReply): void {
     const { load } = this;
     if (problem.status === 503 && !reply.raw.destroyed) {
       const { method, route } = request.count.labels;
@@ -64,17 +64,17 @@ function fieldsOf({ body, query, routeOptions }: FastifyRequest): unknown {
   return Object.fromEntries(names.map((name) => [name, sent[name]]));
 }
 
-const frameworkCodes: Record<string, ProblemCode> = {
+const frameworkCodes: Record<string, ErrorCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
   FST_ERR_BAD_URL: 'route_not_found',
   // The client left in the middle of its body; nobody reads this answer.
   ECONNRESET: 'malformed_request',
 };
 
-function problemOfFramework(error: FastifyError, request: FastifyRequest): Problem | null {
+function problemOfFramework(error: FastifyError, request: FastifyRequest): ApiError | null {
   const code = Object.hasOwn(frameworkCodes, error.code) ? frameworkCodes[error.code] : undefined;
   if (code === undefined) return null;
   // A media type that can't be parsed is refused before the length is looked at.
   const tooLarge = code === 'unsupported_media_type' && Number(request.headers['content-length']) > bodyLimit;
-  return new Problem(tooLarge ? 'payload_too_large' : code);
+  return new ApiError(tooLarge ? 'payload_too_large' : code);
 }

@@ -15,9 +15,9 @@ import { openLog, openMetrics } from '../services/platform/telemetry.ts';
 import { buildApp } from './app.ts';
 import { Batcher, type Ledger } from './batcher.ts';
 import { gatewayConfig } from './config.ts';
-import { Keys } from './keys.ts';
+import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
-import { Tokens } from './tokens.ts';
+import { TokenVerifier } from './tokens.ts';
 
 // A page of 100 transactions of 200 entries, with all their metadata.
 const maxMessageBytes = 32 << 20;
@@ -80,9 +80,9 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const identity = createClient(IdentityService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
   const notifier = createClient(NotifierService, toNotifier);
-  const tokens = new Tokens(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
+  const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const verifyOne = async (key: string) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified;
-  const keys = new Keys(async (texts) => {
+  const keys = new ApiKeyCache(async (texts) => {
     if (texts.length === 1) return Promise.all(texts.map(verifyOne));
     const { answers } = await identity.verifyApiKeys({ keys: texts }, { timeoutMs: 2_000 });
     if (answers.length !== texts.length) throw new Error(`identity answered ${answers.length} of ${texts.length} keys`);
@@ -138,7 +138,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     authorities: {
       keys,
       tokens,
-      roleOf: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
+      memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
     },
     routes: (registered) =>
       registerRoutes(registered, {

@@ -3,21 +3,21 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { SignJWT, exportJWK, type JWK } from 'jose';
 import { newId } from '../services/platform/ids.ts';
 import { openSigner } from '../services/identity/sessions.ts';
-import { Tokens } from './tokens.ts';
+import { TokenVerifier } from './tokens.ts';
 
 const newKey = () => generateKeyPairSync('ed25519').privateKey;
 const user = newId('user');
 
 test('a token that identity signs is its user’s', async () => {
   const signer = await openSigner([newKey()]);
-  const tokens = new Tokens(async () => signer.keySet);
+  const tokens = new TokenVerifier(async () => signer.keySet);
   expect(await tokens.userOf((await signer.sign(user, Date.now())).token)).toBe(user);
   expect(JSON.parse(await tokens.keySet())).toEqual(JSON.parse(signer.keySet));
 });
 
 test('a token of which any character was changed is none', async () => {
   const signer = await openSigner([newKey()]);
-  const tokens = new Tokens(async () => signer.keySet);
+  const tokens = new TokenVerifier(async () => signer.keySet);
   const { token } = await signer.sign(user, Date.now());
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
   // The last ones of each part have bits that no byte has.
@@ -33,7 +33,7 @@ test('a token of a key that is not known yet is looked up, one of an invented ke
   const old = newKey();
   let published = (await openSigner([old])).keySet;
   let asked = 0;
-  const tokens = new Tokens(async () => {
+  const tokens = new TokenVerifier(async () => {
     asked += 1;
     return published;
   });
@@ -57,7 +57,7 @@ test('all who come with a token of a new key while identity is asked wait for it
   const [former, changed] = [await openSigner([old]), await openSigner([fresh, old])];
   const answer = Promise.withResolvers<string>();
   let asked = 0;
-  const tokens = new Tokens(() => (++asked === 1 ? Promise.resolve(former.keySet) : answer.promise));
+  const tokens = new TokenVerifier(() => (++asked === 1 ? Promise.resolve(former.keySet) : answer.promise));
   expect(await tokens.userOf((await former.sign(user, Date.now())).token)).toBe(user);
   const { token } = await changed.sign(user, Date.now());
   let first = tokens.userOf(token);
@@ -72,7 +72,7 @@ test('all who come with a token of a new key while identity is asked wait for it
 test('without known keys nobody can say, with old ones they are good enough', async () => {
   const signer = await openSigner([newKey()]);
   let away = true;
-  const tokens = new Tokens(async () => {
+  const tokens = new TokenVerifier(async () => {
     if (away) throw new Error('away');
     return signer.keySet;
   });
@@ -90,7 +90,7 @@ test('whether a token of a key that is not known yet is good nobody can say whil
   const [former, changed] = [await openSigner([old]), await openSigner([fresh, old])];
   let away = false;
   let published = former.keySet;
-  const tokens = new Tokens(async () => {
+  const tokens = new TokenVerifier(async () => {
     if (away) throw new Error('away');
     return published;
   });
@@ -117,7 +117,7 @@ test('issuer, audience, time, algorithm and subject must be right', async () => 
   const key = newKey();
   const jwk: JWK = { ...(await exportJWK(key)), kid: 'k', alg: 'EdDSA' };
   delete jwk.d;
-  const tokens = new Tokens(async () => JSON.stringify({ keys: [jwk] }));
+  const tokens = new TokenVerifier(async () => JSON.stringify({ keys: [jwk] }));
   const token = (change: (jwt: SignJWT) => SignJWT, subject = user) =>
     change(
       new SignJWT()

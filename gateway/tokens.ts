@@ -14,7 +14,7 @@ interface KeySet {
 }
 
 /** Verifies access tokens. */
-export class Tokens {
+export class TokenVerifier {
   private keys: KeySet | undefined;
   private asked = -Infinity;
   /** Why identity could not be asked the last time, where it could not. */

@@ -3,15 +3,15 @@ import { Ajv, type AnySchemaObject, type ErrorObject, type ValidateFunction } fr
 import { hasInvalidUnicode } from '../services/platform/json.ts';
 import { formats, tagOfPattern } from './fields.ts';
 import { HeaderConflict, isSuspect, numberText } from './json.ts';
-import { metadataProblem } from './metadata.ts';
-import { Problem, invalid, maxErrors, type FieldError } from './problem.ts';
-import { shown, sentence } from './wording.ts';
+import { metadataFault } from './metadata.ts';
+import { ApiError, validationError, maxErrors, type FieldError } from './errors.ts';
+import { echo, fieldMessage } from './validation-messages.ts';
 
 /** A schema of ours: JSON Schema with the annotations of `fields.ts`. */
 export type Schema = AnySchemaObject;
 
 /** What a validator answers: fine as it is, fine with this value instead, or what is wrong. */
-export type Verdict = true | { value: unknown } | { error: Problem };
+export type Verdict = true | { value: unknown } | { error: ApiError };
 
 function newAjv(thorough: boolean): Ajv {
   const ajv = new Ajv({
@@ -32,7 +32,7 @@ function newAjv(thorough: boolean): Ajv {
   });
   // In the fast validator metadata is any object: who takes it turns it into text, and finds it too long or too deep on the way.
   const metadata = (_schema: unknown, data: object): boolean => {
-    const tag = thorough ? metadataProblem(data) : null;
+    const tag = thorough ? metadataFault(data) : null;
     metadata.errors = tag === null ? [] : [{ keyword: 'x-metadata', params: { tag } }];
     return tag === null;
   };
@@ -49,11 +49,11 @@ export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
   const fast = fastAjv.compile(schema);
   const list = lister(schema);
   return (data) => {
-    if (data instanceof Problem) return { error: data };
+    if (data instanceof ApiError) return { error: data };
     const body = data ?? {};
     if (!fast(body) || isSuspect(body)) {
       const errors = list(body);
-      if (isFilled(errors)) return { error: invalid(errors) };
+      if (isFilled(errors)) return { error: validationError(errors) };
     }
     return body === data ? true : { value: body };
   };
@@ -76,9 +76,9 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
       return { value: query };
     // A number too large to be exact is told as it was sent.
     const errors = list(query).map((error) =>
-      typeof error.value === 'number' && !Number.isSafeInteger(error.value) ? { ...error, value: shown(sent[error.field]) } : error,
+      typeof error.value === 'number' && !Number.isSafeInteger(error.value) ? { ...error, value: echo(sent[error.field]) } : error,
     );
-    return isFilled(errors) ? { error: invalid(errors) } : { value: query };
+    return isFilled(errors) ? { error: validationError(errors) } : { value: query };
   };
 }
 
@@ -106,14 +106,14 @@ function lister(schema: Schema): (data: unknown) => FieldError[] {
   return (data) => {
     if (typeof data !== 'object' || data === null || Array.isArray(data) || numberText(data) !== null) {
       const tag = 'type';
-      return [{ field: 'body', tag, value: secretive ? '' : shown(data), message: 'body must be an object' }];
+      return [{ field: 'body', tag, value: secretive ? '' : echo(data), message: 'body must be an object' }];
     }
     const found: Found[] = [];
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const { field, place } = locate(schema, path);
       const sent = value instanceof HeaderConflict ? value.body : value;
-      const visible = of['x-secret'] === true ? '' : shown(sent);
-      found.push({ field, place, tag, value: mayHoldPassword(of, sent, visible) ? '' : visible, message: sentence(field, tag, of) });
+      const visible = of['x-secret'] === true ? '' : echo(sent);
+      found.push({ field, place, tag, value: mayHoldPassword(of, sent, visible) ? '' : visible, message: fieldMessage(field, tag, of) });
     };
     untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
     // Not at the start: to compile all of them took an eighth of it.

@@ -1,4 +1,4 @@
-// The cluster as the tests see it: real processes on ports and databases of their own, on the PostgreSQL server of the run.
+// The cluster as tests see it: real processes with their own ports and databases on the run's PostgreSQL server.
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
 const run = promisify(execFile);
 
-/** What a test may ask of its cluster. */
+/** How a test's cluster differs from the default. */
 export interface ClusterOptions {
   /** Replicas of the ledger: `ledger`, `ledger-2` … */
   ledgers?: number;
@@ -22,10 +22,12 @@ export interface ClusterOptions {
   notifiers?: number;
   /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
   environment?: Record<string, NodeJS.ProcessEnv>;
-  /** Environment, by process, that hangs on where everything is: proxies between two of them. */
-  between?: (places: Pick<HousePlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
-  /** Where its databases are made, by a superuser's address, instead of the run's server. */
+  /** Environment, by process, that depends on the addresses: proxies between two processes. */
+  between?: (plan: Pick<HousePlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
+  /** The PostgreSQL server instead of the run's, by a superuser's address. */
   server?: { adminUrl: string };
+  /** The run's end stops it, not this test file's. */
+  outlivesFile?: boolean;
 }
 
 /** What the gateway answered. */
@@ -49,19 +51,19 @@ export interface Cluster {
   pid(name: string): number;
   /** Sends JSON (a string or bytes go as they are) to the gateway, with `key` as bearer token. */
   rest(method: string, path: string, options?: RestOptions): Promise<Answer>;
-  /** Registers a new user and logs him in. */
+  /** Registers a new user and logs in. */
   signUp(): Promise<Person>;
-  /** A new tenant of that user, by default of a new one and without a chart. */
+  /** A new tenant of that user, by default of a new one; without a chart. */
   tenant(options?: { person?: Person; businessType?: string }): Promise<Tenant>;
   /** A new API key's text. */
   apiKey(tenant: Tenant, scopes?: string[]): Promise<string>;
-  /** Sends a signal; one that ends the process is waited for. */
+  /** Sends a signal. Resolves when the process has ended, if the signal ends it. */
   kill(name: string, signal?: NodeJS.Signals): Promise<void>;
-  /** Ends a process, if it runs, and starts it anew on the same port, with more environment if given; resolves when it is ready. */
+  /** Stops a process, if it runs, and starts it on the same port, with more environment if given; resolves when it is ready. */
   restart(name: string, environment?: NodeJS.ProcessEnv): Promise<void>;
-  /** Everything that a process has written since it was last started. */
+  /** What a process has logged since it was last started. */
   logs(name: string): string;
-  /** Ends everything and removes its databases. Throws if a process had ended unasked. */
+  /** Stops everything and removes its databases. Throws if a process had ended by itself. */
   stop(): Promise<void>;
 }
 
@@ -118,10 +120,10 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const launch = async (name: string) => {
     const entry = found(name);
     const child = children.start(entry.options);
+    if (options.outlivesFile === true) child.unref();
     entry.child = child;
     entry.asked = false;
     await ready(name, child, entry.ops);
-    // One that ends before it is ready has failed to start, which its starter is told.
     void child.ended.then((how) => {
       if (entry.asked !== true) unasked.push(`${name} ended ${described(how)}: ${child.lastWords()}`);
     });
@@ -155,7 +157,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     databases,
     opsUrl: (name) => found(name).ops,
     pid: (name) => found(name).child?.pid ?? 0,
-    ...client(url),
+    ...clientOf(url),
     kill: (name, signal = 'SIGKILL') => end(name, signal),
     restart: async (name, environment = {}) => {
       await end(name, 'SIGTERM');
@@ -175,7 +177,7 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
     addresses[service] = [];
     for (let replica = 0; replica < replicas[service]; replica += 1) addresses[service].push(`127.0.0.1:${await testPort()}`);
   }
-  // Only what a process needs: the settings of whoever runs the tests stay out.
+  // Only what a process needs: the developer's own settings stay out.
   const environment = { ...bareEnvironment, HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
   return {
     addresses,
@@ -195,13 +197,13 @@ async function freshDatabases(server: ClusterOptions['server']): Promise<Record<
   return Object.fromEntries(entries) as Record<Service, FreshDatabase>;
 }
 
-/** Children whose output and numbers are kept in the run's directory, so that the run's end finds those that a test forgot. */
+/** Child processes that are recorded in the run's directory, so that the run's end finds those that a test left. */
 export function newChildren(): Children {
   const directory = mkdtempSync(join(currentRun().directory, 'cluster-'));
   return new Children(directory, join(directory, 'processes.json'));
 }
 
-/** A free port that no other test worker looks at. */
+/** A free port from this worker's own range. */
 export function testPort(): Promise<number> {
   return freePort(Number(process.env['JEST_WORKER_ID'] ?? 1) % 8, 8);
 }
@@ -220,7 +222,8 @@ function described({ code, signal }: Ending): string {
   return signal ?? `with status ${String(code)}`;
 }
 
-function client(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
+/** The calls of a cluster's gateway. */
+export function clientOf(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
   const rest: Cluster['rest'] = async (method, path, { key, body, headers, signal } = {}) => {
     const raw = typeof body === 'string' || body instanceof Uint8Array;
     const answer = await fetch(url + path, {
@@ -265,25 +268,19 @@ function client(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiK
   };
 }
 
-/**
- * Settings of a pool in a test's own process, which may stand still in the middle of a transaction where the machine is busy, as may the disk of a
- * shared one, for seconds.
- */
-export const patientTimeouts = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
-/** The same where others' locks are waited for: whoever holds one may stand still for longer than the two seconds of a service, also for its disk. */
-export const patientLocks = { ...patientTimeouts, lock_timeout: '60s', statement_timeout: '60s' };
+/** Settings of a test's own pool: on a busy machine the test may pause for seconds within a transaction. */
+export const longTransactionTimeouts = { idle_in_transaction_session_timeout: '60s', synchronous_commit: 'off' };
+/** The same for tests that wait for locks: on a busy machine the holder may need longer than a service's two seconds. */
+export const longLockTimeouts = { ...longTransactionTimeouts, lock_timeout: '60s', statement_timeout: '60s' };
 
-/** A database that no other test sees. */
+/** A database of one test file. */
 export interface FreshDatabase extends ServiceDatabase {
-  /** A superuser's address of the same database (or that of the role given by `MIGRATION_DATABASE_URL`). */
+  /** Address of the same database for a superuser (or the role of `MIGRATION_DATABASE_URL`). */
   adminUrl: string;
   drop(): Promise<void>;
 }
 
-/**
- * A new database for one test file, with its owner's role; `migrated`: also the service's schema and role (copied from a template that is
- * migrated once a run, so it takes some 100 ms). `adminUrl`: of another server than the run's.
- */
+/** A new database for one test file; `migrated`: with schema, copied from a template that is migrated once a run. `adminUrl`: of another server. */
 export async function freshDatabase(
   service: Service | 'notifier',
   { migrated = false, adminUrl = currentRun().adminUrl } = {},
@@ -309,7 +306,7 @@ async function migratedTemplate(service: Service | 'notifier', adminUrl: string)
   const { prefix } = currentRun();
   const plan = planOf(service, `${service}_template`);
   await withClient(adminUrl, async (client) => {
-    // Two workers may ask for it at once. The lock ends with the connection.
+    // Two workers may need it at once. The lock ends with the connection.
     await client.query('select pg_advisory_lock(hashtext($1))', [plan.name]);
     const ready = `${prefix}${service}_migrated`;
     const found = await client.query('select from pg_database where datname = $1', [ready]);
@@ -321,7 +318,7 @@ async function migratedTemplate(service: Service | 'notifier', adminUrl: string)
         throw new Error(`migrating ${service} failed: ${error.stdout}${error.stderr}`);
       },
     );
-    // The name says that it is whole.
+    // Only a complete template gets this name.
     await client.query(`alter database "${plan.name}" rename to "${ready}"`);
   });
   return `${prefix}${service}_migrated`;

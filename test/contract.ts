@@ -1,6 +1,7 @@
-// Holds real answers against the gateway's own OpenAPI document.
+// Checks real answers against the gateway's own OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { startCluster, type Answer, type Cluster, type ClusterOptions, type RestOptions } from './cluster.ts';
+import { sharedCluster } from './shared-cluster.ts';
 
 /** An operation of the document. */
 export interface Operation {
@@ -9,7 +10,7 @@ export interface Operation {
   path: string;
   id: string;
   tag: string;
-  /** Empty where nobody has to say who he is. */
+  /** Empty: no credential is needed. */
   security: 'userToken' | 'apiKeyToken' | '';
   scope: string | undefined;
   /** The first example of the body, if it takes one. */
@@ -45,20 +46,20 @@ export function checkedRest(cluster: Cluster, contract: Contract): Cluster['rest
   };
 }
 
-/** A cluster that holds each of its answers against its own document, as {@link checkedRest} does. */
+/** A cluster whose answers are all checked by {@link checkedRest}. */
 export interface CheckedCluster extends Cluster {
   contract: Contract;
 }
 
-/** Starts one. */
-export async function startCheckedCluster(options: ClusterOptions = {}): Promise<CheckedCluster> {
-  const cluster = await startCluster(options);
+/** The worker's shared cluster, or a new one with these options. */
+export async function startCheckedCluster(options?: ClusterOptions): Promise<CheckedCluster> {
+  const cluster = await (options === undefined ? sharedCluster() : startCluster(options));
   const contract = await readContract(cluster.url);
   return { ...cluster, contract, rest: checkedRest(cluster, contract) };
 }
 
-// Header fields that mean something to a caller, and so are listed wherever they come.
-const told = ['idempotent-replayed', 'ratelimit', 'ratelimit-policy', 'retry-after', 'www-authenticate'];
+// Response headers that the document must list wherever they occur.
+const documentedHeaders = ['idempotent-replayed', 'ratelimit', 'ratelimit-policy', 'retry-after', 'www-authenticate'];
 
 const anyEntry = (field: unknown) => String(field).replace(/^entries\[\d+\]/, 'entries[n]');
 
@@ -116,11 +117,12 @@ export function contractOf(document: any): Contract {
       const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
       if (headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
       if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
-      // A refusal blames the field that its example does; what is malformed may be any.
-      const [blamed, example] = [body?.details?.field, media.examples?.[body?.code]?.value.details?.field].map(anyEntry);
-      if (status === 422 && blamed !== example) faults.push(`${blamed} is blamed, in the document ${example}`);
+      // A 422 names the same field as its example.
+      const [named, example] = [body?.details?.field, media.examples?.[body?.code]?.value.details?.field].map(anyEntry);
+      if (status === 422 && named !== example) faults.push(`${named} is named, in the document ${example}`);
       const listed = Object.keys(documented.headers).map((name) => name.toLowerCase());
-      for (const name of told) if (headers.has(name) && !listed.includes(name)) faults.push(`header ${name} is not in the document`);
+      for (const name of documentedHeaders)
+        if (headers.has(name) && !listed.includes(name)) faults.push(`header ${name} is not in the document`);
       if (method === 'HEAD') return faults;
       const at = [operation.path, operation.method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
       return [

@@ -1,9 +1,9 @@
 // Notifiers, senders and receivers that end with their test or file, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
 import type { Attempt, Delivery } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { Targets } from '../services/notifier/addresses.ts';
-import type { ClaimBounds, Claimed } from '../services/notifier/claims.ts';
-import { Sender, type SenderOptions } from '../services/notifier/http.ts';
-import type { Outcome } from '../services/notifier/outcomes.ts';
+import type { LeaseLimits, Lease } from '../services/notifier/leases.ts';
+import { HttpClient, type HttpClientOptions } from '../services/notifier/http-client.ts';
+import type { DeliveryResult } from '../services/notifier/delivery-results.ts';
 import { inTransaction } from '../services/platform/postgres.ts';
 import {
   newTenant,
@@ -38,8 +38,8 @@ export async function receiver(...given: Parameters<typeof startReceiver>): Prom
 }
 
 /** A sender until {@link endStarted}, of requests that may go anywhere and take 20 s, where nothing else is said. */
-export function sender(more: Partial<SenderOptions> = {}): Sender {
-  const made = new Sender({ targets: new Targets(true), timeoutMs: 20_000, ...more });
+export function sender(more: Partial<HttpClientOptions> = {}): HttpClient {
+  const made = new HttpClient({ targets: new Targets(true), timeoutMs: 20_000, ...more });
   stops.push(() => made.close());
   return made;
 }
@@ -74,7 +74,7 @@ export async function only({ client }: RunningNotifier, { tenantId }: TestTenant
 }
 
 /** Room for whatever the tests have, for longer than one may take. */
-export const bounds: ClaimBounds = {
+export const bounds: LeaseLimits = {
   free: 100,
   tenants: 100,
   lookedAt: 100,
@@ -87,7 +87,7 @@ export const bounds: ClaimBounds = {
 };
 
 /** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */
-export function outcome({ tenant, id, claim }: Claimed, status: Outcome['status'], delay: number | null = null): Outcome {
+export function outcome({ tenant, id, claim }: Lease, status: DeliveryResult['status'], delay: number | null = null): DeliveryResult {
   const errorClass = status === 'delivered' ? null : 'http_status';
   return { tenant, id, claim, status, statusCode: 200, errorClass, responseBody: '', durationMs: 1, delay };
 }

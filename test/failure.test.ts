@@ -5,7 +5,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import pg from 'pg';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
-import { retrying } from './waiting.ts';
+import { withLongDeadline } from './polling.ts';
 import { startCluster, type Cluster, type Tenant } from './cluster.ts';
 
 // Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
@@ -24,7 +24,7 @@ beforeAll(async () => {
   cluster = await startCluster({ ledgers: 2 });
   tenant = await cluster.tenant();
   caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 1 << 20 });
-  ledgers = createClient(LedgerService, retrying(caller));
+  ledgers = createClient(LedgerService, withLongDeadline(caller));
   key = await cluster.apiKey(tenant);
   path = `/v1/tenants/${tenant.slug}`;
   await cluster.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });

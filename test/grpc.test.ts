@@ -10,7 +10,8 @@ import { root } from '../deploy/local/plan.ts';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf as refusalIn } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
-import { startCluster, type Cluster, type Tenant } from './cluster.ts';
+import type { Cluster, Tenant } from './cluster.ts';
+import { sharedCluster } from './shared-cluster.ts';
 
 type Message = Record<string, any>;
 type Call = (request: Message, metadata: Metadata, callback: (error: ServiceError | null, answer: Message) => void) => void;
@@ -28,7 +29,7 @@ let authorized: Metadata;
 let tenants: Tenant[];
 
 beforeAll(async () => {
-  cluster = await startCluster();
+  cluster = await sharedCluster();
   const address = cluster.addresses.ledger[0] as string;
   ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure(), {
     'grpc.max_receive_message_length': 32 << 20,

@@ -9,7 +9,7 @@ import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/errors.ts';
-import { retrying } from './waiting.ts';
+import { withLongDeadline } from './polling.ts';
 import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
 
@@ -62,7 +62,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
   const caller = openCaller({ addresses: [`127.0.0.1:${port}`], token, maxMessageBytes: 1 << 20 });
   await answering(caller, child);
   return {
-    client: createClient(IdentityService, retrying(caller)),
+    client: createClient(IdentityService, withLongDeadline(caller)),
     child,
     async metric(name) {
       const text = await (await fetch(`http://127.0.0.1:${ops}/metrics`)).text();
@@ -83,7 +83,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
 }
 
 async function answering(caller: Caller, child: Child): Promise<void> {
-  const health = createClient(Health, retrying(caller));
+  const health = createClient(Health, withLongDeadline(caller));
   while (child.running()) {
     const answer = await health.check({}).catch(() => undefined);
     if (answer?.status === Serving.SERVING) return;

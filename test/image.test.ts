@@ -5,8 +5,8 @@ import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
 import { root, services } from '../deploy/local/plan.ts';
 import { migrate } from '../services/platform/migration.ts';
-import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './requirements.ts';
-import { ownServer } from './server.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './required-settings.ts';
+import { startOwnPostgres } from './own-postgres.ts';
 import { imports, isBuiltIn, isPackage, text } from './sources.ts';
 
 type Manifest = Record<string, any>;
@@ -75,7 +75,7 @@ describe('the compose file', () => {
   });
 
   test('makes databases which each service has to itself', async () => {
-    const server = await ownServer();
+    const server = await startOwnPostgres();
     try {
       const here = (name: string, variable: string, database = name) => {
         const url = new URL(compose['services'][name].environment[variable] as string);

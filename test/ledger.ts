@@ -2,16 +2,16 @@
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { ledgerPlans } from '../services/ledger/plans.ts';
+import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { ledgerRoutes } from '../services/ledger/rpc.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog } from '../services/platform/telemetry.ts';
-import { retrying } from './waiting.ts';
+import { withLongDeadline } from './polling.ts';
 import { startGrpcServer } from './grpc-server.ts';
-import { freshDatabase, patientLocks, type FreshDatabase } from './cluster.ts';
+import { freshDatabase, longLockTimeouts, type FreshDatabase } from './cluster.ts';
 
 export type LedgerClient = Client<typeof LedgerService>;
 
@@ -28,13 +28,16 @@ export interface RunningLedger {
 const logger = openLog('test', 'silent');
 
 /** Starts a ledger on a new database; `lockTimeout`: so long it waits for a lock, patiently unless given. */
-export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = patientLocks.lock_timeout } = {}): Promise<RunningLedger> {
+export async function startLedger({
+  maxMessageBytes = 32 << 20,
+  lockTimeout = longLockTimeouts.lock_timeout,
+} = {}): Promise<RunningLedger> {
   const database = await freshDatabase('ledger', { migrated: true });
-  const settings = { ...ledgerPlans, ...patientLocks, lock_timeout: lockTimeout };
+  const settings = { ...ledgerPlans, ...longLockTimeouts, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
   const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
-  const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 10_000, logger, metrics });
+  const writer = new Writer({ pool, pipelines: 1, waiters: 1, bounds, maxCachedAccounts: 10_000, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],
     routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined }),
@@ -43,7 +46,7 @@ export async function startLedger({ maxMessageBytes = 32 << 20, lockTimeout = pa
   });
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes });
   return {
-    client: createClient(LedgerService, retrying(caller)),
+    client: createClient(LedgerService, withLongDeadline(caller)),
     database,
     pool,
     metrics,

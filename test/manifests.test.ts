@@ -11,7 +11,7 @@ import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Se
 import { validate as serviceAccount } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ServiceAccount';
 import { parseAllDocuments } from 'yaml';
 import { root, services } from '../deploy/local/plan.ts';
-import { forgetSecrets, processOf, processes, settingsOf, start, unread, variablesOf } from './requirements.ts';
+import { forgetSecrets, processOf, processes, settingsOf, start, unread, variablesOf } from './required-settings.ts';
 import { text } from './sources.ts';
 
 type Manifest = Record<string, any>;

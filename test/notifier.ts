@@ -16,9 +16,9 @@ import { newId, toUuid } from '../services/platform/ids.ts';
 import { queryPlanSettings } from '../services/platform/query-plans.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
-import { retrying } from './waiting.ts';
+import { withLongDeadline } from './polling.ts';
 import { startGrpcServer } from './grpc-server.ts';
-import { freshDatabase, patientTimeouts, type FreshDatabase } from './cluster.ts';
+import { freshDatabase, longTransactionTimeouts, type FreshDatabase } from './cluster.ts';
 
 export type NotifierClient = Client<typeof NotifierService>;
 
@@ -69,7 +69,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     ...changes,
   };
   const metrics = new Registry();
-  const settings = { ...queryPlanSettings, ...patientTimeouts, ...own };
+  const settings = { ...queryPlanSettings, ...longTransactionTimeouts, ...own };
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
@@ -84,7 +84,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes: 32 << 20 });
   return {
     ...notifier,
-    client: createClient(NotifierService, retrying(caller)),
+    client: createClient(NotifierService, withLongDeadline(caller)),
     database,
     work,
     metrics,

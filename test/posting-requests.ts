@@ -1,7 +1,7 @@
 // Requests to post and to reverse, read as the ledger reads them, for the tests of its wire.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { PostingSchema, ReverseTransactionRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { orderOf, reversalOf, type Order } from '../services/ledger/wire.ts';
+import { validatePosting, validateReversal, type ValidatedPosting } from '../services/ledger/mapping.ts';
 import { newId } from '../services/platform/ids.ts';
 
 /** Whose requests they are. */
@@ -12,11 +12,11 @@ export const credit = { ...debit, accountCode: 'SALES', side: 'credit' };
 export const double = { tenantId, entries: [debit, credit] };
 
 /** The order of a posting; throws what it is refused for. */
-export function posted(init: MessageInitShape<typeof PostingSchema>): Order {
-  return orderOf(create(PostingSchema, init));
+export function posted(init: MessageInitShape<typeof PostingSchema>): ValidatedPosting {
+  return validatePosting(create(PostingSchema, init));
 }
 
 /** That of a reversal. */
-export function reversed(init: MessageInitShape<typeof ReverseTransactionRequestSchema>): ReturnType<typeof reversalOf> {
-  return reversalOf(create(ReverseTransactionRequestSchema, init));
+export function reversed(init: MessageInitShape<typeof ReverseTransactionRequestSchema>): ReturnType<typeof validateReversal> {
+  return validateReversal(create(ReverseTransactionRequestSchema, init));
 }

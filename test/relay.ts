@@ -7,15 +7,15 @@ import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { PostingSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { createAccount } from '../services/ledger/accounts.ts';
 import { listEvents } from '../services/ledger/events.ts';
-import type { Exit } from '../services/ledger/exit.ts';
-import { Relay } from '../services/ledger/relay.ts';
+import type { EventSink } from '../services/ledger/outbox/event-sink.ts';
+import { Relay } from '../services/ledger/outbox/relay.ts';
 import { withBalanceEvents } from '../services/platform/balance-events.ts';
-import { orderOf } from '../services/ledger/wire.ts';
+import { validatePosting } from '../services/ledger/mapping.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patientTimeouts, patientLocks, type FreshDatabase } from './cluster.ts';
+import { freshDatabase, longTransactionTimeouts, longLockTimeouts, type FreshDatabase } from './cluster.ts';
 import { until } from './notifier.ts';
 import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
 
@@ -29,7 +29,7 @@ export interface Replica {
 }
 
 /** Books whose events are relayed. A relay takes the events of all tenants: each test has books of its own. */
-export interface RelayedBooks {
+export interface RelayDatabase {
   database: FreshDatabase;
   /** Sees all tenants' rows. */
   owner: pg.Client;
@@ -39,7 +39,7 @@ export interface RelayedBooks {
   relayed: Pool;
   /** What ends before the database, the last one first. */
   ends: (() => Promise<unknown>)[];
-  openReplica: (exit: Exit | null, log?: Logger) => Replica;
+  openReplica: (sink: EventSink | null, log?: Logger) => Replica;
   /** A new tenant (UUID) with the accounts `a` and `b`. */
   newTenant: () => Promise<string>;
   /** Every event that must be published of a tenant, in the order in which that must happen first. */
@@ -52,21 +52,26 @@ export interface RelayedBooks {
 }
 
 /** Makes the database. */
-export async function openRelayedBooks(): Promise<RelayedBooks> {
+export async function openRelayDatabase(): Promise<RelayDatabase> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: patientLocks });
-  const relayed = openPool(database.serviceUrl, { name: 'relay', max: 8, logger, settings: { ...patientTimeouts, 'app.relay': 'on' } });
-  const ends: RelayedBooks['ends'] = [];
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings: longLockTimeouts });
+  const relayed = openPool(database.serviceUrl, {
+    name: 'relay',
+    max: 8,
+    logger,
+    settings: { ...longTransactionTimeouts, 'app.relay': 'on' },
+  });
+  const ends: RelayDatabase['ends'] = [];
   return {
     ...{ database, owner, pool, relayed, ends },
-    openReplica(exit, log = logger) {
+    openReplica(sink, log = logger) {
       const metrics = new Registry();
-      const relay = new Relay({ pool: relayed, exit, pollMs: 50, logger: log, metrics });
+      const relay = new Relay({ pool: relayed, sink, pollMs: 50, logger: log, metrics });
       const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
       const committed = (tenant: string) => relay.wake(tenant);
-      const writer = new Writer({ pool, lanes: 1, waiters: 1, bounds, rememberedAccounts: 1000, committed, logger, metrics });
+      const writer = new Writer({ pool, pipelines: 1, waiters: 1, bounds, maxCachedAccounts: 1000, committed, logger, metrics });
       let ended: Promise<void> | undefined;
       const end = () => (ended ??= writer.close().then(() => relay.close()));
       ends.push(end);
@@ -119,7 +124,7 @@ export async function post(
   const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
   const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
   const outcome = await writer.post(
-    orderOf(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
+    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
   );
   if ('refusal' in outcome) throw outcome.refusal;
 }

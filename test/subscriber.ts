@@ -1,4 +1,4 @@
-// Tenants with a webhook as they ask the gateway, and their receivers, for the tests of what it answers about deliveries.
+// Tenants with webhooks and their receivers, for tests of the gateway's webhook and delivery routes.
 import { startCheckedCluster } from './contract.ts';
 import { newWallet } from './customer.ts';
 import type { Answer, Cluster, Tenant } from './cluster.ts';
@@ -6,17 +6,16 @@ import { startReceiver, until, type Answering, type Receiver } from './notifier.
 
 const receivers: Receiver[] = [];
 
-/** A receiver until the cluster of {@link startHookCluster} stops. */
+/** A receiver that closes with the cluster of {@link startHookCluster}. */
 export async function newReceiver(answer?: Answering): Promise<Receiver> {
   const receiver = await startReceiver(answer);
   receivers.push(receiver);
   return receiver;
 }
 
-/** Starts a cluster, checked as by {@link startCheckedCluster}, whose webhooks have the usual limits and whose retries do not wait. */
-export async function startHookCluster(): Promise<Cluster> {
-  const limits = { WEBHOOK_CONFIG_PER_MINUTE: '10', WEBHOOK_RETRIES_PER_HOUR: '5', WEBHOOK_TESTS_PER_HOUR: '20' };
-  const cluster = await startCheckedCluster({ environment: { notifier: { ...limits, WEBHOOK_RETRY_DELAYS: '0,0' } } });
+/** A cluster whose deliveries are retried at once: the worker's shared one, or one of its own for a file that kills processes. */
+export async function startHookCluster({ own = false } = {}): Promise<Cluster> {
+  const cluster = await startCheckedCluster(own ? { environment: { notifier: { WEBHOOK_RETRY_DELAYS: '0,0' } } } : undefined);
   return {
     ...cluster,
     async stop() {
@@ -31,11 +30,11 @@ export const allEvents = ['transaction.posted', 'balance.updated', 'account.crea
 /** A tenant with a chart and a key. */
 export interface Subscriber {
   tenant: Tenant;
-  /** Asks for a path under `/webhooks`. */
+  /** Calls a path under `/webhooks`. */
   call: (method: string, path?: string, body?: unknown) => Promise<Answer>;
-  /** Posts, and answers the transaction. */
+  /** Posts; resolves to the transaction. */
   post: (description?: string, more?: Record<string, unknown>) => Promise<any>;
-  /** Deliveries of a filter, when so many are there and none is pending. */
+  /** All deliveries, once there are so many and none is pending. */
   settled: (count: number) => Promise<any[]>;
 }
 
@@ -54,18 +53,18 @@ export async function newSubscriber(cluster: Cluster): Promise<Subscriber> {
     settled: (count) =>
       until(async () => {
         const { body } = await call('GET', '?limit=100');
-        // Without a notifier there is no answer for a while.
+        // While the notifier is down there is no list.
         const deliveries = body.data?.deliveries;
         return deliveries?.length >= count && deliveries.every(({ status }: any) => status !== 'pending') ? deliveries : null;
       }),
   };
 }
 
-/** Refuses whatever is delivered. */
+/** Answers every delivery with 500. */
 export const failing: Answering = (_, response) => {
   response.statusCode = 500;
   response.end('not today');
 };
 
-/** What an answer says of its limit: the policy, and where the caller stands. */
+/** The rate-limit headers of an answer: the policy and the client's status. */
 export const limitOf = ({ headers }: Answer): (string | null)[] => [headers.get('ratelimit-policy'), headers.get('ratelimit')];

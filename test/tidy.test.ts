@@ -3,7 +3,6 @@ import { readdirSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { basename, join, relative } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
-import { pureFiles } from './mutants/files.ts';
 import { imports, isBuiltIn, isPackage, text, variablesIn, withoutComments } from './sources.ts';
 
 const files = ['services', 'gateway', 'deploy', 'test']
@@ -43,8 +42,8 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
-  /^test\/(setup|teardown|tally|sequence|check|lint|mutants\/properties)\.ts$/,
-  /^test\/(bench|conformance|mutants|proof)\/main\.ts$/,
+  /^test\/(setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
+  /^test\/(bench|conformance|proof)\/main\.ts$/,
 ];
 
 /** Every file that can be reached from these. */
@@ -58,11 +57,6 @@ function reachable(from: string[]): Set<string> {
   }
   return seen;
 }
-
-/** Brings a database, the network or what is the process's own. */
-const isOutside = (name: string) =>
-  /^(pg|@mikro-orm|kafkajs|undici|@?fastify|pino|prom-client|@connectrpc\/connect-node|@grpc)(\/|$)/.test(name) ||
-  /^node:(net|http|http2|https|tls|dns|dgram|fs|os|process|child_process|worker_threads|cluster)(\/|$)/.test(name);
 
 const fits = (patterns: RegExp[]) => (file: string) => patterns.some((pattern) => pattern.test(file));
 
@@ -111,22 +105,8 @@ describe('the tree', () => {
     expect(files.filter((file) => (isTest(file) ? !tested.has(file) : !alive.has(file)))).toEqual([]);
   });
 
-  test('each file that is held against mutants has its tests beside it', () => {
-    expect(pureFiles.filter((file) => !source.has(file) || !source.has(file.replace(/\.ts$/, '.test.ts')))).toEqual([]);
-  });
-
-  test('each file of which the tests reach nothing outside is held against mutants', () => {
-    const held = new Set<string>(pureFiles);
-    const testsOf = (file: string) => {
-      const start = file.replace(/\.ts$/, '');
-      return files.filter((each) => each.startsWith(start) && /^(-.*)?\.test\.ts$/.test(each.slice(start.length)));
-    };
-    const isPure = (tests: string[]) => tests.length > 0 && ![...reachable(tests)].flatMap(imports).some(isOutside);
-    expect(product.filter((file) => !held.has(file) && isPure(testsOf(file)))).toEqual([]);
-  });
-
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {
-    const jestReads = fits([/^test\/(setup|teardown|tally|sequence)\.ts$/]);
+    const jestReads = fits([/^test\/(setup|teardown|summary-line|longest-first)\.ts$/]);
     const wrong = files.filter((file) => {
       const code = withoutComments(source.get(file) ?? '');
       const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(code);

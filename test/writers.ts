@@ -5,19 +5,19 @@ import { Registry } from 'prom-client';
 import { PostingSchema, type Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { createAccount } from '../services/ledger/accounts.ts';
 import type { Outcome } from '../services/ledger/queue.ts';
-import { orderOf, type Order } from '../services/ledger/wire.ts';
+import { validatePosting, type ValidatedPosting } from '../services/ledger/mapping.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
 import { openLog, type Logger } from '../services/platform/telemetry.ts';
-import { freshDatabase, patientLocks } from './cluster.ts';
+import { freshDatabase, longLockTimeouts } from './cluster.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
 /** How a writer differs from what a replica has by itself. */
 export interface WriterOptions {
   /** Whether its connections go through the proxy. */
   proxied?: boolean;
-  lanes?: number;
+  pipelines?: number;
   /** Orders that may wait. */
   waiting?: number;
   /** Orders of a batch, at most. */
@@ -27,7 +27,7 @@ export interface WriterOptions {
   /** Whether it waits for other writers however long they hold a head. */
   isPatient?: boolean;
   /** Accounts whose books are remembered between batches; with none, every batch locks first. */
-  rememberedAccounts?: number;
+  maxCachedAccounts?: number;
   metrics?: Registry;
   log?: Logger;
 }
@@ -72,7 +72,7 @@ export async function openWriters(): Promise<Writers> {
   const database = await freshDatabase('ledger', { migrated: true });
   const owner = new pg.Client({ connectionString: database.adminUrl });
   await owner.connect();
-  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: patientLocks });
+  const pool = openPool(database.serviceUrl, { name: 'test', max: 4, logger, settings: longLockTimeouts });
   const proxy = await openProxy(Number(new URL(database.serviceUrl).port));
   const opened: { writer: Writer; connections: Pool }[] = [];
   let made = Promise.resolve();
@@ -84,12 +84,12 @@ export async function openWriters(): Promise<Writers> {
     proxy,
     open({
       proxied = false,
-      lanes = 2,
+      pipelines = 2,
       waiting = 8_000,
       items = 256,
       patienceMs = 15_000,
       isPatient = false,
-      rememberedAccounts = 1000,
+      maxCachedAccounts = 1000,
       metrics = new Registry(),
       log = logger,
     } = {}) {
@@ -97,13 +97,13 @@ export async function openWriters(): Promise<Writers> {
       if (proxied) url.port = String(proxy.port);
       const connections = openPool(url.href, {
         name: 'writer',
-        max: 2 * lanes + 4,
+        max: 2 * pipelines + 4,
         logger,
         queryTimeoutMs: patienceMs,
-        settings: isPatient ? patientLocks : {},
+        settings: isPatient ? longLockTimeouts : {},
       });
       const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
-      const writer = new Writer({ pool: connections, lanes, waiters: 4, bounds, rememberedAccounts, logger: log, metrics });
+      const writer = new Writer({ pool: connections, pipelines, waiters: 4, bounds, maxCachedAccounts, logger: log, metrics });
       opened.push({ writer, connections });
       return writer;
     },
@@ -154,25 +154,25 @@ export function transfer(
   to: string,
   amount: string,
   more: MessageInitShape<typeof PostingSchema> = {},
-): Order {
+): ValidatedPosting {
   const entries = [
     { accountCode: to, amount, side: 'debit', currency: 'NGN' },
     { accountCode: from, amount, side: 'credit', currency: 'NGN' },
   ];
-  return orderOf(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', timeoutMs: orderPatienceMs, ...more }));
+  return validatePosting(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', timeoutMs: orderPatienceMs, ...more }));
 }
 
 /** The transaction that an order has become; throws what it was refused for. */
 export function posted(outcome: Outcome): { transaction: Transaction; replayed: boolean } {
   if ('refusal' in outcome) throw outcome.refusal;
-  if ('held' in outcome) throw new Error('handed back');
+  if ('lockConflict' in outcome) throw new Error('handed back');
   return { transaction: outcome.result.outcome.value as Transaction, replayed: outcome.result.replayed };
 }
 
 /** `posted`, `replayed`, `held`, or the reason of a refusal. */
 export function reasonOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
-  if ('held' in outcome) return 'held';
+  if ('lockConflict' in outcome) return 'lock_conflict';
   return outcome.result.replayed ? 'replayed' : 'posted';
 }
 

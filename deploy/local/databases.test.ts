@@ -1,11 +1,11 @@
 import { migrate } from '../../services/platform/migration.ts';
-import { ownServer, type OwnServer } from '../../test/server.ts';
+import { startOwnPostgres, type OwnPostgres } from '../../test/own-postgres.ts';
 import { closeToOthers, createDatabase, matchPasswords, withClient, type DatabasePlan } from './databases.ts';
 
-let server: OwnServer;
+let server: OwnPostgres;
 
 beforeAll(async () => {
-  server = await ownServer();
+  server = await startOwnPostgres();
 });
 afterAll(() => server.end());
 

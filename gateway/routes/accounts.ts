@@ -20,11 +20,11 @@ import {
 } from '../fields.ts';
 import { metadataText } from '../metadata.ts';
 import { examplePagination, pageOf } from '../pages.ts';
-import { Problem } from '../problem.ts';
+import { ApiError } from '../errors.ts';
 import { pagination, record, ref } from '../records.ts';
-import { askedBy, within, type App } from '../request.ts';
+import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountJson, enveloped, pageJson } from '../wire.ts';
+import { accountJson, envelope, pageJson } from '../mapping.ts';
 
 /** An account as an example. */
 export const exampleAccount = {
@@ -93,13 +93,13 @@ const codePattern = new RegExp((accountCode as unknown as { pattern: string }).p
 /** The account code of a path. Throws where none can have it: a malformed code is an unknown one. */
 export function codeOf(params: unknown): string {
   const code = (params as Record<string, string>)['account_code'] ?? '';
-  if (!codePattern.test(code)) throw new Problem('account_not_found');
+  if (!codePattern.test(code)) throw new ApiError('account_not_found');
   return code;
 }
 
 function send(reply: FastifyReply, account: AccountRecord | undefined): string {
   if (!account) throw new Error('the ledger answered without an account');
-  return enveloped(reply, `"account":${accountJson(account)}`);
+  return envelope(reply, `"account":${accountJson(account)}`);
 }
 
 const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
@@ -130,8 +130,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
             },
           },
           answers: { 201: { ...one, example: { account: exampleNewAccount }, description: 'Created' } },
-          refusals: ['account_code_taken', 'parent_invalid', 'account_not_found'],
-          blames: { account_not_found: { field: 'parent_code' } },
+          errors: ['account_code_taken', 'parent_invalid', 'account_not_found'],
+          errorFields: { account_not_found: { field: 'parent_code' } },
         },
       },
     },
@@ -150,9 +150,9 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           description: body.description ?? undefined,
           allowNegative: body.allow_negative ?? undefined,
           metadata: metadataText(body.metadata),
-          ...askedBy(request),
+          ...auditContext(request),
         },
-        within(request, 10_000),
+        callOptions(request, 10_000),
       );
       return send(reply.code(201), account);
     },
@@ -183,8 +183,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
       const { caller, query } = request;
       const { type, status, parent_code, limit = 50, cursor = '' } = query;
       const given = { tenantId: caller.tenantId, type, status, parentCode: parent_code, limit, cursor };
-      const { accounts, nextCursor } = await ledger.listAccounts(given, within(request, 5_000));
-      return enveloped(reply, pageJson('accounts', accounts.map(accountJson), pageOf(limit, nextCursor)));
+      const { accounts, nextCursor } = await ledger.listAccounts(given, callOptions(request, 5_000));
+      return envelope(reply, pageJson('accounts', accounts.map(accountJson), pageOf(limit, nextCursor)));
     },
   );
 
@@ -198,13 +198,13 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           tag: 'Accounts',
           summary: 'Read an account',
           answers: { 200: { ...one, description: 'The account' } },
-          refusals: ['account_not_found'],
+          errors: ['account_not_found'],
         },
       },
     },
     async (request, reply) => {
       const { caller, params } = request;
-      const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, within(request, 5_000));
+      const { account } = await ledger.getAccount({ tenantId: caller.tenantId, accountCode: codeOf(params) }, callOptions(request, 5_000));
       return send(reply, account);
     },
   );
@@ -235,7 +235,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
               description: 'The account after the change',
             },
           },
-          refusals: [
+          errors: [
             'account_not_found',
             'account_is_system',
             'version_conflict',
@@ -243,7 +243,10 @@ export function accountRoutes(app: App, { ledger }: Services): void {
             'parent_invalid',
             'insufficient_funds',
           ],
-          blames: { parent_invalid: { field: 'status', value: 'active' }, insufficient_funds: { field: 'allow_negative', value: false } },
+          errorFields: {
+            parent_invalid: { field: 'status', value: 'active' },
+            insufficient_funds: { field: 'allow_negative', value: false },
+          },
         },
       },
     },
@@ -261,9 +264,9 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           allowNegative: body.allow_negative ?? undefined,
           status: body.status ?? undefined,
           version: body.version == null ? undefined : BigInt(body.version),
-          ...askedBy(request),
+          ...auditContext(request),
         },
-        within(request, 10_000),
+        callOptions(request, 10_000),
       );
       return send(reply, account);
     },

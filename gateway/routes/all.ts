@@ -1,5 +1,5 @@
 // Every route, in the order of the document.
-import type { App } from '../request.ts';
+import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { accountRoutes } from './accounts.ts';
 import { balanceRoutes } from './balances.ts';

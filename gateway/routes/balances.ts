@@ -4,9 +4,9 @@ import { currencies } from '../../services/platform/money.ts';
 import { oneOf, paging, period } from '../fields.ts';
 import { examplePagination, pageOf, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { balanceJson, changeRecord, enveloped } from '../wire.ts';
+import { balanceJson, changeRecord, envelope } from '../mapping.ts';
 import { codeOf } from './accounts.ts';
 
 const currency = Type.Optional(oneOf(currencies, { description: 'Required unless the account has only one.', example: 'USD' }));
@@ -49,17 +49,17 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
           answers: {
             200: { description: 'The balance', schema: record({ balance: ref('Balance') }), example: { balance: exampleBalance } },
           },
-          refusals: ['account_not_found', 'account_is_group', 'currency_not_allowed'],
-          blames: { currency_not_allowed: { field: 'currency', value: 'NGN' } },
+          errors: ['account_not_found', 'account_is_group', 'currency_not_allowed'],
+          errorFields: { currency_not_allowed: { field: 'currency', value: 'NGN' } },
         },
       },
     },
     async (request, reply) => {
       const { caller, params, query } = request;
       const given = { tenantId: caller.tenantId, accountCode: codeOf(params), currency: query.currency ?? '' };
-      const { balance } = await ledger.getBalance(given, within(request, 5_000));
+      const { balance } = await ledger.getBalance(given, callOptions(request, 5_000));
       if (!balance) throw new Error('the ledger answered without a balance');
-      return enveloped(reply, `"balance":${balanceJson(balance)}`);
+      return envelope(reply, `"balance":${balanceJson(balance)}`);
     },
   );
 
@@ -81,8 +81,8 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
               example: { history: [exampleChange], pagination: examplePagination },
             },
           },
-          refusals: ['account_not_found', 'account_is_group', 'currency_not_allowed'],
-          blames: { currency_not_allowed: { field: 'currency', value: 'NGN' } },
+          errors: ['account_not_found', 'account_is_group', 'currency_not_allowed'],
+          errorFields: { currency_not_allowed: { field: 'currency', value: 'NGN' } },
         },
       },
     },
@@ -98,7 +98,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
           limit,
           cursor,
         },
-        within(request, 5_000),
+        callOptions(request, 5_000),
       );
       return { success: true, data: { history: history.map(changeRecord), pagination: pageOf(limit, nextCursor) } };
     },

@@ -3,9 +3,9 @@ import { Type } from 'typebox';
 import { missingScope } from '../auth.ts';
 import { businessType, businessTypes, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
-import { askedBy, within, type App } from '../request.ts';
+import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountJson, enveloped, nodeJson } from '../wire.ts';
+import { accountJson, envelope, nodeJson } from '../mapping.ts';
 import { exampleAccount } from './accounts.ts';
 
 const chart = {
@@ -85,17 +85,17 @@ export function chartRoutes(app: App, { ledger }: Services): void {
             201: { ...chart, description: 'Created' },
             200: { ...chart, description: 'It stood already' },
           },
-          refusals: ['chart_exists', 'account_code_taken'],
-          blames: { account_code_taken: { value: 'SETTLEMENT-USD' } },
+          errors: ['chart_exists', 'account_code_taken'],
+          errorFields: { account_code_taken: { value: 'SETTLEMENT-USD' } },
         },
       },
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const given = { tenantId: caller.tenantId, businessType: body.business_type, ...askedBy(request) };
-      const { businessType: made, accounts, created } = await ledger.setUpChart(given, within(request, 10_000));
+      const given = { tenantId: caller.tenantId, businessType: body.business_type, ...auditContext(request) };
+      const { businessType: made, accounts, created } = await ledger.setUpChart(given, callOptions(request, 10_000));
       reply.code(created ? 201 : 200);
-      return enveloped(reply, `"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]`);
+      return envelope(reply, `"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]`);
     },
   );
 
@@ -128,8 +128,8 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       const { caller, query } = request;
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
-      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, within(request, 10_000));
-      return enveloped(reply, `"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]`);
+      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, callOptions(request, 10_000));
+      return envelope(reply, `"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]`);
     },
   );
 }

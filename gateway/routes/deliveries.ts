@@ -2,12 +2,12 @@
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
-import { limitHeaderNames } from '../openapi.ts';
+import { rateLimitHeaderNames } from '../openapi.ts';
 import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
-import { askedBy, within, type App } from '../request.ts';
+import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { attemptRecord, deliveryRecord, enveloped, limitFields, timeOf, webhookRecord } from '../wire.ts';
+import { attemptRecord, deliveryRecord, envelope, rateLimitFields, timeOf, webhookRecord } from '../mapping.ts';
 import { exampleEvent } from './events.ts';
 import { exampleWebhook } from './webhooks.ts';
 
@@ -105,7 +105,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           limit,
           offset,
         },
-        within(request, 5_000),
+        callOptions(request, 5_000),
       );
       const total = Number(found.total);
       const data = {
@@ -153,23 +153,23 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 response_time_ms: 120,
                 test_payload: exampleTest,
               },
-              headers: limitHeaderNames,
+              headers: rateLimitHeaderNames,
             },
           },
-          refusals: ['rate_limited', 'webhook_not_configured', 'test_failed'],
-          limitTold: [502],
+          errors: ['rate_limited', 'webhook_not_configured', 'test_failed'],
+          rateLimitHeadersOn: [502],
         },
       },
     },
     async (request, reply) => {
-      const { traceparent } = askedBy(request);
+      const { traceparent } = auditContext(request);
       const given = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '', traceparent };
-      const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(given, within(request, testTimeoutMs));
+      const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(given, callOptions(request, testTimeoutMs));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const { id, status, statusCode = null } = delivery;
       const fields = { delivery_id: id, status, status_code: statusCode, response_time_ms: responseTimeMs };
-      reply.headers(limitFields(limit));
-      return enveloped(reply, `${JSON.stringify(fields).slice(1, -1)},"test_payload":${payload}`);
+      reply.headers(rateLimitFields(limit));
+      return envelope(reply, `${JSON.stringify(fields).slice(1, -1)},"test_payload":${payload}`);
     },
   );
 
@@ -199,17 +199,17 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
               },
             },
           },
-          refusals: ['invalid_delivery_id', 'delivery_not_found'],
+          errors: ['invalid_delivery_id', 'delivery_not_found'],
         },
       },
     },
     async (request, reply) => {
       const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
-      const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, within(request, 5_000));
+      const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, callOptions(request, 5_000));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const fields = { ...deliveryRecord(delivery), response_body: responseBody, attempt_history: attempts.map(attemptRecord) };
       // As it was sent: reading it would lose what a double can't hold.
-      return enveloped(reply, `"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}`);
+      return envelope(reply, `"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}`);
     },
   );
 
@@ -240,19 +240,19 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 attempts: 4,
                 next_retry_at: '2030-01-31T12:10:00.000Z',
               },
-              headers: limitHeaderNames,
+              headers: rateLimitHeaderNames,
             },
           },
-          refusals: ['invalid_delivery_id', 'rate_limited', 'delivery_not_found', 'delivery_not_failed', 'webhook_disabled'],
+          errors: ['invalid_delivery_id', 'rate_limited', 'delivery_not_found', 'delivery_not_failed', 'webhook_disabled'],
         },
       },
     },
     async (request, reply) => {
       const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
-      const { delivery, limit } = await notifier.retryDelivery(given, within(request, 5_000));
+      const { delivery, limit } = await notifier.retryDelivery(given, callOptions(request, 5_000));
       if (delivery?.nextRetryMs === undefined) throw new Error('the notifier answered without a time');
       const { id, attempts, nextRetryMs } = delivery;
-      reply.code(202).headers(limitFields(limit));
+      reply.code(202).headers(rateLimitFields(limit));
       const message = 'Webhook delivery queued for retry';
       return { success: true, data: { message, delivery_id: id, attempts, next_retry_at: timeOf(nextRetryMs) } };
     },

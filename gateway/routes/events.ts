@@ -2,9 +2,9 @@
 import { Type } from 'typebox';
 import { pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { enveloped, eventJson, pageJson } from '../wire.ts';
+import { envelope, eventJson, pageJson } from '../mapping.ts';
 import { exampleTransaction } from './postings.ts';
 
 const { transaction_id, kind, idempotency_key, description, reference, currency, amount, entries, reverses, metadata, sequence } =
@@ -65,8 +65,8 @@ export function eventRoutes(app: App, { ledger }: Services): void {
         query: { after_sequence = 0, limit = 50 },
       } = request;
       const given = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
-      const { events, hasMore } = await ledger.listEvents(given, within(request, 5_000));
-      return enveloped(reply, pageJson('events', events.map(eventJson), { limit, has_more: hasMore }));
+      const { events, hasMore } = await ledger.listEvents(given, callOptions(request, 5_000));
+      return envelope(reply, pageJson('events', events.map(eventJson), { limit, has_more: hasMore }));
     },
   );
 }

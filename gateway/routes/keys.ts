@@ -5,9 +5,9 @@ import { scopes } from '../auth.ts';
 import { description, name, oneOf, optional, paging, whole } from '../fields.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { keyRecord } from '../wire.ts';
+import { keyRecord } from '../mapping.ts';
 
 const exampleKey = {
   id: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8',
@@ -87,7 +87,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           description: body.description ?? undefined,
           expiresMs: body.expires_at == null ? undefined : BigInt(Date.parse(body.expires_at)),
         },
-        within(request, 5_000),
+        callOptions(request, 5_000),
       );
       reply.code(201);
       return { success: true, data: { api_key: shownOnce(apiKey, key) }, message: 'API key created; it is shown only now' };
@@ -119,7 +119,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
       const { query, caller } = request;
       const { limit = 50, cursor = '' } = query;
       const given = { userId: caller.actor, tenantId: caller.tenantId, limit, cursor };
-      const { apiKeys, nextCursor } = await identity.listApiKeys(given, within(request, 5_000));
+      const { apiKeys, nextCursor } = await identity.listApiKeys(given, callOptions(request, 5_000));
       return { success: true, data: { api_keys: apiKeys.map(keyRecord), pagination: pageOf(limit, nextCursor) } };
     },
   );
@@ -141,14 +141,14 @@ export function keyRoutes(app: App, { identity }: Services): void {
               example: { id: exampleKey.id, deleted: true },
             },
           },
-          refusals: ['validation_failed', 'key_not_found'],
+          errors: ['validation_failed', 'key_not_found'],
         },
       },
     },
     async (request) => {
       const { params, caller } = request;
       const keyId = pathId('key_id', params);
-      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, within(request, 5_000));
+      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, callOptions(request, 5_000));
       return { success: true, data: { id: keyId, deleted: true } };
     },
   );
@@ -186,7 +186,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
               message: 'API key replaced; the new one is shown only now',
             },
           },
-          refusals: ['key_not_found'],
+          errors: ['key_not_found'],
         },
       },
     },
@@ -195,7 +195,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
       const keyId = pathId('key_id', params);
       const overlapSeconds = body.overlap_seconds ?? undefined;
       const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, overlapSeconds };
-      const { apiKey, key, previous } = await identity.rotateApiKey(given, within(request, 5_000));
+      const { apiKey, key, previous } = await identity.rotateApiKey(given, callOptions(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201);
       const data = { api_key: shownOnce(apiKey, key), previous: keyRecord(previous) };

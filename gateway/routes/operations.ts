@@ -3,9 +3,9 @@ import type { Registry } from 'prom-client';
 import { metricsText, readinessBody, type Readiness } from '../../services/platform/health.ts';
 import type { Answer } from '../openapi.ts';
 import { record } from '../records.ts';
-import type { App } from '../request.ts';
-import type { Tokens } from '../tokens.ts';
-import { json } from '../wire.ts';
+import type { App } from '../request-context.ts';
+import type { TokenVerifier } from '../tokens.ts';
+import { json } from '../mapping.ts';
 
 const readiness = {
   name: 'ReadinessResponse',
@@ -19,14 +19,14 @@ const unready: Answer = {
   ...readiness,
   example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving', notifier: 'ok' } },
   headers: ['Retry-After'],
-  bare: 'application/json',
+  unwrappedType: 'application/json',
 };
 
 /** What these routes tell of. */
 export interface Operations {
   readiness: () => Promise<Readiness>;
   metrics: Registry;
-  tokens: Tokens;
+  tokens: TokenVerifier;
 }
 
 /** `/healthz`, `/readyz`, `/metrics`, `/.well-known/jwks.json`. */
@@ -45,7 +45,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
               description: 'It does',
               schema: record({ status: { type: 'string', const: 'ok' } }),
               example: { status: 'ok' },
-              bare: 'application/json',
+              unwrappedType: 'application/json',
             },
           },
         },
@@ -67,7 +67,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
               description: 'They can; `degraded`: something else cannot',
               ...readiness,
               example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } },
-              bare: 'application/json',
+              unwrappedType: 'application/json',
             },
             503: unready,
           },
@@ -91,9 +91,14 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           tag: 'Operations',
           summary: 'Figures for Prometheus',
           answers: {
-            200: { description: 'Figures', schema: { type: 'string' }, example: 'http_requests_in_flight 1\n', bare: 'text/plain' },
+            200: {
+              description: 'Figures',
+              schema: { type: 'string' },
+              example: 'http_requests_in_flight 1\n',
+              unwrappedType: 'text/plain',
+            },
           },
-          refusals: ['overloaded'],
+          errors: ['overloaded'],
         },
       },
     },
@@ -120,10 +125,10 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
                   { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' },
                 ],
               },
-              bare: 'application/json',
+              unwrappedType: 'application/json',
             },
           },
-          refusals: ['overloaded', 'unavailable'],
+          errors: ['overloaded', 'unavailable'],
         },
       },
     },

@@ -17,9 +17,9 @@ import { metadataText } from '../metadata.ts';
 import type { Answer } from '../openapi.ts';
 import { pathId } from '../pages.ts';
 import { record, ref } from '../records.ts';
-import { askedBy, within, type App } from '../request.ts';
+import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { enveloped, transactionJson } from '../wire.ts';
+import { envelope, transactionJson } from '../mapping.ts';
 
 const about = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
 const line = { account_code: accountCode, amount, side, currency };
@@ -121,7 +121,7 @@ function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Tr
   if (!transaction) throw new Error('the ledger answered without a transaction');
   reply.code(replayed ? 200 : 201);
   if (replayed) reply.header('idempotent-replayed', 'true');
-  return enveloped(reply, `"transaction":${transactionJson(transaction)}`);
+  return envelope(reply, `"transaction":${transactionJson(transaction)}`);
 }
 
 type Body = Static<typeof single> | Static<typeof double>;
@@ -132,7 +132,7 @@ const reversalMs = 5_000;
 
 // Literals: made by `create`, field by field, a posting's messages cost eight times as much.
 function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Posting {
-  const { actor, requestId, traceparent } = askedBy(request);
+  const { actor, requestId, traceparent } = auditContext(request);
   const made: Posting = {
     $typeName: 'ledger.v1.Posting',
     tenantId: request.caller.tenantId,
@@ -182,7 +182,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
               { ...exampleTransaction.entries[1], account_code: 'SUSPENSE-USD', side: 'debit', balance_after: '-100.00', counter: true },
             ],
           }),
-          refusals: [...postingRefusals, 'account_is_system'],
+          errors: [...postingRefusals, 'account_is_system'],
         },
       },
     },
@@ -207,8 +207,8 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           idempotent: true,
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
-          refusals: [...postingRefusals, 'unbalanced'],
-          blames,
+          errors: [...postingRefusals, 'unbalanced'],
+          errorFields: blames,
         },
       },
     },
@@ -247,8 +247,8 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             })),
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
-          refusals: ['transaction_not_found', 'already_reversed', ...standingRefusals],
-          blames,
+          errors: ['transaction_not_found', 'already_reversed', ...standingRefusals],
+          errorFields: blames,
         },
       },
     },
@@ -260,7 +260,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
         reversalId: newId('txn'),
         idempotencyKey: body.idempotency_key ?? '',
         description: body.description ?? '',
-        ...askedBy(request),
+        ...auditContext(request),
       };
       const reversed = await reverse(ledger, given, request);
       return send(reply, reversed);
@@ -276,7 +276,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
 async function reverse(ledger: Services['ledger'], given: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
   const until = performance.now() + reversalMs;
   for (let attempt = 0; ; attempt++) {
-    const limits = within(request, Math.max(1, Math.round(until - performance.now())));
+    const limits = callOptions(request, Math.max(1, Math.round(until - performance.now())));
     try {
       return await ledger.reverseTransaction({ ...given, retry: attempt > 0 }, limits);
     } catch (error) {

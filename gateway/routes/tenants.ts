@@ -3,9 +3,9 @@ import { Type } from 'typebox';
 import { businessType, description, name, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { tenantRecord } from '../wire.ts';
+import { tenantRecord } from '../mapping.ts';
 
 const exampleTenant = {
   id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
@@ -40,7 +40,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
               message: 'Tenant created',
             },
           },
-          refusals: ['slug_taken'],
+          errors: ['slug_taken'],
         },
       },
     },
@@ -54,7 +54,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           businessType: body.business_type,
           description: body.description ?? undefined,
         },
-        within(request, 5_000),
+        callOptions(request, 5_000),
       );
       if (!tenant) throw new Error('identity answered without a tenant');
       reply.code(201);
@@ -86,7 +86,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
     async (request) => {
       const { query, caller } = request;
       const { limit = 50, cursor = '' } = query;
-      const { tenants, nextCursor } = await identity.listTenants({ userId: caller.actor, limit, cursor }, within(request, 5_000));
+      const { tenants, nextCursor } = await identity.listTenants({ userId: caller.actor, limit, cursor }, callOptions(request, 5_000));
       return { success: true, data: { tenants: tenants.map(tenantRecord), pagination: pageOf(limit, nextCursor) } };
     },
   );

@@ -3,9 +3,9 @@ import { Type } from 'typebox';
 import { accountCode, currency, paging, period, shortPages } from '../fields.ts';
 import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { enveloped, pageJson, transactionJson } from '../wire.ts';
+import { envelope, pageJson, transactionJson } from '../mapping.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const filters = Type.Object({
@@ -60,9 +60,9 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           limit,
           cursor,
         },
-        within(request, 5_000),
+        callOptions(request, 5_000),
       );
-      return enveloped(reply, pageJson('transactions', transactions.map(transactionJson), pageOf(limit, nextCursor)));
+      return envelope(reply, pageJson('transactions', transactions.map(transactionJson), pageOf(limit, nextCursor)));
     },
   );
 
@@ -82,16 +82,16 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
               example: { transaction: exampleTransaction },
             },
           },
-          refusals: ['validation_failed', 'transaction_not_found'],
+          errors: ['validation_failed', 'transaction_not_found'],
         },
       },
     },
     async (request, reply) => {
       const { caller, params } = request;
       const transactionId = pathId('transaction_id', params);
-      const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, within(request, 5_000));
+      const { transaction } = await ledger.getTransaction({ tenantId: caller.tenantId, transactionId }, callOptions(request, 5_000));
       if (!transaction) throw new Error('the ledger answered without a transaction');
-      return enveloped(reply, `"transaction":${transactionJson(transaction)}`);
+      return envelope(reply, `"transaction":${transactionJson(transaction)}`);
     },
   );
 }

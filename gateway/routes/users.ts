@@ -2,11 +2,11 @@
 import { Type } from 'typebox';
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, secret } from '../fields.ts';
-import { limitHeaderNames } from '../openapi.ts';
+import { rateLimitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { limitFields, timeOf, userRecord } from '../wire.ts';
+import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
 
 const exampleUser = {
   id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
@@ -74,7 +74,7 @@ export function userRoutes(app: App, { identity }: Services): void {
               message: 'User registered',
             },
           },
-          refusals: ['email_taken'],
+          errors: ['email_taken'],
         },
       },
     },
@@ -88,7 +88,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           lastName: body.last_name,
           clientAddress: request.ip,
         },
-        within(request, 15_000),
+        callOptions(request, 15_000),
       );
       reply.code(201);
       return { success: true, data: { user: present(user) }, message: 'User registered' };
@@ -114,19 +114,19 @@ export function userRoutes(app: App, { identity }: Services): void {
               ...session,
               example: { ...exampleSession, user: exampleUser },
               message: 'Login successful',
-              headers: limitHeaderNames,
+              headers: rateLimitHeaderNames,
             },
           },
-          refusals: ['unauthenticated', 'rate_limited'],
-          limitTold: [401],
+          errors: ['unauthenticated', 'rate_limited'],
+          rateLimitHeadersOn: [401],
         },
       },
     },
     async (request, reply) => {
       const { email: address, password } = request.body;
       const given = { email: address, password, clientAddress: request.ip };
-      const { session: opened, user, rateLimit } = await identity.login(given, within(request, 15_000));
-      if (rateLimit) reply.headers(limitFields(rateLimit));
+      const { session: opened, user, rateLimit } = await identity.login(given, callOptions(request, 15_000));
+      if (rateLimit) reply.headers(rateLimitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
     },
   );
@@ -146,13 +146,13 @@ export function userRoutes(app: App, { identity }: Services): void {
           answers: {
             200: { description: 'Renewed', ...session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' },
           },
-          refusals: ['unauthenticated'],
+          errors: ['unauthenticated'],
         },
       },
     },
     async (request) => {
       const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
-      const { session: opened, user } = await identity.refresh(given, within(request, 5_000));
+      const { session: opened, user } = await identity.refresh(given, callOptions(request, 5_000));
       return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
     },
   );
@@ -176,7 +176,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     },
     async (request) => {
       const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
-      await identity.logout(given, within(request, 5_000));
+      await identity.logout(given, callOptions(request, 5_000));
       return { success: true, data: {}, message: 'Logged out' };
     },
   );
@@ -196,7 +196,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     },
     async (request) => {
       const { caller } = request;
-      const { user } = await identity.getUser({ userId: caller.actor }, within(request, 5_000));
+      const { user } = await identity.getUser({ userId: caller.actor }, callOptions(request, 5_000));
       return { success: true, data: { user: present(user) } };
     },
   );

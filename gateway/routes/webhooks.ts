@@ -5,12 +5,12 @@ import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
 import { flag, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
-import { limitHeaderNames } from '../openapi.ts';
-import { Problem, invalid, maxErrors, problemOf } from '../problem.ts';
+import { rateLimitHeaderNames } from '../openapi.ts';
+import { ApiError, validationError, maxErrors, apiErrorOf } from '../errors.ts';
 import { record, ref } from '../records.ts';
-import { within, type App } from '../request.ts';
+import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { limitFields, webhookRecord } from '../wire.ts';
+import { rateLimitFields, webhookRecord } from '../mapping.ts';
 
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
 const tag = 'Webhooks';
@@ -73,16 +73,16 @@ async function refuseUnfit(request: FastifyRequest, notifier: Services['notifier
   const unfit = request.validationError;
   if (!unfit) return;
   const { url: target } = (request.body ?? {}) as { url?: unknown };
-  const found = unfit instanceof Problem ? (unfit.errors ?? []) : [];
+  const found = unfit instanceof ApiError ? (unfit.errors ?? []) : [];
   const [first] = found;
   // It comes first in the schema, so that it would be the first to be told.
   if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw unfit;
-  const refused = await notifier.checkUrl({ url: target }, within(request, 1_500)).then(
+  const refused = await notifier.checkUrl({ url: target }, callOptions(request, 1_500)).then(
     () => null,
-    (error: unknown) => (error instanceof ConnectError ? problemOf(error, request.body) : null),
+    (error: unknown) => (error instanceof ConnectError ? apiErrorOf(error, request.body) : null),
   );
   const [wrong] = refused?.errors ?? [];
-  throw wrong ? invalid([wrong, ...found.slice(0, maxErrors - 1)]) : unfit;
+  throw wrong ? validationError([wrong, ...found.slice(0, maxErrors - 1)]) : unfit;
 }
 
 /** `/webhooks` where it is about the configuration. */
@@ -111,17 +111,17 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
               ...withSecret,
               example: exampleShown,
               message: 'Webhook configured; its secret is shown only now',
-              headers: limitHeaderNames,
+              headers: rateLimitHeaderNames,
             },
             200: {
               description: 'Replaced; the secret is null unless a new one was sent',
               ...withSecret,
               example: exampleKept,
               message: 'Webhook replaced',
-              headers: limitHeaderNames,
+              headers: rateLimitHeaderNames,
             },
           },
-          refusals: ['rate_limited'],
+          errors: ['rate_limited'],
         },
       },
     },
@@ -135,8 +135,8 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         secret: body.secret ?? undefined,
         enabled: body.enabled ?? undefined,
       };
-      const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, within(request, 15_000));
-      reply.code(created ? 201 : 200).headers(limitFields(limit));
+      const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, callOptions(request, 15_000));
+      reply.code(created ? 201 : 200).headers(rateLimitFields(limit));
       const message = created ? 'Webhook configured; its secret is shown only now' : 'Webhook replaced';
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message };
     },
@@ -158,12 +158,12 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
               example: { webhook_config: exampleWebhook },
             },
           },
-          refusals: ['webhook_not_configured'],
+          errors: ['webhook_not_configured'],
         },
       },
     },
     async (request) => {
-      const { webhook } = await notifier.getWebhook({ tenantId: request.caller.tenantId }, within(request, 5_000));
+      const { webhook } = await notifier.getWebhook({ tenantId: request.caller.tenantId }, callOptions(request, 5_000));
       return { success: true, data: { webhook_config: configRecord(webhook) } };
     },
   );
@@ -192,13 +192,13 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
               message: 'Secret replaced; it is shown only now',
             },
           },
-          refusals: ['webhook_not_configured'],
+          errors: ['webhook_not_configured'],
         },
       },
     },
     async (request) => {
       const given = { tenantId: request.caller.tenantId, overlapSeconds: request.body.overlap_seconds ?? undefined };
-      const { webhook, secret: shown } = await notifier.rotateSecret(given, within(request, 5_000));
+      const { webhook, secret: shown } = await notifier.rotateSecret(given, callOptions(request, 5_000));
       const data = { webhook_config: { ...configRecord(webhook), secret: shown } };
       return { success: true, data, message: 'Secret replaced; it is shown only now' };
     },
@@ -232,7 +232,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
               message: 'Webhook changed',
             },
           },
-          refusals: ['webhook_not_configured'],
+          errors: ['webhook_not_configured'],
         },
       },
     },
@@ -247,7 +247,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         secret: body.secret ?? undefined,
         enabled: body.enabled ?? undefined,
       };
-      const { webhook, secret: shown = null } = await notifier.updateWebhook(given, within(request, 15_000));
+      const { webhook, secret: shown = null } = await notifier.updateWebhook(given, callOptions(request, 15_000));
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };
     },
   );
@@ -273,12 +273,12 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
               example: { deleted: true },
             },
           },
-          refusals: ['webhook_not_configured'],
+          errors: ['webhook_not_configured'],
         },
       },
     },
     async (request) => {
-      await notifier.deleteWebhook({ tenantId: request.caller.tenantId }, within(request, 5_000));
+      await notifier.deleteWebhook({ tenantId: request.caller.tenantId }, callOptions(request, 5_000));
       return { success: true, data: { deleted: true } };
     },
   );

@@ -6,7 +6,7 @@ import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
-import { ownServer } from '../../test/server.ts';
+import { startOwnPostgres } from '../../test/own-postgres.ts';
 import { newId } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
@@ -86,7 +86,7 @@ test.each([1, 2])('it is ready only where both of its pools are answered: it ask
 });
 
 test('its connections go with the address to another server', async () => {
-  const other = await ownServer();
+  const other = await startOwnPostgres();
   const way = await openProxy(Number(new URL(database.adminUrl).port));
   const address = new URL(other.adminUrl);
   const port = Number(address.port);

@@ -1,5 +1,5 @@
 import { withClient } from '../../deploy/local/databases.ts';
-import { until } from '../../test/waiting.ts';
+import { until } from '../../test/polling.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';

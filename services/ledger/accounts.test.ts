@@ -1,8 +1,8 @@
 import pg from 'pg';
 import type { CreateAccountRequest, UpdateAccountRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { until } from '../../test/waiting.ts';
+import { until } from '../../test/polling.ts';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { whileHeadsLocked, whileLocked } from '../../test/locks.ts';
+import { whileLogHeadsLocked, whileLocked } from '../../test/table-locks.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -204,7 +204,7 @@ test('while one tenant’s head is held his many changes keep nobody else from r
 test('while the table of heads is being changed a change of an account waits for it', async () => {
   const { tenantId } = newTenant();
   await make(tenantId, 'till');
-  const { account } = await whileHeadsLocked(ledger.database.adminUrl, () => change(tenantId, 'till', { name: 'Till' }));
+  const { account } = await whileLogHeadsLocked(ledger.database.adminUrl, () => change(tenantId, 'till', { name: 'Till' }));
   expect(account).toMatchObject({ name: 'Till', version: 2n });
   expect((await eventsOf(tenantId)).map(({ type }) => type)).toEqual(['account.created', 'account.updated']);
 });

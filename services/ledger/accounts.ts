@@ -10,17 +10,17 @@ import {
   createdEvent,
   insertAccounts,
   newAccount,
-  nextPlace,
+  nextPosition,
   recordOf,
   updateAccountRow,
   updatedEvent,
   type AccountRow,
-  type By,
+  type AuditContext,
 } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
-import { openUntil } from './marks.ts';
-import { cut, placeOf, type Page } from './page.ts';
-import { balancesMustBeWhole } from './store.ts';
+import { activeUntil } from './outbox/active-cursors.ts';
+import { cutPage, positionOf, type Page } from './page.ts';
+import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 import * as writing from './write.ts';
 
@@ -33,7 +33,7 @@ export function setUpChart(
   pool: Connections,
   tenant: string,
   template: BusinessType,
-  by: By,
+  by: AuditContext,
 ): Promise<{ accounts: AccountRecord[]; created: boolean }> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: true });
@@ -51,7 +51,7 @@ export function setUpChart(
     const placed: AccountRecord[] = [];
     const events: LogRow[] = [];
     const accounts = lines.map((line) => {
-      const place = nextPlace(head, nowMs);
+      const place = nextPosition(head, nowMs);
       const existing = standing.get(line.code);
       const account = existing ? changed(existing, { parentCode: line.parentCode ?? undefined }, place.createdMs) : newAccount(line, place);
       (existing ? placed : made).push(account);
@@ -88,7 +88,7 @@ export interface NewAccount {
  * Makes one account. Throws {@link Refusal}: `account_code_taken` (also for codes kept for the ledger's own accounts), `account_not_found`
  * for an unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
  */
-export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, by: By): Promise<AccountRecord> {
+export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, by: AuditContext): Promise<AccountRecord> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: true });
     const { code, parentCode } = wanted;
@@ -98,7 +98,7 @@ export function createAccount(pool: Connections, tenant: string, wanted: NewAcco
     if (parentCode !== null) await parentMustFit(client, tenant, standing.get(parentCode), parentCode, wanted.type);
 
     const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
-    const account = newAccount(line, nextPlace(head, nowMs), wanted);
+    const account = newAccount(line, nextPosition(head, nowMs), wanted);
     const event = append(head, createdEvent(account, null, by), nowMs);
     await insertAccounts(client, [{ tenant, account }]);
     await write(client, [event], head, nowMs);
@@ -126,7 +126,13 @@ export type AccountUpdate = AccountChange & { version?: bigint | undefined };
  * one with a balance, or a group with active accounts below it), `parent_invalid` (opening one again below a closed group) and
  * `insufficient_funds` (forbidding a negative balance to an account that has one, so that no such account is ever below zero).
  */
-export function updateAccount(pool: Connections, tenant: string, code: string, update: AccountUpdate, by: By): Promise<AccountRecord> {
+export function updateAccount(
+  pool: Connections,
+  tenant: string,
+  code: string,
+  update: AccountUpdate,
+  by: AuditContext,
+): Promise<AccountRecord> {
   const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: false, code });
@@ -141,11 +147,11 @@ export function updateAccount(pool: Connections, tenant: string, code: string, u
     if (changes.length === 0) return account;
     const closes = changes.includes('status') && account.status === 'active';
     const forbids = changes.includes('allow_negative') && account.allowNegative;
-    if (closes || forbids) await balancesMustBeWhole(client, tenant, code);
+    if (closes || forbids) await checkBalances(client, tenant, code);
     if (changes.includes('status')) await statusMayChange(client, tenant, account);
     if (forbids) await mustNotBeNegative(client, tenant, account);
 
-    const after = changed(account, change, nextPlace(head, nowMs).createdMs);
+    const after = changed(account, change, nextPosition(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, by), nowMs);
     await updateAccountRow(client, tenant, after);
     await write(client, [event], head, nowMs);
@@ -178,7 +184,7 @@ export async function listAccounts(
   filter: AccountFilter,
   { limit, cursor }: Page,
 ): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
-  const before = placeOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
+  const before = positionOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
   const { type, status, parentCode } = filter;
   const values = [tenant, before.toString(16).padStart(32, '0'), type, status, limit + 1];
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
@@ -190,7 +196,7 @@ export async function listAccounts(
       order by a.id desc limit $5`,
     values: parentCode === null ? values : [...values, parentCode],
   });
-  const { page, nextCursor } = cut(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
+  const { page, nextCursor } = cutPage(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
   return { accounts: page.map(recordOf), nextCursor };
 }
 
@@ -212,8 +218,8 @@ async function lock(
 
 function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
-  const opened = { tenants, untilMs: openUntil(nowMs) };
-  const change = { tenants, untilMs: Infinity, standing: [], moved: [], opened, log: events, posted: [], balances: [] };
+  const opened = { tenants, untilMs: activeUntil(nowMs) };
+  const change = { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], opened, log: events, posted: [], balances: [] };
   return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
 }
 

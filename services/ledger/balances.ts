@@ -6,8 +6,8 @@ import { toDecimal } from '../platform/money.ts';
 import { epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, net, outgoing, type Reason, type Side } from './accounting.ts';
 import { unknownAccount } from './accounts.ts';
-import { cut, placeOf, type Page } from './page.ts';
-import { Query, rangeOf, type Span } from './span.ts';
+import { cutPage, positionOf, type Page } from './page.ts';
+import { QueryParameters, logRangeOf, type TimeRange } from './time-range.ts';
 
 interface HolderRow {
   id: string;
@@ -95,14 +95,14 @@ export async function listBalanceHistory(
   tenant: string,
   code: string,
   currency: string,
-  span: Span,
+  span: TimeRange,
   { limit, cursor }: Page,
 ): Promise<{ history: BalanceChange[]; nextCursor: string }> {
-  const before = placeOf('history', cursor, 2);
-  const query = new Query(tenant);
+  const before = positionOf('history', cursor, 2);
+  const query = new QueryParameters(tenant);
   const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
   const asked = query.value(currency);
-  const range = rangeOf(query, span);
+  const range = logRangeOf(query, span);
   const conditions = [
     'e.tenant_id = $1',
     `e.account_id = (select a.id from ${account})`,
@@ -129,7 +129,7 @@ export async function listBalanceHistory(
   });
   if (!holders[0]) throw unknownAccount(code);
   currencyMeant(code, holders[0], currency);
-  const { page, nextCursor } = cut(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
+  const { page, nextCursor } = cutPage(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
   const history = page.map((row) =>
     create(BalanceChangeSchema, {
       transactionId: toId('txn', row.transaction),

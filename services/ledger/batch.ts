@@ -2,16 +2,16 @@
 import type { PostingResult, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
-import type { TenantBooks } from './books.ts';
+import type { TenantState } from './account-cache.ts';
 import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
-import { clock, fence, type Head } from './log.ts';
-import { openUntil, type OpenMarks } from './marks.ts';
-import { isAbandoned, neverBegun, type Item, type Outcome } from './queue.ts';
+import { readClock, fenceHeads, type Head } from './log.ts';
+import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
+import { isAbandoned, neverSent, type Item, type Outcome } from './queue.ts';
 import { transactionsBySequence } from './reads.ts';
-import * as store from './store.ts';
+import * as store from './writer-queries.ts';
 import { suspenseCode } from './templates.ts';
-import type { Order } from './wire.ts';
+import type { ValidatedPosting } from './mapping.ts';
 import { moveHeads, write } from './write.ts';
 
 /**
@@ -27,8 +27,8 @@ const firstOf: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
 const nothingElse = { opened: { tenants: [], untilMs: 0 }, log: [], posted: [], balances: [] };
 
 /** A tenant's books and where its log stood when the batch began. */
-interface TenantState {
-  books: TenantBooks;
+interface OpenedTenant {
+  books: TenantState;
   from: Head;
 }
 
@@ -43,15 +43,15 @@ export class Batch {
   readonly settled: { item: Item; outcome: Outcome }[] = [];
   /** Tenants (UUIDs) whose logs were written to. */
   written: string[] = [];
-  private readonly marks: OpenMarks;
-  private opened: string[] = [];
-  private readonly states = new Map<string, TenantState>();
+  private readonly cursors: ActiveCursors;
+  private activated: string[] = [];
+  private readonly states = new Map<string, OpenedTenant>();
   /** By tenant and key. */
-  readonly keys = new Map<string, store.KnownKey>();
-  private readonly before: readonly ReadonlyMap<string, store.KnownKey>[];
+  readonly keys = new Map<string, store.UsedKey>();
+  private readonly before: readonly ReadonlyMap<string, store.UsedKey>[];
   private readonly originals = new Map<string, store.Original>();
   /** Accounts whose balances are not what their entries left, by tenant and code: nothing is posted to them, and they are read again each time. */
-  private readonly torn = new Map<string, string>();
+  private readonly inconsistent = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of which something was refused that an earlier call may have been sent with. */
   private readonly refusedAgain = new Set<string>();
@@ -61,25 +61,25 @@ export class Batch {
   untilMs = Infinity;
 
   /** `before`: keys of batches whose commits may not be visible yet to what this one reads. */
-  constructor(items: Item[], marks: OpenMarks, before: readonly ReadonlyMap<string, store.KnownKey>[] = []) {
+  constructor(items: Item[], cursors: ActiveCursors, before: readonly ReadonlyMap<string, store.UsedKey>[] = []) {
     this.items = items;
-    this.tenants = [...new Set(items.map(({ order }) => order.tenant))].sort();
-    this.marks = marks;
+    this.tenants = [...new Set(items.map(({ posting }) => posting.tenant))].sort();
+    this.cursors = cursors;
     this.before = before;
   }
 
   /** Gives the batch a tenant's books; items of tenants without are not decided. */
-  open(books: TenantBooks): void {
+  open(books: TenantState): void {
     this.states.set(books.head.tenant, { books, from: { ...books.head } });
   }
 
   /** The books of all tenants, ascending by tenant. */
-  get books(): TenantBooks[] {
+  get books(): TenantState[] {
     return [...this.states].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { books }]) => books);
   }
 
   /** Tenants (UUIDs) whose logs have grown. */
-  get moved(): string[] {
+  get movedTenants(): string[] {
     return [...this.states].filter(([, { books, from }]) => books.head.sequence !== from.sequence).map(([tenant]) => tenant);
   }
 
@@ -87,23 +87,23 @@ export class Batch {
    * Tenants (UUIDs) of which something was refused that an earlier call may have been sent with, whose heads stand: if it reaches the database late,
    * it finds them where it needs them, and posts what was refused where others that it was sent with allow it.
    */
-  get contested(): string[] {
+  get ambiguous(): string[] {
     if (this.refusedAgain.size === 0) return [];
-    const moved = new Set(this.moved);
+    const moved = new Set(this.movedTenants);
     return [...this.refusedAgain].filter((tenant) => !moved.has(tenant));
   }
 
   /** Accounts that come into being with the batch. */
-  get made(): Changes['made'] {
-    return this.changes.made;
+  get made(): Changes['newAccounts'] {
+    return this.changes.newAccounts;
   }
 
   /** Whether everything that the rules need is at hand, but for the keys that were used. */
   get complete(): boolean {
-    return this.items.every(({ order, uncertain }) => {
-      if (order.reverses || order.retry || uncertain) return false;
-      const accounts = this.states.get(order.tenant)?.books.accounts;
-      return accounts !== undefined && this.codesOf(order).every((code) => accounts.has(code));
+    return this.items.every(({ posting, uncertain }) => {
+      if (posting.reverses || posting.retry || uncertain) return false;
+      const accounts = this.states.get(posting.tenant)?.books.accounts;
+      return accounts !== undefined && this.codesOf(posting).every((code) => accounts.has(code));
     });
   }
 
@@ -112,10 +112,10 @@ export class Batch {
    * would still read what it saw before. To be sent together with `begin`; then `readOn`.
    */
   read(client: Client): Promise<void> {
-    const orders = this.items.map(({ order }) => order);
+    const orders = this.items.map(({ posting }) => posting);
     return allSettledOrThrow([
-      client.query<{ now_ms: number }>(clock),
-      store.knownKeys(client, orders),
+      client.query<{ now_ms: number }>(readClock),
+      store.usedKeys(client, orders),
       store.originalsOf(
         client,
         orders.filter((order) => order.reverses),
@@ -133,34 +133,34 @@ export class Batch {
   }
 
   /** Of used keys those that an order repeats: who uses one for another request is refused, whatever it was. */
-  private repeated(keys: ReadonlyMap<string, store.KnownKey>): Map<string, store.KnownKey> {
-    const found = new Map<string, store.KnownKey>();
-    for (const { order } of this.items) {
-      const place = `${order.tenant} ${order.idempotencyKey}`;
+  private repeated(keys: ReadonlyMap<string, store.UsedKey>): Map<string, store.UsedKey> {
+    const found = new Map<string, store.UsedKey>();
+    for (const { posting } of this.items) {
+      const place = `${posting.tenant} ${posting.idempotencyKey}`;
       const known = keys.get(place);
-      if (known?.fingerprint.equals(order.fingerprint)) found.set(place, known);
+      if (known?.fingerprint.equals(posting.fingerprint)) found.set(place, known);
     }
     return found;
   }
 
   private async openAccounts(client: Client): Promise<void> {
     const wanted = new Map<string, [tenant: string, code: string]>();
-    for (const { order } of this.items) {
-      const state = this.states.get(order.tenant);
+    for (const { posting } of this.items) {
+      const state = this.states.get(posting.tenant);
       if (!state) continue;
-      for (const code of this.codesOf(order)) {
-        if (!state.books.accounts.has(code)) wanted.set(`${order.tenant} ${code}`, [order.tenant, code]);
+      for (const code of this.codesOf(posting)) {
+        if (!state.books.accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
     if (wanted.size === 0) return;
-    for (const found of await store.openAccounts(client, [...wanted.values()])) {
-      const { tenant, code, open, differs } = found;
-      if (differs.length === 0) this.states.get(tenant)?.books.accounts.set(code, open);
-      else this.torn.set(`${tenant} ${code}`, store.whyTorn(found));
+    for (const found of await store.readAccounts(client, [...wanted.values()])) {
+      const { tenant, code, state, differences } = found;
+      if (differences.length === 0) this.states.get(tenant)?.books.accounts.set(code, state);
+      else this.inconsistent.set(`${tenant} ${code}`, store.whyInconsistent(found));
     }
   }
 
-  private codesOf(order: Order): string[] {
+  private codesOf(order: ValidatedPosting): string[] {
     const original = order.reverses && this.originals.get(`${order.tenant} ${order.reverses.uuid}`);
     if (original) return store.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [];
     const codes = order.entries.map((entry) => entry.code);
@@ -170,19 +170,19 @@ export class Batch {
   /** The rules, item by item. */
   decide(): void {
     for (const item of this.items) {
-      if (this.states.has(item.order.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
+      if (this.states.has(item.posting.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
     }
   }
 
   /** Lets no earlier call post for the tenants that are contested, whose heads the caller holds; to be sent before `write`. */
   fence(client: Client): Promise<void>[] {
-    const { contested } = this;
-    for (const tenant of contested) {
-      const { books, from } = this.states.get(tenant) as TenantState;
+    const { ambiguous } = this;
+    for (const tenant of ambiguous) {
+      const { books, from } = this.states.get(tenant) as OpenedTenant;
       books.head.rebuilt += 1n;
       from.rebuilt += 1n;
     }
-    return contested.length === 0 ? [] : [fence(client, contested)];
+    return ambiguous.length === 0 ? [] : [fenceHeads(client, ambiguous)];
   }
 
   /**
@@ -202,69 +202,69 @@ export class Batch {
     const heads = [...this.states.values()].map(({ books, from }) => ({ head: books.head, from }));
     const { true: moved = [], false: standing = [] } = Object.groupBy(heads, ({ head, from }) => `${head.sequence !== from.sequence}`);
     moved.sort((a, b) => (a.head.tenant < b.head.tenant ? -1 : 1));
-    const movedHeads = moved.map(({ head }) => head);
-    this.written = movedHeads.map(({ tenant }) => tenant);
-    this.opened = this.written.filter((tenant) => this.marks.mustOpen(tenant, this.nowMs));
-    const opened = { tenants: this.opened, untilMs: openUntil(this.nowMs) };
+    const heads_ = moved.map(({ head }) => head);
+    this.written = heads_.map(({ tenant }) => tenant);
+    this.activated = this.written.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
+    const opened = { tenants: this.activated, untilMs: activeUntil(this.nowMs) };
     const { tenants, untilMs, made } = this;
     const { log, posted, balances } = this.changes;
-    const places = { tenants, untilMs, standing: standing.map(({ from }) => from), moved };
+    const places = { tenants, untilMs, unmovedHeads: standing.map(({ from }) => from), movedHeads: moved };
     const change = { opened, log, posted, balances };
     if (made.length === 0 && !holds) return [write(client, { ...places, ...change })];
     // Balances refer to accounts by foreign key, and nothing comes before the heads.
     return [
-      holds ? moveHeads(client, movedHeads) : write(client, { ...places, ...nothingElse }),
+      holds ? moveHeads(client, heads_) : write(client, { ...places, ...nothingElse }),
       ...(made.length > 0 ? [insertAccounts(client, made)] : []),
-      write(client, { tenants, untilMs: Infinity, standing: [], moved: [], ...change }),
+      write(client, { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], ...change }),
     ];
   }
 
   /** To be called after the commit. */
   committed(): void {
-    this.marks.opened(this.opened, this.nowMs);
+    this.cursors.activated(this.activated, this.nowMs);
   }
 
   // Of a key that was met with another request alone nobody has read the transaction: whoever repeats it meets it again in the database.
-  private knownBefore(place: string, { fingerprint }: Order): store.KnownKey | undefined {
+  private knownBefore(place: string, { fingerprint }: ValidatedPosting): store.UsedKey | undefined {
     const known = this.before.find((keys) => keys.has(place))?.get(place);
     return known?.transaction || !known?.fingerprint.equals(fingerprint) ? known : undefined;
   }
 
   private outcomeOf(item: Item): Outcome {
-    const { order } = item;
-    const place = `${order.tenant} ${order.idempotencyKey}`;
-    const known = this.keys.get(place) ?? this.knownBefore(place, order);
+    const { posting } = item;
+    const place = `${posting.tenant} ${posting.idempotencyKey}`;
+    const known = this.keys.get(place) ?? this.knownBefore(place, posting);
     try {
       // What does not exist is said before what its key was used for; whatever was reversed exists.
-      const original = order.reverses ? this.originalOf(order) : null;
+      const original = posting.reverses ? this.originalOf(posting) : null;
       if (known) return this.replayOf(item, known);
       // It has not been posted. Whoever waited for it may have asked again since, and been refused for what comes before it in its batch. A call with
       // it that was sent on a connection given up since comes too late now, unless the caller gave it less than a call may take.
       if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-      this.mustBeWhole(order);
-      const { books } = this.states.get(order.tenant) as TenantState;
-      const transaction = this.changes.post(books, order, original, this.nowMs);
-      this.keys.set(place, { id: order.transaction, fingerprint: order.fingerprint, sequence: transaction.sequence, transaction });
+      this.mustBeWhole(posting);
+      const { books } = this.states.get(posting.tenant) as OpenedTenant;
+      const transaction = this.changes.post(books, posting, original, this.nowMs);
+      this.keys.set(place, { id: posting.transaction, fingerprint: posting.fingerprint, sequence: transaction.sequence, transaction });
       return resultOf(transaction, false);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      if (!neverBegun(item) && error.reason !== 'unavailable') this.refusedAgain.add(order.tenant);
+      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAgain.add(posting.tenant);
       return { refusal: error };
     }
   }
 
   // Known before anything is decided, so that nothing of the batch is undone: halved until the order was alone, five of them a second had all other
   // accounts of a tenant wait for seconds.
-  private mustBeWhole(order: Order): void {
-    if (this.torn.size === 0) return;
+  private mustBeWhole(order: ValidatedPosting): void {
+    if (this.inconsistent.size === 0) return;
     for (const code of this.codesOf(order)) {
-      const why = this.torn.get(`${order.tenant} ${code}`);
+      const why = this.inconsistent.get(`${order.tenant} ${code}`);
       if (why !== undefined) throw new Refusal('internal', why);
     }
   }
 
   /** Whether something was refused: its key or its transaction's id may have been used, which is told first, as no rule refuses a repetition. */
-  get doubtful(): boolean {
+  get hasRefusals(): boolean {
     return this.settled.some(({ outcome }) => 'refusal' in outcome);
   }
 
@@ -275,21 +275,21 @@ export class Batch {
   async readIdsOfRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome && !firstOf.includes(outcome.refusal.reason));
     if (refused.length === 0) return;
-    const orders = refused.map(({ item }) => item.order);
+    const orders = refused.map(({ item }) => item.posting);
     const keys = await store.keysOfIds(client, orders);
     for (const settled of refused) {
-      const { order } = settled.item;
-      const key = keys.get(`${order.tenant} ${order.transaction}`);
-      if (key !== undefined && key !== order.idempotencyKey) settled.outcome = { refusal: idReused(order) };
+      const { posting } = settled.item;
+      const key = keys.get(`${posting.tenant} ${posting.transaction}`);
+      if (key !== undefined && key !== posting.idempotencyKey) settled.outcome = { refusal: idReused(posting) };
     }
   }
 
   /** Reads the keys of what was refused and decides it anew where one was used before this batch; to be called after the commit. */
   async readKeysOfRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
-    const orders = refused.map(({ item }) => item.order);
-    const used = new Map<string, store.KnownKey>();
-    for (const row of await store.knownKeys(client, orders)) {
+    const orders = refused.map(({ item }) => item.posting);
+    const used = new Map<string, store.UsedKey>();
+    for (const row of await store.usedKeys(client, orders)) {
       const from = this.states.get(row.tenant_id)?.from.sequence ?? 0n;
       if (row.sequence <= from) used.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     }
@@ -297,23 +297,23 @@ export class Batch {
     // Not before: a batch that is begun meanwhile goes by these.
     for (const [place, key] of used) this.keys.set(place, key);
     for (const settled of refused) {
-      const { order } = settled.item;
-      const known = this.keys.get(`${order.tenant} ${order.idempotencyKey}`);
-      if (known && known.sequence <= (this.states.get(order.tenant)?.from.sequence ?? 0n)) settled.outcome = this.outcomeOf(settled.item);
+      const { posting } = settled.item;
+      const known = this.keys.get(`${posting.tenant} ${posting.idempotencyKey}`);
+      if (known && known.sequence <= (this.states.get(posting.tenant)?.from.sequence ?? 0n)) settled.outcome = this.outcomeOf(settled.item);
     }
   }
 
-  private replayOf(item: Item, known: store.KnownKey): Outcome {
-    const { order, uncertain } = item;
-    if (!known.fingerprint.equals(order.fingerprint)) throw keyReused(order);
+  private replayOf(item: Item, known: store.UsedKey): Outcome {
+    const { posting, uncertain } = item;
+    if (!known.fingerprint.equals(posting.fingerprint)) throw keyReused(posting);
     const { transaction } = known;
     if (!transaction) throw new Error(`transaction ${known.id} has no event`);
-    const own = known.id === order.transaction && (order.retry || uncertain);
+    const own = known.id === posting.transaction && (posting.retry || uncertain);
     // Whoever waits no more may have sent it elsewhere, and it was posted there.
-    return { ...resultOf(transaction, !own), found: own && (order.retry || isAbandoned(item)) };
+    return { ...resultOf(transaction, !own), found: own && (posting.retry || isAbandoned(item)) };
   }
 
-  private originalOf({ tenant, reverses }: Order): store.Original {
+  private originalOf({ tenant, reverses }: ValidatedPosting): store.Original {
     const original = this.originals.get(`${tenant} ${reverses?.uuid}`);
     if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
     return original;
@@ -324,19 +324,19 @@ function resultOf(transaction: Transaction, replayed: boolean): { result: Postin
   return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
 }
 
-function keyReused(order: Order): Refusal {
+function keyReused(order: ValidatedPosting): Refusal {
   const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: order.idempotencyKey };
   return new Refusal('idempotency_key_reused', 'this idempotency key was used for another request', blame);
 }
 
 /** The refusal of a posting whose transaction's id was posted under another key. */
-export function idReused(order: Order): Refusal {
+export function idReused(order: ValidatedPosting): Refusal {
   const blame = { field: order.reverses ? 'reversal_id' : 'transaction_id', tag: 'idempotency_key_reused', value: order.transactionId };
   return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
 }
 
 /** The refusal of a posting to a tenant that has no books. */
-export function withoutBooks(order: Order): Refusal {
+export function unknownTenant(order: ValidatedPosting): Refusal {
   if (order.reverses) return new Refusal('transaction_not_found', 'transaction not found');
   const code = order.entries[0]?.code ?? '';
   const field = order.kind === 'single' ? 'account_code' : 'entries[0].account_code';
@@ -344,7 +344,7 @@ export function withoutBooks(order: Order): Refusal {
 }
 
 /** Reads the transactions that keys which were used before stand for; `keys` is by tenant and key. */
-async function readReplays(client: Client, keys: ReadonlyMap<string, store.KnownKey>): Promise<void> {
+async function readReplays(client: Client, keys: ReadonlyMap<string, store.UsedKey>): Promise<void> {
   const used = [...keys].filter(([, { transaction }]) => !transaction);
   for (const [tenant, replays] of Map.groupBy(used, ([place]) => place.slice(0, place.indexOf(' ')))) {
     const sequences = replays.map(([, { sequence }]) => sequence);

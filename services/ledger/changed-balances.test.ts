@@ -5,10 +5,10 @@ import { ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledge
 import { by, failures, openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
 import { updateAccount, type AccountUpdate } from './accounts.ts';
-import { openOperator } from './operator.ts';
-import { rebuild } from './rebuild.ts';
-import { verify } from './verify.ts';
-import { reversalOf } from './wire.ts';
+import { openOperator } from './audit/operator.ts';
+import { rebuild } from './audit/rebuild.ts';
+import { verify } from './audit/verify.ts';
+import { validateReversal } from './mapping.ts';
 
 let writers: Writers;
 beforeAll(async () => {
@@ -47,7 +47,7 @@ test.each([
   await writers.owner.query(change, [toUuid('tenant', tenantId)]);
   const said: object[] = [];
   const log = { error: (of: object) => said.push(of), warn: () => undefined, debug: () => undefined };
-  const writer = writers.open({ lanes: 1, log: log as never });
+  const writer = writers.open({ pipelines: 1, log: log as never });
   // The first batch of a tenant is locked, the next one is sent ahead.
   for (let turn = 0; turn < 2; turn++) {
     const outcomes = await Promise.all([
@@ -106,7 +106,7 @@ test('a reversal meets such an account, too, and an account that comes twice in 
   expect(reasonOf(await again.post(transfer(tenantId, 'a', 'b', '1.00')))).toBe('posted');
   await writers.owner.query(`update balances set debits = debits + 5 where ${ofAccount('b')}`, [toUuid('tenant', tenantId)]);
   const reversing = { tenantId, transactionId: transaction.transactionId, actor: 'test', requestId: 'r' };
-  const reversal = () => writers.open().post(reversalOf(create(ReverseTransactionRequestSchema, reversing)));
+  const reversal = () => writers.open().post(validateReversal(create(ReverseTransactionRequestSchema, reversing)));
   expect(reasonOf(await reversal())).toBe('internal');
   expect(await found(tenantId, true)).toEqual([]);
   expect(reasonOf(await reversal())).toBe('posted');
@@ -130,7 +130,7 @@ test.each([
 test('a balance that was put back from a copy is not posted on, be it the same', async () => {
   const tenantId = await writers.tenantWith('a', 'b');
   const values = [toUuid('tenant', tenantId)];
-  const writer = writers.open({ rememberedAccounts: 0 });
+  const writer = writers.open({ maxCachedAccounts: 0 });
   const through = async () => {
     for (const [from, to] of [
       ['a', 'b'],
@@ -154,7 +154,7 @@ test('postings to such an account undo nothing of others', async () => {
   await writers.open().post(transfer(tenantId, 'a', 'b', '1.00'));
   await writers.owner.query(`update balances set debits = debits + 5 where ${ofAccount('b')}`, [toUuid('tenant', tenantId)]);
   const metrics = new Registry();
-  const writer = writers.open({ lanes: 1, metrics });
+  const writer = writers.open({ pipelines: 1, metrics });
   const outcomes = await Promise.all(
     Array.from({ length: 100 }, (_, n) =>
       writer.post(n % 2 === 0 ? transfer(tenantId, 'a', 'b', '1.00') : transfer(tenantId, 'a', 'c', '1.00')),

@@ -2,12 +2,12 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { debit, double, posted } from '../../test/posting-requests.ts';
 import { newId, newUuid, tenantUuid, toId } from '../platform/ids.ts';
-import type { TenantBooks } from './books.ts';
+import type { TenantState } from './account-cache.ts';
 import { Changes } from './changes.ts';
-import { chainHash, genesis } from './log.ts';
-import { postedEvent } from './wire.ts';
+import { chainHash, genesisHash } from './log.ts';
+import { decodePosted } from './mapping.ts';
 
-function booksOf(tenant: string): TenantBooks {
+function booksOf(tenant: string): TenantState {
   const account = (code: string) => {
     const uuid = newUuid();
     const flags = { isGroup: false, allowNegative: true, closed: false, system: false };
@@ -16,7 +16,7 @@ function booksOf(tenant: string): TenantBooks {
       { account: { id: toId('acc', uuid), uuid, code, normalBalance: 'debit' as const, currency: null, ...flags }, balances: new Map() },
     ] as const;
   };
-  const head = { tenant: tenantUuid(tenant) as string, sequence: 7n, hash: genesis, lastMs: 0, chart: null, rebuilt: 0n };
+  const head = { tenant: tenantUuid(tenant) as string, sequence: 7n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
   return { head, accounts: new Map([account('CASH'), account('SALES')]) };
 }
 
@@ -43,13 +43,13 @@ test('each event is chained to the one before it of its tenant, however tenants,
     const { head } = books.get(tenant)!;
     const rows = log.filter((row) => row.tenant === head.tenant);
     expect(rows.map(({ sequence }) => sequence)).toEqual(rows.map((_, place) => 8n + BigInt(place)));
-    for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesis, row));
+    for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesisHash, row));
     expect(head).toMatchObject({ sequence: rows.at(-1)!.sequence, hash: rows.at(-1)!.hash });
   }
-  for (const [place, { order, row }] of changes.posted.entries()) {
-    expect(order).toBe(orders[place]);
+  for (const [place, { posting, row }] of changes.posted.entries()) {
+    expect(posting).toBe(orders[place]);
     expect(log[row]!.sequence).toBe(transactions[place]!.sequence);
-    expect(postedEvent(log[row]!.payload).transactionId).toBe(order.transactionId);
+    expect(decodePosted(log[row]!.payload).transactionId).toBe(posting.transactionId);
   }
   const changed = new Map(changes.balances.map((each) => [`${each.tenant} ${each.account.code}`, each]));
   expect(changed.size).toBe(changes.balances.length);

@@ -4,22 +4,22 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
-import type { BookedAccount, OpenAccount, TenantBooks } from './books.ts';
-import { createdEvent, newSuspenseAccount, nextPlace } from './chart.ts';
+import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
+import { createdEvent, newSuspenseAccount, nextPosition } from './chart.ts';
 import { append, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
-import { eventOfOriginal, type Original } from './store.ts';
+import { eventOfOriginal, type Original } from './writer-queries.ts';
 import { suspenseCode } from './templates.ts';
-import { eventOf, transactionOf, type Order } from './wire.ts';
-import type { ChangedBalance, PostedOrder } from './write.ts';
+import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
+import type { ChangedBalance, DecidedPosting } from './write.ts';
 
 /** What the postings of a batch change, in their order. The books that they are posted on are changed by it. */
 export class Changes {
   /** What happened. */
   readonly log: LogRow[] = [];
   /** Accounts that come into being. */
-  readonly made: { tenant: string; account: AccountRecord }[] = [];
-  readonly posted: PostedOrder[] = [];
+  readonly newAccounts: { tenant: string; account: AccountRecord }[] = [];
+  readonly posted: DecidedPosting[] = [];
   /** One an account and currency, in the order in which they were first changed. */
   readonly balances: ChangedBalance[] = [];
   /** By what each has come to: the next change of it begins with that. */
@@ -29,15 +29,15 @@ export class Changes {
    * Posts an order on its tenant's books, at `nowMs` of the database's clock (milliseconds since the Unix epoch) unless the log is further;
    * `original` is what it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
-  post({ head, accounts }: TenantBooks, order: Order, original: Original | null, nowMs: number): Transaction {
-    let made: { record: AccountRecord; open: OpenAccount } | undefined;
+  post({ head, accounts }: TenantState, order: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
+    let made: { record: AccountRecord; open: AccountState } | undefined;
     const books: Books = {
       account: (code) => accounts.get(code)?.account,
       balance: (account, currency) => accounts.get(account.code)?.balances.get(currency) ?? nothing,
       suspense: (currency) => {
         const open = accounts.get(suspenseCode(currency));
         if (open) return open.account;
-        const record = newSuspenseAccount(currency as Currency, nextPlace(head, nowMs));
+        const record = newSuspenseAccount(currency as Currency, nextPosition(head, nowMs));
         made = { record, open: { account: accountOf(record), balances: new Map() } };
         return made.open.account;
       },
@@ -46,14 +46,14 @@ export class Changes {
     // The first single entry in a currency of a tenant without a chart: its suspense account comes into being, as an event of its own.
     if (made) {
       this.log.push(append(head, createdEvent(made.record, null, order), nowMs));
-      this.made.push({ tenant: order.tenant, account: made.record });
+      this.newAccounts.push({ tenant: order.tenant, account: made.record });
       accounts.set(made.open.account.code, made.open);
     }
-    const said = eventOf(order, result);
+    const said = postedEventOf(order, result);
     const { actor, requestId, traceparent } = order;
     const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(said) }, nowMs);
     for (const { account, currency, before, after } of result.changes) {
-      const open = accounts.get(account.code) as OpenAccount;
+      const open = accounts.get(account.code) as AccountState;
       open.balances.set(currency, after);
       let changed = this.latest.get(before);
       if (changed) {
@@ -66,16 +66,16 @@ export class Changes {
       }
       this.latest.set(after, changed);
     }
-    this.posted.push({ order, row: this.log.length, result });
+    this.posted.push({ posting: order, row: this.log.length, result });
     this.log.push(row);
     return transactionOf(said, { tenantId: order.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   }
 
-  private mirrored(order: Order, original: Original): Order['entries'] {
+  private mirrored(order: ValidatedPosting, original: Original): ValidatedPosting['entries'] {
     const reverses = order.reverses as { id: string; uuid: string };
     const event = eventOfOriginal(original);
     if (!event && original.reversed_by === null) throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
-    const taken = this.posted.some((each) => each.order.tenant === order.tenant && each.order.reverses?.uuid === reverses.uuid);
+    const taken = this.posted.some((each) => each.posting.tenant === order.tenant && each.posting.reverses?.uuid === reverses.uuid);
     if (original.reversed_by !== null || taken) {
       const by = original.reversed_by === null ? '' : `, by ${toId('txn', original.reversed_by)}`;
       throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already${by}`);
@@ -90,7 +90,7 @@ export class Changes {
   }
 }
 
-function accountOf(record: AccountRecord): BookedAccount {
+function accountOf(record: AccountRecord): CachedAccount {
   return {
     id: record.id,
     uuid: toUuid('acc', record.id) as string,

@@ -11,9 +11,18 @@ import { listEvents } from './events.ts';
 import { getHierarchy } from './hierarchy.ts';
 import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
-import type { Span } from './span.ts';
+import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { byOf, checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid, traced } from './wire.ts';
+import {
+  auditContextOf,
+  checkedCode,
+  checkedCurrency,
+  checkedId,
+  checkedMetadata,
+  checkedText,
+  invalid,
+  withTraceparent,
+} from './mapping.ts';
 
 /**
  * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw
@@ -37,7 +46,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
     async setUpChart(request, context) {
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
-      const by = byOf(traced(request, context));
+      const by = auditContextOf(withTraceparent(request, context));
       return { businessType, ...(await changed(tenant, context, (own) => setUpChart(own, tenant, businessType, by))) };
     },
     async getHierarchy(request, { signal }) {
@@ -59,7 +68,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         allowNegative: request.allowNegative ?? true,
         metadata: checkedMetadata(request.metadata).text,
       };
-      const by = byOf(traced(request, context));
+      const by = auditContextOf(withTraceparent(request, context));
       return { account: await changed(tenant, context, (own) => createAccount(own, tenant, wanted, by)) };
     },
     async updateAccount(request, context) {
@@ -73,7 +82,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         version: optional(request.version, checkedVersion),
       };
       const code = namedCode(request.accountCode);
-      const by = byOf(traced(request, context));
+      const by = auditContextOf(withTraceparent(request, context));
       return { account: await changed(tenant, context, (own) => updateAccount(own, tenant, code, change, by)) };
     },
     async getAccount(request, { signal }) {
@@ -141,7 +150,7 @@ function pageOf(request: { limit: number; cursor: string }) {
 // The last millisecond of the year 9999: what PostgreSQL and ISO 8601 with four digits can tell.
 const latestMs = 253_402_300_799_999n;
 
-function spanOf({ startMs, endMs }: Span): Span {
+function spanOf({ startMs, endMs }: TimeRange): TimeRange {
   for (const [field, time] of Object.entries({ start_date: startMs, end_date: endMs })) {
     if (time !== undefined && (time < 0n || time > latestMs)) {
       throw invalid(field, 'datetime', time.toString(), `${field} must be from 1970 to 9999`);

@@ -14,7 +14,7 @@ import type { Head, NewEvent } from './log.ts';
 import { suspenseLine, type BusinessType, type TemplateAccount } from './templates.ts';
 
 /** Who asks for a change, for the log. */
-export interface By {
+export interface AuditContext {
   actor: string;
   requestId: string;
   /** Trace context of the request. */
@@ -22,14 +22,14 @@ export interface By {
 }
 
 /** Where in the tenant's log a change will stand. */
-export interface Place {
+export interface LogPosition {
   sequence: bigint;
   /** Milliseconds since the Unix epoch. */
   createdMs: number;
 }
 
 /** The place that the next event appended to this head will get. `nowMs` is as for `append`. */
-export function nextPlace(head: Head, nowMs: number): Place {
+export function nextPosition(head: Head, nowMs: number): LogPosition {
   return { sequence: head.sequence + 1n, createdMs: Math.max(nowMs, head.lastMs) };
 }
 
@@ -41,7 +41,7 @@ export interface Particulars {
 }
 
 /** A new account. Its id is ordered by its place in the log, so that the newest account has the highest id. */
-export function newAccount(line: TemplateAccount, place: Place, { description, metadata = '{}' }: Particulars = {}): AccountRecord {
+export function newAccount(line: TemplateAccount, place: LogPosition, { description, metadata = '{}' }: Particulars = {}): AccountRecord {
   const uuid = v7({ msecs: place.createdMs, seq: Number(place.sequence & 0xffffffffn) });
   return create(AccountRecordSchema, {
     id: toId('acc', uuid),
@@ -64,18 +64,22 @@ export function newAccount(line: TemplateAccount, place: Place, { description, m
 }
 
 /** The account that balances single entries in a currency, for its first use by a tenant that has none. */
-export function newSuspenseAccount(currency: Currency, place: Place): AccountRecord {
+export function newSuspenseAccount(currency: Currency, place: LogPosition): AccountRecord {
   return newAccount(suspenseLine(currency), place);
 }
 
 /** The event of a new account; `template` is null where none made it. */
-export function createdEvent(account: AccountRecord, template: BusinessType | null, { actor, requestId, traceparent }: By): NewEvent {
+export function createdEvent(
+  account: AccountRecord,
+  template: BusinessType | null,
+  { actor, requestId, traceparent }: AuditContext,
+): NewEvent {
   const message = create(AccountCreatedSchema, { account, template: template ?? undefined });
   return { type: 'account.created', actor, requestId, traceparent, payload: toBinary(AccountCreatedSchema, message) };
 }
 
 /** The event of a changed account; `changes` names the fields. */
-export function updatedEvent(account: AccountRecord, changes: string[], { actor, requestId, traceparent }: By): NewEvent {
+export function updatedEvent(account: AccountRecord, changes: string[], { actor, requestId, traceparent }: AuditContext): NewEvent {
   const message = create(AccountUpdatedSchema, { account, changes });
   return { type: 'account.updated', actor, requestId, traceparent, payload: toBinary(AccountUpdatedSchema, message) };
 }

@@ -1,5 +1,5 @@
 import { jest } from '@jest/globals';
-import { Clock } from './clock.ts';
+import { DatabaseClock } from './clock.ts';
 
 /** This process's own clock, set by the test. */
 let own = 0;
@@ -14,51 +14,51 @@ beforeEach(() => {
 afterEach(() => jest.restoreAllMocks());
 
 test('a clock that was never heard is not told', () => {
-  expect(new Clock().now()).toBeNull();
+  expect(new DatabaseClock().now()).toBeNull();
 });
 
 test('what was heard goes on by this process’s own clock, in whole milliseconds', () => {
-  const clock = new Clock();
-  clock.heard(1_700_000_000_000, own);
+  const clock = new DatabaseClock();
+  clock.observe(1_700_000_000_000, own);
   expect(clock.now()).toBe(1_700_000_000_000);
   at(100_500.75);
   expect(clock.now()).toBe(1_700_000_000_500);
 });
 
 test('what was heard is believed for two seconds, and again when it is heard again', () => {
-  const clock = new Clock();
-  clock.heard(1_700_000_000_000, own);
+  const clock = new DatabaseClock();
+  clock.observe(1_700_000_000_000, own);
   at(102_000);
   expect(clock.now()).toBe(1_700_000_002_000);
   at(102_001);
   expect(clock.now()).toBeNull();
-  clock.heard(1_700_000_002_001, own);
+  clock.observe(1_700_000_002_001, own);
   expect(clock.now()).toBe(1_700_000_002_001);
 });
 
 test('of several answers the quickest is believed: one that came late says an earlier time', () => {
-  const clock = new Clock();
-  clock.heard(1_000_000, own);
+  const clock = new DatabaseClock();
+  clock.observe(1_000_000, own);
   at(100_100);
   // 80 ms on its way back.
-  clock.heard(1_000_020, own - 85);
+  clock.observe(1_000_020, own - 85);
   expect(clock.now()).toBe(1_000_100);
 });
 
 test('a clock that is known only by answers that may have been long on their way is not told', () => {
-  const clock = new Clock();
-  clock.heard(1_000_000, own - 5.5);
+  const clock = new DatabaseClock();
+  clock.observe(1_000_000, own - 5.5);
   expect(clock.now()).toBeNull();
   at(100_100);
   // Each leaves more open, both together a millisecond.
-  clock.heard(1_000_097, own - 4);
+  clock.observe(1_000_097, own - 4);
   expect(clock.now()).toBe(1_000_100);
 });
 
 test('a quick answer counts in its five seconds and in the next five, not longer', () => {
-  const clock = new Clock();
-  clock.heard(1_000_000, own);
-  const slow = () => clock.heard(1_000_000 - 3 + (own - 100_000), own - 4);
+  const clock = new DatabaseClock();
+  clock.observe(1_000_000, own);
+  const slow = () => clock.observe(1_000_000 - 3 + (own - 100_000), own - 4);
   at(105_000);
   slow();
   expect(clock.now()).toBe(1_005_000);
@@ -75,10 +75,10 @@ test('a quick answer counts in its five seconds and in the next five, not longer
 });
 
 test('after a silence of two windows nothing of before counts', () => {
-  const clock = new Clock();
-  clock.heard(1_000_000, own - 1);
+  const clock = new DatabaseClock();
+  clock.observe(1_000_000, own - 1);
   at(110_001);
-  clock.heard(1_009_990, own - 4);
+  clock.observe(1_009_990, own - 4);
   expect(clock.now()).toBe(1_009_990);
 });
 
@@ -86,9 +86,9 @@ test.each([
   ['back', -3_600_000],
   ['on', 3_600_000],
 ])('a clock that was set %s is followed from the next answer', (_, by) => {
-  const clock = new Clock();
-  clock.heard(1_000_000_000, own - 1);
+  const clock = new DatabaseClock();
+  clock.observe(1_000_000_000, own - 1);
   at(100_100);
-  clock.heard(1_000_000_100 + by, own - 1);
+  clock.observe(1_000_000_100 + by, own - 1);
   expect(clock.now()).toBe(1_000_000_100 + by);
 });

@@ -19,14 +19,14 @@ interface Bounds {
 const unknown: Bounds = { least: -Infinity, most: Infinity };
 
 /** Follows the database's clock by what its answers say. Behind it by the quickest answer's way back at most, and never before it. */
-export class Clock {
+export class DatabaseClock {
   private heardAt = -Infinity;
   private windowFrom = -Infinity;
   private window = unknown;
   private windowBefore = unknown;
 
   /** What an answer said that has just come, milliseconds since the Unix epoch, and when it was asked for, as `performance.now()` has it. */
-  heard(ms: number, askedAt: number): void {
+  observe(ms: number, askedAt: number): void {
     const now = performance.now();
     if (now - this.windowFrom > windowMs) {
       this.windowBefore = now - this.windowFrom > 2 * windowMs ? unknown : this.window;

@@ -7,7 +7,7 @@ import { commonSettings, type CommonSettings, type Settings } from '../platform/
 export interface LedgerConfig extends CommonSettings {
   databaseUrl: string;
   /** Batches of mixed tenants at a time, each on a connection of its own. */
-  writerLanes: number;
+  writerPipelines: number;
   /** Connections for batches that wait for one tenant's head. */
   writerWaiters: number;
   /** Postings that may wait in all; a tenant may hold half. */
@@ -27,7 +27,11 @@ export function ledgerConfig(settings: Settings): LedgerConfig {
     ...commonSettings(settings, 50052),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     // One lane keeps two cores busy, this process one and PostgreSQL the other; a second one only halves its batches there.
-    writerLanes: settings.integer('WRITER_LANES', { min: 1, max: 16, fallback: Math.min(4, Math.max(1, availableParallelism() >> 1)) }),
+    writerPipelines: settings.integer('WRITER_PIPELINES', {
+      min: 1,
+      max: 16,
+      fallback: Math.min(4, Math.max(1, availableParallelism() >> 1)),
+    }),
     writerWaiters: settings.integer('WRITER_WAITERS', { min: 1, max: 16, fallback: 4 }),
     writerQueue: settings.integer('WRITER_QUEUE', { min: 10, max: 1_000_000, fallback: 8_000 }),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),

@@ -5,9 +5,9 @@ import { toId } from '../platform/ids.ts';
 import { turnOf } from '../platform/large.ts';
 import { epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
-import { genesis, type EventType } from './log.ts';
-import { bytesOf, fitting } from './page.ts';
-import { postedEvent } from './wire.ts';
+import { genesisHash, type EventType } from './log.ts';
+import { bytesOf, countFitting } from './page.ts';
+import { decodePosted } from './mapping.ts';
 
 /** A row of the log as {@link eventColumns} reads it. */
 export interface EventRow {
@@ -42,9 +42,9 @@ export async function listEvents(
     values: [tenant, afterSequence, limit + 2],
   });
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
-  const last = first + fitting(rows.slice(first), limit);
+  const last = first + countFitting(rows.slice(first), limit);
   await turnOf(bytesOf(rows.slice(first, last)));
-  const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesis));
+  const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesisHash));
   return { events, hasMore: rows.length > last };
 }
 
@@ -68,7 +68,7 @@ export function eventOf(tenant: string, row: EventRow, previousHash: Buffer): Ev
 function dataOf({ type, payload }: EventRow): Event['data'] {
   switch (type) {
     case 'transaction.posted':
-      return { case: 'transactionPosted', value: postedEvent(payload) };
+      return { case: 'transactionPosted', value: decodePosted(payload) };
     case 'account.created':
       return { case: 'accountCreated', value: fromBinary(AccountCreatedSchema, payload) };
     case 'account.updated':

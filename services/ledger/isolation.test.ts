@@ -8,7 +8,7 @@ import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, setTenants, type Pool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { openOperator } from './operator.ts';
+import { openOperator } from './audit/operator.ts';
 import { appendOnly, kept, migrationNames } from './schema.ts';
 
 let ledger: RunningLedger;

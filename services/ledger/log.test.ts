@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto';
 import { newUuid, toId } from '../platform/ids.ts';
-import { append, chainHash, genesis, type Head, type LogRow, type NewEvent } from './log.ts';
+import { append, chainHash, genesisHash, type Head, type LogRow, type NewEvent } from './log.ts';
 
 const sha256 = (...parts: (string | Uint8Array)[]) => {
   const hash = createHash('sha256');
   for (const part of parts) hash.update(part);
   return hash.digest();
 };
-const head = (): Head => ({ tenant: newUuid(), sequence: 0n, hash: genesis, lastMs: 0, chart: 'wallet', rebuilt: 0n });
+const head = (): Head => ({ tenant: newUuid(), sequence: 0n, hash: genesisHash, lastMs: 0, chart: 'wallet', rebuilt: 0n });
 const event: NewEvent = { type: 'account.created', actor: 'key_1', requestId: 'request', payload: Buffer.from('what happened') };
 
 test('the first event follows thirty-two zero bytes', () => {
-  expect(genesis).toEqual(Buffer.alloc(32));
+  expect(genesisHash).toEqual(Buffer.alloc(32));
 });
 
 test('an event’s hash is that of the hash before, of its header’s and of its payload’s, so that a payload may be erased and the chain stand', () => {
   const row = append(head(), { ...event, traceparent: 'no part of it' }, 1_700_000_000_000);
   const header = [toId('tenant', row.tenant), 1, toId('evt', row.eventId), 'account.created', 1_700_000_000_000, 'key_1', 'request'];
-  expect(row.hash).toEqual(sha256(genesis, sha256(JSON.stringify(header)), sha256(event.payload)));
-  expect(chainHash(genesis, row)).toEqual(row.hash);
+  expect(row.hash).toEqual(sha256(genesisHash, sha256(JSON.stringify(header)), sha256(event.payload)));
+  expect(chainHash(genesisHash, row)).toEqual(row.hash);
 });
 
 test('a change of anything that an event says, or of what came before it, makes another hash', () => {
@@ -33,7 +33,7 @@ test('a change of anything that an event says, or of what came before it, makes 
     { requestId: '' },
     { payload: Buffer.from('what happened!') },
   ];
-  const hashes = changes.map((change) => chainHash(genesis, { ...row, ...change }).toString('hex'));
+  const hashes = changes.map((change) => chainHash(genesisHash, { ...row, ...change }).toString('hex'));
   const others = new Set([row.hash.toString('hex'), chainHash(row.hash, row).toString('hex'), ...hashes]);
   expect(others.size).toBe(changes.length + 2);
 });
@@ -46,7 +46,7 @@ test('events are numbered without a gap from one, each chained to the one before
   expect(rows.map(({ tenant: of }) => of)).toEqual([tenant, tenant, tenant]);
   expect(new Set(rows.map(({ eventId }) => eventId)).size).toBe(3);
   expect(rows[2]).toMatchObject(event);
-  for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesis, row));
+  for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesisHash, row));
   expect(own).toEqual({ tenant, sequence: 3n, hash: rows[2]!.hash, lastMs: 30, chart: 'wallet', rebuilt: 0n });
 });
 

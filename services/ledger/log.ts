@@ -42,7 +42,7 @@ export interface LogRow extends NewEvent {
 }
 
 /** The hash before the first event. */
-export const genesis = Buffer.alloc(32);
+export const genesisHash = Buffer.alloc(32);
 
 /**
  * The hash of an event: sha256(previous ‖ sha256(header) ‖ sha256(payload)). Two levels, so that a proof needs no payload and a payload
@@ -91,7 +91,7 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
 // Stryker disable all: what follows talks to PostgreSQL, and its tests need one
 
 /** Reads the database's clock, milliseconds since the Unix epoch. */
-export const clock = {
+export const readClock = {
   name: 'clock',
   text: `select ${epochMs('clock_timestamp()')} as now_ms`,
 };
@@ -101,7 +101,7 @@ export const clock = {
  * waited for by him. (`reindex table heads` was ended by a deadlock in 11 of 12 trials, and where it was given up after half a second a posting was
  * refused.)
  */
-export const wantHeads = { name: 'want_heads', text: 'lock table heads in row exclusive mode' };
+export const lockHeadsTable = { name: 'want_heads', text: 'lock table heads in row exclusive mode' };
 
 /**
  * Locks the tenant's head in a statement of its own, as every change does first, and reads the clock under the lock. `make` makes a missing
@@ -112,20 +112,20 @@ export async function lockHead(client: Client, tenant: string, make: boolean): P
     await client.query({
       name: 'make_head',
       text: `insert into heads (tenant_id, sequence, hash, last_at, rebuilt) values ($1, 0, $2, to_timestamp(0), 0) on conflict do nothing`,
-      values: [tenant, genesis],
+      values: [tenant, genesisHash],
     });
   }
   const [, locked, time] = await Promise.all([
-    client.query(wantHeads),
+    client.query(lockHeadsTable),
     client.query<HeadRow>({ name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenant] }),
-    client.query<{ now_ms: number }>(clock),
+    client.query<{ now_ms: number }>(readClock),
   ]);
   const row = locked.rows[0];
   return row ? { head: headOf(row), nowMs: (time.rows[0] as { now_ms: number }).now_ms } : null;
 }
 
 /** Keeps calls that were sent before from finding these tenants' heads (UUIDs), which the caller holds, where they need them. */
-export async function fence(client: Client, tenants: string[]): Promise<void> {
+export async function fenceHeads(client: Client, tenants: string[]): Promise<void> {
   await client.query({
     name: 'fence_heads',
     text: 'update heads set rebuilt = rebuilt + 1 where tenant_id = any($1::uuid[])',

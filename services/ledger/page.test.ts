@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { Refusal } from './accounting.ts';
-import { checkedLimit, cursorAt, cut, fitting, placeOf, type List } from './page.ts';
+import { checkedLimit, cursorAt, cutPage, countFitting, positionOf, type List } from './page.ts';
 
 const lists: List[] = ['accounts', 'transactions', 'history'];
 const anyList = fc.constantFrom(...lists);
@@ -40,15 +40,15 @@ test('a cursor leads back to its place, and only in the list and with as many nu
     fc.property(anyList, anyList, anyPlace, (list, other, place) => {
       const cursor = cursorAt(list, place);
       expect(cursor).toMatch(/^[A-Za-z0-9_-]+$/);
-      expect(placeOf(list, cursor, place.length)).toEqual(place);
-      expect(refusalOf(() => placeOf(list, cursor, place.length + 1))).toMatchObject(refused);
-      if (other !== list) expect(refusalOf(() => placeOf(other, cursor, place.length))).toMatchObject(refused);
+      expect(positionOf(list, cursor, place.length)).toEqual(place);
+      expect(refusalOf(() => positionOf(list, cursor, place.length + 1))).toMatchObject(refused);
+      if (other !== list) expect(refusalOf(() => positionOf(other, cursor, place.length))).toMatchObject(refused);
     }),
   );
 });
 
 test('no cursor is the first page', () => {
-  expect(placeOf('accounts', '', 1)).toBeNull();
+  expect(positionOf('accounts', '', 1)).toBeNull();
 });
 
 test('a cursor with any one character changed, one more or one less is refused, and said', () => {
@@ -63,7 +63,7 @@ test('a cursor with any one character changed, one more or one less is refused, 
         cursor.slice(0, at) + cursor.slice(at + 1),
       ]) {
         if (changed === '') continue;
-        const refusal = refusalOf(() => placeOf('history', changed, place.length));
+        const refusal = refusalOf(() => positionOf('history', changed, place.length));
         expect(refusal).toMatchObject(refused);
         expect(refusal.blame).toEqual({ field: 'cursor', tag: 'id', value: changed });
       }
@@ -76,7 +76,7 @@ test('another spelling of the same bytes is refused: no cursor has two', () => {
   const padded = Buffer.from(cursor, 'base64url').toString('base64');
   expect(Buffer.from(padded, 'base64url')).toEqual(Buffer.from(cursor, 'base64url'));
   for (const other of [`${cursor}=`, `${cursor} `, `${cursor}.`, ` ${cursor}`]) {
-    expect(refusalOf(() => placeOf('accounts', other, 1))).toMatchObject(refused);
+    expect(refusalOf(() => positionOf('accounts', other, 1))).toMatchObject(refused);
   }
 });
 
@@ -85,40 +85,40 @@ test.each<[List, bigint]>([
   ['transactions', 2n ** 63n - 1n],
   ['history', 2n ** 63n - 1n],
 ])('a place of %s is at most %s: PostgreSQL could not hold a larger one', (list, largest) => {
-  expect(placeOf(list, cursorAt(list, [largest]), 1)).toEqual([largest]);
-  expect(refusalOf(() => placeOf(list, cursorAt(list, [largest + 1n]), 1))).toMatchObject(refused);
-  expect(refusalOf(() => placeOf(list, cursorAt(list, [1n, largest + 1n]), 2))).toMatchObject(refused);
+  expect(positionOf(list, cursorAt(list, [largest]), 1)).toEqual([largest]);
+  expect(refusalOf(() => positionOf(list, cursorAt(list, [largest + 1n]), 1))).toMatchObject(refused);
+  expect(refusalOf(() => positionOf(list, cursorAt(list, [1n, largest + 1n]), 2))).toMatchObject(refused);
 });
 
 test('what is no place is refused, though it has the right checksum', () => {
   for (const place of [[-1n], [10n ** 39n], [1n, -1n], [-1n, 1n]]) {
-    expect(refusalOf(() => placeOf('accounts', cursorAt('accounts', place), place.length))).toMatchObject(refused);
+    expect(refusalOf(() => positionOf('accounts', cursorAt('accounts', place), place.length))).toMatchObject(refused);
   }
 });
 
 test('a cursor too long to be one is refused without being read, and repeated in part', () => {
-  const refusal = refusalOf(() => placeOf('accounts', cursorAt('accounts', Array<bigint>(40).fill(1n)), 40));
+  const refusal = refusalOf(() => positionOf('accounts', cursorAt('accounts', Array<bigint>(40).fill(1n)), 40));
   expect(refusal).toMatchObject(refused);
-  expect(refusalOf(() => placeOf('accounts', 'A'.repeat(1000), 1)).blame?.value).toBe('A'.repeat(255));
+  expect(refusalOf(() => positionOf('accounts', 'A'.repeat(1000), 1)).blame?.value).toBe('A'.repeat(255));
 });
 
 test('a page is cut where one row more was read, and the next begins behind its last row', () => {
   const rows = [{ at: 5n }, { at: 4n }, { at: 3n }];
   const place = (row: { at: bigint }) => [row.at];
-  const { page, nextCursor } = cut(rows, 2, 'transactions', place);
+  const { page, nextCursor } = cutPage(rows, 2, 'transactions', place);
   expect(page).toEqual([{ at: 5n }, { at: 4n }]);
-  expect(placeOf('transactions', nextCursor, 1)).toEqual([4n]);
-  expect(cut(rows, 3, 'transactions', place)).toEqual({ page: rows, nextCursor: '' });
-  expect(cut([], 3, 'transactions', place)).toEqual({ page: [], nextCursor: '' });
+  expect(positionOf('transactions', nextCursor, 1)).toEqual([4n]);
+  expect(cutPage(rows, 3, 'transactions', place)).toEqual({ page: rows, nextCursor: '' });
+  expect(cutPage([], 3, 'transactions', place)).toEqual({ page: [], nextCursor: '' });
 });
 
 test('an answer takes as many rows as weigh a mebibyte together, but one at least and no more than were asked for', () => {
   const rows = (...bytes: number[]) => bytes.map((length) => ({ payload: new Uint8Array(length) }));
   const mebibyte = 1024 * 1024;
-  expect(fitting(rows(10, 10, 10), 2)).toBe(2);
-  expect(fitting(rows(10, 10), 5)).toBe(5);
-  expect(fitting(rows(mebibyte - 10, 10, 1), 3)).toBe(2);
-  expect(fitting(rows(mebibyte - 10, 11, 1), 3)).toBe(1);
-  expect(fitting(rows(mebibyte + 1, 1), 2)).toBe(1);
-  expect(fitting(rows(1, 1, mebibyte), 1)).toBe(1);
+  expect(countFitting(rows(10, 10, 10), 2)).toBe(2);
+  expect(countFitting(rows(10, 10), 5)).toBe(5);
+  expect(countFitting(rows(mebibyte - 10, 10, 1), 3)).toBe(2);
+  expect(countFitting(rows(mebibyte - 10, 11, 1), 3)).toBe(1);
+  expect(countFitting(rows(mebibyte + 1, 1), 2)).toBe(1);
+  expect(countFitting(rows(1, 1, mebibyte), 1)).toBe(1);
 });

@@ -31,7 +31,7 @@ export function cursorAt(list: List, place: bigint[]): string {
 }
 
 /** The place of a cursor, null for the first page. Throws {@link Refusal} for anything that this list did not hand out. */
-export function placeOf(list: List, cursor: string, numbers: number): bigint[] | null {
+export function positionOf(list: List, cursor: string, numbers: number): bigint[] | null {
   if (cursor === '') return null;
   const text = (cursor.length < 100 && decodeCursor(list, cursor)?.toString('latin1')) || '';
   const place = /^[0-9]{1,39}( [0-9]{1,39})*$/.test(text) ? text.split(' ').map(BigInt) : [];
@@ -42,7 +42,7 @@ export function placeOf(list: List, cursor: string, numbers: number): bigint[] |
 }
 
 /** Cuts the row that was read beyond the page and says where the next page begins. */
-export function cut<Row>(rows: Row[], limit: number, list: List, place: (row: Row) => bigint[]): { page: Row[]; nextCursor: string } {
+export function cutPage<Row>(rows: Row[], limit: number, list: List, place: (row: Row) => bigint[]): { page: Row[]; nextCursor: string } {
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   return { page, nextCursor: rows.length > limit && last !== undefined ? cursorAt(list, place(last)) : '' };
@@ -52,7 +52,7 @@ export function cut<Row>(rows: Row[], limit: number, list: List, place: (row: Ro
 const mostPageBytes = 1024 * 1024;
 
 /** How many of the rows, one at least and `limit` at most, fit into one answer by the size of their payloads. */
-export function fitting(rows: { payload: Uint8Array }[], limit: number): number {
+export function countFitting(rows: { payload: Uint8Array }[], limit: number): number {
   let bytes = 0;
   const beyond = rows.findIndex((row) => (bytes += row.payload.length) > mostPageBytes);
   return Math.min(limit, beyond < 0 ? limit : Math.max(beyond, 1));

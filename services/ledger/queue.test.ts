@@ -1,12 +1,12 @@
 import { jest } from '@jest/globals';
-import { Queues, type Bounds, type Item, type Outcome } from './queue.ts';
+import { TenantQueues, type QueueLimits, type Item, type Outcome } from './queue.ts';
 
-const bounds: Bounds = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
+const bounds: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
 function item(
   tenant: string,
   name: string,
-  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'handBack' | 'signal'>> & {
+  more: Partial<Pick<Item, 'expires' | 'uncertain' | 'failFastOnLock' | 'signal'>> & {
     retry?: boolean;
     bytes?: number;
     entries?: number;
@@ -20,7 +20,7 @@ function item(
     order,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
     uncertain: more.uncertain ?? false,
-    handBack: more.handBack ?? false,
+    failFastOnLock: more.failFastOnLock ?? false,
     signal: more.signal,
     settle: (outcome: Outcome) => outcomes.push(outcome),
   } as unknown as Item;
@@ -30,10 +30,10 @@ function item(
 const overloaded = [{ refusal: expect.objectContaining({ reason: 'overloaded', message: 'too many postings are waiting' }) }];
 const tooLate = [{ refusal: expect.objectContaining({ reason: 'unavailable', message: 'the posting waited too long and was not begun' }) }];
 
-const names = (items: Item[] | null) => items?.map(({ order }) => order.description) ?? null;
+const names = (items: Item[] | null) => items?.map(({ posting }) => posting.description) ?? null;
 
 function filled(...items: [tenant: string, name: string, more?: Parameters<typeof item>[2]][]) {
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   for (const each of items) queues.add(item(...each).made);
   return queues;
 }
@@ -76,7 +76,7 @@ test('a tenant that is held alone is in no lane until it is released', () => {
   for (const lane of [0, 1]) {
     const queues = filled(['a', 'a1']);
     queues.takeMixed(lane, 1, 1);
-    queues.holdAlone(['a']);
+    queues.isolate(['a']);
     queues.add(item('a', 'a2').made);
     expect(queues.takeMixed(lane, 1, 1)).toBeNull();
     queues.release(['a']);
@@ -85,15 +85,15 @@ test('a tenant that is held alone is in no lane until it is released', () => {
 });
 
 test('what is to be handed back does not wait for a head that another process holds, unless it may have been posted', () => {
-  const queues = new Queues(bounds);
-  const items = [item('a', 'a1'), item('a', 'a2', { handBack: true }), item('a', 'a3', { handBack: true, uncertain: true })];
+  const queues = new TenantQueues(bounds);
+  const items = [item('a', 'a1'), item('a', 'a2', { failFastOnLock: true }), item('a', 'a3', { failFastOnLock: true, uncertain: true })];
   for (const { made } of items) queues.add(made);
-  queues.contend('a', true);
-  const late = item('a', 'a4', { handBack: true });
+  queues.setLockedElsewhere('a', true);
+  const late = item('a', 'a4', { failFastOnLock: true });
   queues.add(late.made);
-  expect([...items, late].map(({ outcomes }) => outcomes)).toEqual([[], [{ held: true }], [], [{ held: true }]]);
+  expect([...items, late].map(({ outcomes }) => outcomes)).toEqual([[], [{ lockConflict: true }], [], [{ lockConflict: true }]]);
   expect(queues.size).toBe(2);
-  expect(names(queues.takeContended())).toEqual(['a1', 'a3']);
+  expect(names(queues.takeLockedElsewhere())).toEqual(['a1', 'a3']);
 });
 
 test('of several lanes each takes its share of the tenants, and only where enough waits', () => {
@@ -132,7 +132,7 @@ test('items put back stand first again, in their order', () => {
 });
 
 test('a tenant may hold half of the queue; beyond it is told so at once', () => {
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   const all = Array.from({ length: 12 }, (_, place) => item('greedy', `g${place}`));
   all.forEach(({ made }) => queues.add(made));
   expect(all.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
@@ -141,7 +141,7 @@ test('a tenant may hold half of the queue; beyond it is told so at once', () => 
 });
 
 test('a full queue sheds the newest of whoever has most waiting, not the newcomer', () => {
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   const greedy = Array.from({ length: 10 }, (_, place) => item('greedy', `g${place}`));
   const other = Array.from({ length: 9 }, (_, place) => item('other', `o${place}`));
   [...greedy, ...other, item('third', 't')].forEach(({ made }) => queues.add(made));
@@ -154,11 +154,11 @@ test('a full queue sheds the newest of whoever has most waiting, not the newcome
 describe('what may have been posted', () => {
   const waiting = (tenant: string, count: number, more: Parameters<typeof item>[2] = {}) =>
     Array.from({ length: count }, (_, place) => item(tenant, `${tenant}${place}`, more));
-  const put = (queues: Queues, items: ReturnType<typeof item>[]) => items.forEach(({ made }) => queues.add(made));
+  const put = (queues: TenantQueues, items: ReturnType<typeof item>[]) => items.forEach(({ made }) => queues.add(made));
   const shedOf = (items: ReturnType<typeof item>[]) => items.flatMap(({ outcomes }, place) => (outcomes.length > 0 ? [place] : []));
 
   test('takes the place of the newest of its tenant that was never begun, where that has its share', () => {
-    const queues = new Queues(bounds);
+    const queues = new TenantQueues(bounds);
     const own = [...waiting('a', 8), ...waiting('a', 2, { retry: true })];
     put(queues, own);
     const again = waiting('a', 2, { retry: true });
@@ -168,7 +168,7 @@ describe('what may have been posted', () => {
   });
 
   test('takes the place of what was never begun of whoever has most of that waiting', () => {
-    const queues = new Queues(bounds);
+    const queues = new TenantQueues(bounds);
     const [open, begun, few] = [waiting('open', 9, { uncertain: true }), waiting('begun', 8, { retry: true }), waiting('few', 3)];
     put(queues, [...open, ...begun, ...few]);
     const again = waiting('again', 2, { retry: true });
@@ -178,11 +178,11 @@ describe('what may have been posted', () => {
     put(queues, [own!]);
     expect([open, begun, few, [own!]].map(shedOf)).toEqual([[], [], [0, 1, 2], []]);
     // Whose all was shed counts no longer: of three tenants one of three lanes takes one.
-    expect(new Set(queues.takeMixed(0, 3, 1)?.map(({ order }) => order.tenant)).size).toBe(1);
+    expect(new Set(queues.takeMixed(0, 3, 1)?.map(({ posting }) => posting.tenant)).size).toBe(1);
   });
 
   test('is shed itself where nothing waits that was never begun, and for nothing that was', () => {
-    const queues = new Queues(bounds);
+    const queues = new TenantQueues(bounds);
     const all = ['a', 'b'].flatMap((tenant) => [...waiting(tenant, 5, { uncertain: true }), ...waiting(tenant, 5, { retry: true })]);
     put(queues, all);
     const late = [...waiting('a', 1), ...waiting('a', 1, { retry: true }), ...waiting('c', 1), ...waiting('c', 1, { retry: true })];
@@ -192,7 +192,7 @@ describe('what may have been posted', () => {
 });
 
 test('what waited too long is settled and not taken, but what may have been posted is resolved', () => {
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   const [late, open] = [item('a', 'late', { expires: 0 }), item('a', 'open', { expires: 0, uncertain: true })];
   queues.add(late.made);
   queues.add(open.made);
@@ -203,51 +203,51 @@ test('what waited too long is settled and not taken, but what may have been post
 
 test('a contended tenant is taken alone and not with others', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1']);
-  queues.contend('a', true);
+  queues.setLockedElsewhere('a', true);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
-  expect(names(queues.takeContended())).toEqual(['a1']);
-  expect(queues.takeContended()).toBeNull();
+  expect(names(queues.takeLockedElsewhere())).toEqual(['a1']);
+  expect(queues.takeLockedElsewhere()).toBeNull();
 });
 
 test('a contended tenant is in one place at a time, too, and one that is not contended is not taken alone', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1']);
-  expect(queues.takeContended()).toBeNull();
-  queues.contend('a', true);
-  expect(names(queues.takeContended())).toEqual(['a1']);
+  expect(queues.takeLockedElsewhere()).toBeNull();
+  queues.setLockedElsewhere('a', true);
+  expect(names(queues.takeLockedElsewhere())).toEqual(['a1']);
   queues.add(item('a', 'a2').made);
-  expect(queues.takeContended()).toBeNull();
+  expect(queues.takeLockedElsewhere()).toBeNull();
   queues.release(['a']);
-  expect(names(queues.takeContended())).toEqual(['a2']);
+  expect(names(queues.takeLockedElsewhere())).toEqual(['a2']);
 });
 
 test('of contended tenants one whose items nobody waits for does not stand before the others', () => {
   const queues = filled(['a', 'a1', { expires: 0 }], ['b', 'b1']);
-  for (const tenant of ['a', 'b']) queues.contend(tenant, true);
-  expect(names(queues.takeContended())).toEqual(['b1']);
+  for (const tenant of ['a', 'b']) queues.setLockedElsewhere(tenant, true);
+  expect(names(queues.takeLockedElsewhere())).toEqual(['b1']);
 });
 
 test('a tenant stays contended while nothing of it waits', () => {
-  const queues = new Queues(bounds);
-  const items = [item('a', 'a1', { handBack: true }), item('a', 'a2', { handBack: true })];
+  const queues = new TenantQueues(bounds);
+  const items = [item('a', 'a1', { failFastOnLock: true }), item('a', 'a2', { failFastOnLock: true })];
   queues.add(items[0]!.made);
-  queues.contend('a', true);
-  expect([queues.size, queues.takeContended()]).toEqual([0, null]);
+  queues.setLockedElsewhere('a', true);
+  expect([queues.size, queues.takeLockedElsewhere()]).toEqual([0, null]);
   queues.add(items[1]!.made);
-  expect(items.map(({ outcomes }) => outcomes)).toEqual([[{ held: true }], [{ held: true }]]);
+  expect(items.map(({ outcomes }) => outcomes)).toEqual([[{ lockConflict: true }], [{ lockConflict: true }]]);
 });
 
 test('a tenant that is contended no longer waits with the others, and nothing of it is handed back', () => {
-  const waiting = item('a', 'a1', { handBack: true });
-  const queues = new Queues(bounds);
+  const waiting = item('a', 'a1', { failFastOnLock: true });
+  const queues = new TenantQueues(bounds);
   queues.add(waiting.made);
-  queues.contend('a', false);
+  queues.setLockedElsewhere('a', false);
   expect([waiting.outcomes, names(queues.takeMixed(0, 1, 1))]).toEqual([[], ['a1']]);
 });
 
 test('what is said of a tenant of whom nothing waits has no effect', () => {
   const queues = filled(['a', 'a1']);
-  queues.contend('nobody', true);
-  queues.holdAlone(['nobody']);
+  queues.setLockedElsewhere('nobody', true);
+  queues.isolate(['nobody']);
   queues.release(['nobody']);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1']);
 });
@@ -262,7 +262,7 @@ describe('bytes', () => {
   });
 
   test('of which there are no more are shed from whoever has most of them, and are free then', () => {
-    const queues = new Queues(bounds);
+    const queues = new TenantQueues(bounds);
     const items = [
       ...[item('a', 'a1', { bytes: 2_000 }), item('a', 'a2', { bytes: 2_000 })],
       ...[item('b', 'b1', { bytes: 3_000 }), item('b', 'b2', { bytes: 1_500 })],
@@ -278,7 +278,7 @@ test.each([
   ['has most waiting', 8, 6, 6],
   ['has as much waiting as who has most', 7, 7, 6],
 ])('a full queue sheds the newcomer itself where its tenant %s', (_, ...counts) => {
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   const waiting = counts.flatMap((count, tenant) => Array.from({ length: count }, (__, place) => item(`t${tenant}`, `${place}`)));
   const newcomer = item('t0', 'newcomer');
   [...waiting, newcomer].forEach(({ made }) => queues.add(made));
@@ -300,7 +300,7 @@ test('a tenant that found no place in a full batch is in the next one, of whiche
 
 test('of what may have been sent before nobody is told that it was not begun', () => {
   const { made, outcomes } = item('a', 'late', { retry: true, expires: 0 });
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   queues.add(made);
   expect(queues.takeMixed(0, 1, 1)).toBeNull();
   const message = 'the posting waited too long; a retry with the same key finds out';
@@ -316,7 +316,7 @@ test('what expires now is not begun, nor what its caller has left', () => {
     item('b', 'b1', { signal: gone.signal }),
     item('c', 'c1', { expires: 1_000.5, signal: new AbortController().signal }),
   ];
-  const queues = new Queues(bounds);
+  const queues = new TenantQueues(bounds);
   for (const { made } of items) queues.add(made);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['c1']);
   expect(items.map(({ outcomes }) => outcomes)).toEqual([tooLate, tooLate, []]);
@@ -379,8 +379,8 @@ test('items put back wait, though nothing of their tenant did meanwhile', () => 
 
 test('what is drained is all that waits, and then nothing does', () => {
   const queues = filled(['a', 'a1', { bytes: 4_000 }], ['a', 'a2', { bytes: 500 }], ['b', 'b1', { bytes: 4_000 }]);
-  expect(names(queues.drain())).toEqual(['a1', 'a2', 'b1']);
-  expect([queues.size, queues.drain(), queues.takeMixed(0, 1, 0)]).toEqual([0, [], null]);
+  expect(names(queues.takeAll())).toEqual(['a1', 'a2', 'b1']);
+  expect([queues.size, queues.takeAll(), queues.takeMixed(0, 1, 0)]).toEqual([0, [], null]);
   const later = [item('a', 'a3', { bytes: 4_900 }), item('b', 'b2', { bytes: 4_900 }), item('c', 'c1')];
   for (const { made } of later) queues.add(made);
   expect(later.flatMap(({ outcomes }) => outcomes)).toEqual([]);

@@ -1,27 +1,27 @@
 // What waits to be posted: a queue a tenant, filled into batches round-robin, so that no tenant starves another.
 import { Refusal } from './accounting.ts';
 import type { PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Order } from './wire.ts';
+import type { ValidatedPosting } from './mapping.ts';
 
 /** A posting that waits, and who waits for it. */
 export interface Item {
-  order: Order;
+  posting: ValidatedPosting;
   /** `performance.now()` after which nobody waits any more. */
   expires: number;
   /** An earlier attempt may have been committed. */
   uncertain: boolean;
   /** The caller wants it back, not posted, where another process holds the tenant's head. */
-  handBack: boolean;
+  failFastOnLock: boolean;
   /** Set when the caller is gone: what is not yet decided is not posted. */
   signal: AbortSignal | undefined;
   settle: (result: Outcome) => void;
 }
 
 /** How an item ended. `found`: posted by a call that was sent before. `held`: it was handed back, not posted. */
-export type Outcome = { result: PostingResult; found?: boolean } | { refusal: Refusal } | { held: true };
+export type Outcome = { result: PostingResult; found?: boolean } | { refusal: Refusal } | { lockConflict: true };
 
 /** Bounds of the queue and of one batch. */
-export interface Bounds {
+export interface QueueLimits {
   /** Items waiting in all; a tenant may hold half. */
   waiting: number;
   /** Bytes waiting in all; a tenant may hold half. */
@@ -37,10 +37,10 @@ interface TenantQueue {
   items: Item[];
   bytes: number;
   /** Who holds some of its items (a lane's number, or `alone`), and how many batches of it: a tenant is in one place at a time. */
-  holder: number;
+  takenBy: number;
   batches: number;
   /** Another process was holding the head: it goes alone, waiting for the lock. */
-  contended: boolean;
+  lockedElsewhere: boolean;
 }
 
 /**
@@ -56,7 +56,7 @@ const entriesOfTurn = 8;
 const entriesOfReversal = 50;
 
 /** Holds a tenant that no lane may take until it is released. */
-const alone = -1;
+const isolated = -1;
 
 /** What the queue says when it sheds. */
 function overloaded(): Refusal {
@@ -64,12 +64,12 @@ function overloaded(): Refusal {
 }
 
 function newQueue(tenant: string): TenantQueue {
-  return { tenant, items: [], bytes: 0, holder: alone, batches: 0, contended: false };
+  return { tenant, items: [], bytes: 0, takenBy: isolated, batches: 0, lockedElsewhere: false };
 }
 
 /** Whether no call with this item was ever sent, as far as is known. */
-export function neverBegun({ uncertain, order }: Item): boolean {
-  return !uncertain && !order.retry;
+export function neverSent({ uncertain, posting }: Item): boolean {
+  return !uncertain && !posting.retry;
 }
 
 /** Whether nobody waits for an item any more, `now` by `performance.now()`: its time is over, or its caller is gone. */
@@ -78,13 +78,13 @@ export function isAbandoned({ expires, signal }: Item, now = performance.now()):
 }
 
 /** Queues by tenant. */
-export class Queues {
+export class TenantQueues {
   private readonly tenants = new Map<string, TenantQueue>();
-  private readonly bounds: Bounds;
+  private readonly bounds: QueueLimits;
   private items = 0;
   private bytes = 0;
 
-  constructor(bounds: Bounds) {
+  constructor(bounds: QueueLimits) {
     this.bounds = bounds;
   }
 
@@ -98,10 +98,10 @@ export class Queues {
    * tenant that has most waiting; and what may have been posted only where nothing waits that was never begun.
    */
   add(item: Item): void {
-    const { tenant } = item.order;
+    const { tenant } = item.posting;
     const queue = this.tenants.get(tenant) ?? newQueue(tenant);
-    if (queue.contended && item.handBack) {
-      item.settle({ held: true });
+    if (queue.lockedElsewhere && item.failFastOnLock) {
+      item.settle({ lockConflict: true });
       return;
     }
     if (!this.makeRoom(queue, item)) {
@@ -118,12 +118,12 @@ export class Queues {
     const { waiting, waitingBytes } = this.bounds;
     const isOver = queue.items.length >= waiting / 2 || queue.bytes >= waitingBytes / 2;
     if (!isOver && this.items < waiting && this.bytes < waitingBytes) return true;
-    let from = neverBegun(item) || queue.items.some(neverBegun) ? queue : undefined;
+    let from = neverSent(item) || queue.items.some(neverSent) ? queue : undefined;
     for (const each of isOver ? [] : this.tenants.values()) {
-      if (each.bytes > (from?.bytes ?? 0) && each.items.some(neverBegun)) from = each;
+      if (each.bytes > (from?.bytes ?? 0) && each.items.some(neverSent)) from = each;
     }
-    if (!from || (from === queue && neverBegun(item))) return false;
-    const [shed] = from.items.splice(from.items.findLastIndex(neverBegun), 1) as [Item];
+    if (!from || (from === queue && neverSent(item))) return false;
+    const [shed] = from.items.splice(from.items.findLastIndex(neverSent), 1) as [Item];
     this.count(from, shed, -1);
     if (from.items.length === 0 && from.batches === 0) this.tenants.delete(from.tenant);
     shed.settle({ refusal: overloaded() });
@@ -141,7 +141,7 @@ export class Queues {
     let waiting = 0;
     for (const queue of this.tenants.values()) {
       if (free.length >= share) break;
-      if (queue.items.length === 0 || queue.contended || (queue.batches > 0 && queue.holder !== lane)) continue;
+      if (queue.items.length === 0 || queue.lockedElsewhere || (queue.batches > 0 && queue.takenBy !== lane)) continue;
       free.push(queue);
       waiting += queue.items.length;
     }
@@ -149,10 +149,10 @@ export class Queues {
   }
 
   /** Takes a batch of one tenant whose head another process holds, or null. */
-  takeContended(): Item[] | null {
+  takeLockedElsewhere(): Item[] | null {
     for (const queue of this.tenants.values()) {
-      if (queue.batches === 0 && queue.contended && queue.items.length > 0) {
-        const batch = this.take([queue], alone);
+      if (queue.batches === 0 && queue.lockedElsewhere && queue.items.length > 0) {
+        const batch = this.take([queue], isolated);
         if (batch) return batch;
       }
     }
@@ -160,41 +160,41 @@ export class Queues {
   }
 
   /** Lets no lane take more of these tenants, one batch of each of which is held, until it is released. */
-  holdAlone(tenants: Iterable<string>): void {
+  isolate(tenants: Iterable<string>): void {
     for (const tenant of tenants) {
       const queue = this.tenants.get(tenant);
-      if (queue) queue.holder = alone;
+      if (queue) queue.takenBy = isolated;
     }
   }
 
   /** Puts items back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.tenants.get(item.order.tenant) ?? newQueue(item.order.tenant);
-      this.tenants.set(item.order.tenant, queue);
+      const queue = this.tenants.get(item.posting.tenant) ?? newQueue(item.posting.tenant);
+      this.tenants.set(item.posting.tenant, queue);
       queue.items.unshift(item);
       this.count(queue, item, 1);
     }
   }
 
   /** Whether another process was holding a tenant's head. */
-  isContended(tenant: string): boolean {
-    return this.tenants.get(tenant)?.contended === true;
+  isLockedElsewhere(tenant: string): boolean {
+    return this.tenants.get(tenant)?.lockedElsewhere === true;
   }
 
   /** Marks whether another process was holding a tenant's head; then what is to be handed back does not wait for it. */
-  contend(tenant: string, contended: boolean): void {
+  setLockedElsewhere(tenant: string, contended: boolean): void {
     const queue = this.tenants.get(tenant);
     if (!queue) return;
-    queue.contended = contended;
+    queue.lockedElsewhere = contended;
     if (!contended) return;
-    const { waiting, handedBack } = Object.groupBy(queue.items, ({ handBack, uncertain }) =>
-      handBack && !uncertain ? 'handedBack' : 'waiting',
+    const { waiting, handedBack } = Object.groupBy(queue.items, ({ failFastOnLock, uncertain }) =>
+      failFastOnLock && !uncertain ? 'handedBack' : 'waiting',
     );
     queue.items = waiting ?? [];
     for (const item of handedBack ?? []) {
       this.count(queue, item, -1);
-      item.settle({ held: true });
+      item.settle({ lockConflict: true });
     }
   }
 
@@ -210,7 +210,7 @@ export class Queues {
   }
 
   /** Takes everything out, for a process that ends. */
-  drain(): Item[] {
+  takeAll(): Item[] {
     const all = [...this.tenants.values()].flatMap((queue) => queue.items);
     this.tenants.clear();
     this.items = 0;
@@ -232,13 +232,13 @@ export class Queues {
         while (left > 0 && batch.length < this.bounds.items) {
           const item = this.firstWanted(place.queue, place.taken, now);
           if (!item) break;
-          const more = item.order.reverses ? entriesOfReversal : Math.max(item.order.entries.length, 2);
-          const fits = entries + more <= this.bounds.entries && bytes + item.order.bytes <= this.bounds.bytes;
+          const more = item.posting.reverses ? entriesOfReversal : Math.max(item.posting.entries.length, 2);
+          const fits = entries + more <= this.bounds.entries && bytes + item.posting.bytes <= this.bounds.bytes;
           if (!fits && batch.length > 0) break;
           place.taken++;
           batch.push(item);
           entries += more;
-          bytes += item.order.bytes;
+          bytes += item.posting.bytes;
           left -= more;
         }
         // Who has nothing left, or nothing that fits, has no further turn.
@@ -252,7 +252,7 @@ export class Queues {
         if (queue.items.length === 0 && queue.batches === 0) this.tenants.delete(queue.tenant);
         continue;
       }
-      queue.holder = holder;
+      queue.takenBy = holder;
       queue.batches++;
       // The next batch, which is taken while this one is open, begins behind its tenants.
       this.tenants.delete(queue.tenant);
@@ -269,14 +269,14 @@ export class Queues {
       if (!item || item.uncertain || !isAbandoned(item, now)) return item;
       queue.items.splice(place, 1);
       this.count(queue, item, -1);
-      const outcome = neverBegun(item) ? ' and was not begun' : '; a retry with the same key finds out';
+      const outcome = neverSent(item) ? ' and was not begun' : '; a retry with the same key finds out';
       item.settle({ refusal: new Refusal('unavailable', `the posting waited too long${outcome}`) });
     }
   }
 
   private count(queue: TenantQueue, item: Item, sign: 1 | -1): void {
     this.items += sign;
-    this.bytes += sign * item.order.bytes;
-    queue.bytes += sign * item.order.bytes;
+    this.bytes += sign * item.posting.bytes;
+    queue.bytes += sign * item.posting.bytes;
   }
 }

@@ -1,7 +1,7 @@
 // Reads of many tenants at once: one whose reads are slow, however many, leaves connections for everybody else's.
-import { until } from '../../test/waiting.ts';
+import { until } from '../../test/polling.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { whileLocked } from '../../test/locks.ts';
+import { whileLocked } from '../../test/table-locks.ts';
 
 let ledger: RunningLedger;
 const [slow, other] = [newTenant().tenantId, newTenant().tenantId];

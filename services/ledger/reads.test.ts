@@ -5,7 +5,7 @@ import { newId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { listBalanceHistory } from './balances.ts';
-import { ledgerPlans } from './plans.ts';
+import { ledgerPlans } from './query-plans.ts';
 import { listTransactions } from './reads.ts';
 
 let ledger: RunningLedger;

@@ -6,9 +6,9 @@ import { toId } from '../platform/ids.ts';
 import { turnOf } from '../platform/large.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { bytesOf, cursorAt, cut, fitting, placeOf, type Page } from './page.ts';
-import { Query, rangeOf, type LogRange, type Span } from './span.ts';
-import { postedEvent, transactionOf } from './wire.ts';
+import { bytesOf, cursorAt, cutPage, countFitting, positionOf, type Page } from './page.ts';
+import { QueryParameters, logRangeOf, type LogRange, type TimeRange } from './time-range.ts';
+import { decodePosted, transactionOf } from './mapping.ts';
 
 interface TransactionRow {
   sequence: bigint;
@@ -23,7 +23,7 @@ const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.s
   left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id`;
 
 function recordOf(tenant: string, row: TransactionRow): Transaction {
-  return transactionOf(postedEvent(row.payload), {
+  return transactionOf(decodePosted(row.payload), {
     tenantId: toId('tenant', tenant),
     sequence: row.sequence,
     createdMs: row.created_ms,
@@ -57,7 +57,7 @@ export async function transactionsBySequence(client: Client, tenant: string, seq
 }
 
 /** Which transactions are listed; what is undefined does not filter. */
-export interface TransactionFilter extends Span {
+export interface TransactionFilter extends TimeRange {
   accountCode?: string | undefined;
   currency?: string | undefined;
   reference?: string | undefined;
@@ -74,9 +74,9 @@ export async function listTransactions(
   filter: TransactionFilter,
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
-  const before = placeOf('transactions', cursor, 1)?.[0];
+  const before = positionOf('transactions', cursor, 1)?.[0];
   const { rows, goesOn } = await readPage(pool, tenant, filter, limit, before);
-  const { page, nextCursor } = cut(rows, fitting(rows, limit), 'transactions', (row) => [row.sequence]);
+  const { page, nextCursor } = cutPage(rows, countFitting(rows, limit), 'transactions', (row) => [row.sequence]);
   await turnOf(bytesOf(page));
   return {
     transactions: page.map((row) => recordOf(tenant, row)),
@@ -125,10 +125,10 @@ async function readPage(
     goesOn = read.goesOn;
     for (const row of read.rows) {
       // The statement may have taken other bytes of an event, a description's for one, for an entry's currency.
-      if (currency !== undefined && !postedEvent(row.payload).entries.some((entry) => entry.currency === currency)) continue;
+      if (currency !== undefined && !decodePosted(row.payload).entries.some((entry) => entry.currency === currency)) continue;
       found.push(row);
       // More is not answered: what is large takes long to decode.
-      if (found.length > fitting(found, limit)) return { rows: found, goesOn: null };
+      if (found.length > countFitting(found, limit)) return { rows: found, goesOn: null };
     }
     if (goesOn === null || (turn > 0 && performance.now() - begun > longEnoughMs)) break;
   }
@@ -142,7 +142,7 @@ async function readPage(
  */
 async function areMany(pool: Connections, tenant: string, filter: TransactionFilter): Promise<boolean> {
   if (filter.accountCode !== undefined || filter.reference === undefined) return false;
-  const query = new Query(tenant);
+  const query = new QueryParameters(tenant);
   const [[of]] = await readTenant<[[{ places: number }]]>(pool, tenant, {
     text: `select coalesce(sum(least(b.version, ${turns[1]})), 0)::float8 as places from ${balancesOf(query, filter)}`,
     values: query.values,
@@ -158,8 +158,8 @@ async function readRows(
   before: bigint | undefined,
   turn: { byEntries: boolean; most: number; wanted: number },
 ): Promise<Rows> {
-  const query = new Query(tenant);
-  const range = rangeOf(query, filter, before);
+  const query = new QueryParameters(tenant);
+  const range = logRangeOf(query, filter, before);
   const { placesOf, condition } = searchOf(query, filter, range, turn.byEntries);
   const most = condition === undefined ? turn.wanted : turn.most;
   const [answers] = await readTenant<[({ judged_to: bigint | null } & (TransactionRow | { sequence: null }))[]]>(pool, tenant, {
@@ -182,7 +182,7 @@ async function readRows(
  * asked for.
  */
 function searchOf(
-  query: Query,
+  query: QueryParameters,
   filter: TransactionFilter,
   range: LogRange,
   byEntries: boolean,
@@ -201,7 +201,7 @@ function searchOf(
 }
 
 // By itself: beside a reference the planner may take that for as rare, and read all that have it (10,000 for one key; so, 1).
-function placeOfKey(query: Query, key: string): string {
+function placeOfKey(query: QueryParameters, key: string): string {
   return `select sequence from transactions where tenant_id = $1 and idempotency_key = ${query.value(key)}`;
 }
 
@@ -215,13 +215,13 @@ function transactionsOf(conditions: string[], range: LogRange, most: string): st
  * index leads to its entries, and to ask each balance in the currency is a look-up of every one of them for every transaction (100,000 of one
  * reference, 50,000 balances: more than a minute; so, 0.7 s).
  */
-function tells(query: Query, currency: string): string {
+function tells(query: QueryParameters, currency: string): string {
   const entry = query.value(Buffer.from(toBinary(PostedEntrySchema, create(PostedEntrySchema, { currency }))));
   return `(select position(${entry}::bytea in l.payload) > 0 from log l where l.tenant_id = $1 and l.sequence = t.sequence)`;
 }
 
 // The balances that a filter by account, currency or both leaves.
-function balancesOf(query: Query, { accountCode, currency }: TransactionFilter): string {
+function balancesOf(query: QueryParameters, { accountCode, currency }: TransactionFilter): string {
   const account = accountCode === undefined ? '' : `and b.account_id = (${accountId(query.value(accountCode))})`;
   return `balances b where b.tenant_id = $1 ${account} ${currency === undefined ? '' : `and b.currency = ${query.value(currency)}`}`;
 }
@@ -234,7 +234,7 @@ function accountId(code: string): string {
  * Whether the transaction `t` touches a balance of the account that is asked for. `offset 0`: else places and entries are joined the other way round
  * (32,000 places, an account of 350,000 transactions: 2.5 times as long).
  */
-function touches(query: Query, filter: TransactionFilter): string {
+function touches(query: QueryParameters, filter: TransactionFilter): string {
   return `exists (select from (select b.account_id, b.currency from ${balancesOf(query, filter)}) as asked
     join entries e on e.tenant_id = $1 and e.account_id = asked.account_id and e.currency = asked.currency and e.sequence = t.sequence offset 0)`;
 }
@@ -244,7 +244,7 @@ function touches(query: Query, filter: TransactionFilter): string {
  * balance has its newest place at one end of its range. Only balances whose newest place is among the newest of all can hold a place on
  * this page: only they are read further, so that a filter by currency alone looks once at each balance and reads one page.
  */
-function newest(query: Query, filter: TransactionFilter, range: LogRange, most: string): string {
+function newest(query: QueryParameters, filter: TransactionFilter, range: LogRange, most: string): string {
   const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...range.keep('e.sequence')];
   const entries = `from entries e where ${conditions.join(' and ')}`;
   return `select distinct e.sequence

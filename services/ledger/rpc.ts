@@ -11,7 +11,7 @@ import { Overloaded } from '../platform/fair-semaphore.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import type { Outcome } from './queue.ts';
-import { orderOf, reversalOf, traced, type Order } from './wire.ts';
+import { validatePosting, validateReversal, withTraceparent, type ValidatedPosting } from './mapping.ts';
 import type { Writer } from './writer.ts';
 
 /** How each reason is told as a gRPC code: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -42,7 +42,7 @@ const codes: Record<Reason, Code> = {
 const mostItems = 1000;
 
 /** What the RPCs of the ledger work with. */
-export interface LedgerParts {
+export interface LedgerDependencies {
   writer: Writer;
   reads: Pool;
   /** Largest message in either direction, bytes. */
@@ -52,20 +52,23 @@ export interface LedgerParts {
 }
 
 /** The RPCs of the ledger. */
-export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerParts): (router: ConnectRouter) => void {
+export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerDependencies): (router: ConnectRouter) => void {
   // Whatever is wrong with one posting of a call is told of that one alone.
-  const readOr = <Asked extends Pick<Order, 'tenantId' | 'requestId'>>(asked: Asked, read: (asked: Asked) => Order): Order | Refusal => {
+  const readOr = <Asked extends Pick<ValidatedPosting, 'tenantId' | 'requestId'>>(
+    asked: Asked,
+    read: (asked: Asked) => ValidatedPosting,
+  ): ValidatedPosting | Refusal => {
     try {
       return read(asked);
     } catch (error) {
-      return writer.refuse(error, asked);
+      return writer.rejectInvalid(error, asked);
     }
   };
-  const post = async (order: Order | Refusal, context: HandlerContext) => {
+  const post = async (order: ValidatedPosting | Refusal, context: HandlerContext) => {
     if (order instanceof Refusal) throw order;
     const outcome = await writer.post(order, waitOf(context));
     if ('refusal' in outcome) throw outcome.refusal;
-    if ('held' in outcome) throw new Error('a posting was handed back unasked');
+    if ('lockConflict' in outcome) throw new Error('a posting was handed back unasked');
     const { outcome: answer, replayed } = outcome.result;
     if (answer.case !== 'transaction') throw new Error('a posting without a transaction');
     return { transaction: answer.value, replayed };
@@ -75,10 +78,10 @@ export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: Ledg
       const { posting } = request;
       if (!posting) throw requiredPosting();
       Object.assign(context.values.get(logFields), named(posting));
-      return post(readOr(traced(posting, context), orderOf), context);
+      return post(readOr(withTraceparent(posting, context), validatePosting), context);
     },
     async reverseTransaction(request, context) {
-      return post(readOr(traced(request, context), reversalOf), context);
+      return post(readOr(withTraceparent(request, context), validateReversal), context);
     },
     async postTransactions(request, context) {
       const { postings } = request;
@@ -89,17 +92,17 @@ export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: Ledg
         throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
       }
       const callTrace = context.requestHeader.get('traceparent') ?? '';
-      const read: (Order | Refusal)[] = [];
+      const read: (ValidatedPosting | Refusal)[] = [];
       await inSlices(
         postings,
         (posting) => {
           if (posting.traceparent === '') posting.traceparent = callTrace;
-          read.push(readOr(posting, orderOf));
+          read.push(readOr(posting, validatePosting));
         },
         context.signal,
       );
       answerMustFit(read, maxMessageBytes);
-      const how = { ...waitOf(context), handBack: request.handBackHeld };
+      const how = { ...waitOf(context), failFastOnLock: request.handBackHeld };
       const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       // Whole, so that nothing of it is copied into another.
@@ -119,7 +122,7 @@ const entryBytes = 115;
 const transactionBytes = 500;
 
 // An answer tells more of each entry than the request, and is written when everything is posted: then it is too late to refuse the call.
-function answerMustFit(read: (Order | Refusal)[], most: number): void {
+function answerMustFit(read: (ValidatedPosting | Refusal)[], most: number): void {
   let bytes = 0;
   for (const each of read) {
     bytes += transactionBytes;
@@ -135,11 +138,11 @@ function answerMustFit(read: (Order | Refusal)[], most: number): void {
   throw new Refusal('validation_failed', `the answer to these postings might have more than ${most} bytes: send fewer at once`, blame);
 }
 
-async function resultOf(writer: Writer, order: Order | Refusal, how: Parameters<Writer['post']>[1]): Promise<PostingResult> {
+async function resultOf(writer: Writer, order: ValidatedPosting | Refusal, how: Parameters<Writer['post']>[1]): Promise<PostingResult> {
   const internal = (): Outcome => ({ refusal: new Refusal('internal', 'internal error') });
   const outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how).catch(internal);
   if ('result' in outcome) return outcome.result;
-  if ('held' in outcome) return create(PostingResultSchema, {});
+  if ('lockConflict' in outcome) return create(PostingResultSchema, {});
   const { reason, message, blame } = outcome.refusal;
   const value = create(RefusalSchema, { reason, message, ...blame });
   return create(PostingResultSchema, { outcome: { case: 'refusal', value } });

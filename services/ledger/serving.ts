@@ -11,9 +11,9 @@ import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { encoders } from './encoding.ts';
-import { ingestExit } from './ingest.ts';
-import { ledgerPlans } from './plans.ts';
-import { Relay } from './relay.ts';
+import { grpcPublisher } from './outbox/grpc-publisher.ts';
+import { ledgerPlans } from './query-plans.ts';
+import { Relay } from './outbox/relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { Writer } from './writer.ts';
@@ -30,7 +30,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   // A lane writes on one connection and reads ahead on another; batches under locks take the place of those.
-  const connections = 2 * config.writerLanes + config.writerWaiters;
+  const connections = 2 * config.writerPipelines + config.writerWaiters;
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await checkDatabase(reads, migrationNames);
@@ -43,21 +43,21 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   });
   lifetime.add('relayed', () => relayed.end());
   const { kafka, notifierAddresses, internalTokens } = config;
-  const exit = kafka
-    ? (await import('./kafka.ts')).kafkaExit(kafka, logger)
+  const sink = kafka
+    ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
-      ? ingestExit(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
       : null;
-  const relay = new Relay({ pool: relayed, exit, logger, metrics });
+  const relay = new Relay({ pool: relayed, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());
   const committed = (tenant: string) => relay.wake(tenant);
 
   const writer = new Writer({
     pool: writes,
-    lanes: config.writerLanes,
+    pipelines: config.writerPipelines,
     waiters: config.writerWaiters,
     bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
-    rememberedAccounts: 100_000,
+    maxCachedAccounts: 100_000,
     committed,
     logger,
     metrics,
@@ -74,7 +74,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const ask = databaseState(asked, newOnes, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
-    const answer = state === 'ok' && writer.foundNoRoom ? 'full' : state;
+    const answer = state === 'ok' && writer.isDiskFull ? 'full' : state;
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
   };
   await serveUntilEnd(lifetime, config, {

@@ -1,7 +1,7 @@
 // Heads that are held, moved by who holds them.
 import { withClient } from '../../deploy/local/databases.ts';
-import { until } from '../../test/waiting.ts';
-import { waits } from '../../test/locks.ts';
+import { until } from '../../test/polling.ts';
+import { waitingLocks } from '../../test/table-locks.ts';
 import { by, openWriters, posted, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -46,13 +46,14 @@ test.each<[string, (tenant: string) => Promise<unknown>]>([
   ['a change of an account', (tenant) => updateAccount(writers.pool, toUuid('tenant', tenant)!, 'a', { name: 'other' }, by)],
   [
     'a posting under locks',
-    async (tenant) => posted(await writers.open({ isPatient: true, rememberedAccounts: 0 }).post(transfer(tenant, 'a', 'b', '1.00'))),
+    async (tenant) => posted(await writers.open({ isPatient: true, maxCachedAccounts: 0 }).post(transfer(tenant, 'a', 'b', '1.00'))),
   ],
 ])('%s that holds its head moves it, also where somebody has begun to change the table of heads', async (_, change) => {
   const tenant = await writers.tenantWith('a', 'b');
   const waitingFor = (table: string) =>
     until(
-      () => writers.owner.query(`select from pg_locks where ${waits} and relation in ('${table}'::regclass, '${table}_pkey'::regclass)`),
+      () =>
+        writers.owner.query(`select from pg_locks where ${waitingLocks} and relation in ('${table}'::regclass, '${table}_pkey'::regclass)`),
       ({ rowCount }) => rowCount === 1,
     );
   await withClient(writers.adminUrl, async (admin) => {

@@ -3,14 +3,14 @@ import type { QueryConfig } from 'pg';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { setTenants, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted } from './accounting.ts';
-import type { BookedAccount } from './books.ts';
+import type { CachedAccount } from './account-cache.ts';
 import type { Head, LogRow } from './log.ts';
-import type { Order } from './wire.ts';
+import type { ValidatedPosting } from './mapping.ts';
 
 /** A balance after a batch. */
 export interface ChangedBalance {
   tenant: string;
-  account: BookedAccount;
+  account: CachedAccount;
   currency: string;
   /** The version that was read. */
   from: bigint;
@@ -19,8 +19,8 @@ export interface ChangedBalance {
 }
 
 /** A posting in its place. */
-export interface PostedOrder {
-  order: Order;
+export interface DecidedPosting {
+  posting: ValidatedPosting;
   /** Where its event stands in the change's log, from 0. */
   row: number;
   result: Posted;
@@ -40,14 +40,14 @@ export interface Change {
   /** When it is too late for it by the database's clock, milliseconds since the Unix epoch: nothing is changed from then on. */
   untilMs: number;
   /** Heads on which it depends and which it does not move: they must stand as they are remembered. */
-  standing: Head[];
+  unmovedHeads: Head[];
   /** Heads that it moves, ascending by tenant, and where each must stand. */
-  moved: MovedHead[];
+  movedHeads: MovedHead[];
   /** Marks of the relay to open, ascending, and until when. */
   opened: { tenants: string[]; untilMs: number };
   log: LogRow[];
   /** In the order of their events in the log. */
-  posted: PostedOrder[];
+  posted: DecidedPosting[];
   balances: ChangedBalance[];
 }
 
@@ -104,18 +104,18 @@ function writing(change: Change): QueryConfig {
 }
 
 /** Whether a change is one posting and nothing else, on balances that there are. */
-function isOfOne({ tenants, standing, moved, opened, log, posted, balances }: Change): boolean {
-  const single = [tenants, moved, log, posted].every(({ length }) => length === 1);
-  return single && standing.length === 0 && opened.tenants.length === 0 && balances.every(({ from }) => from > 0n);
+function isOfOne({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): boolean {
+  const single = [tenants, movedHeads, log, posted].every(({ length }) => length === 1);
+  return single && unmovedHeads.length === 0 && opened.tenants.length === 0 && balances.every(({ from }) => from > 0n);
 }
 
-function writingOne({ moved, log, posted, balances, untilMs }: Change): QueryConfig {
-  const [{ head, from }, row, { order, result }] = [moved[0] as MovedHead, log[0] as LogRow, posted[0] as PostedOrder];
+function writingOne({ movedHeads, log, posted, balances, untilMs }: Change): QueryConfig {
+  const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as DecidedPosting];
   const values = [
     ...[head.tenant, from.sequence, from.hash, from.rebuilt, head.sequence, head.hash, row.createdMs],
     ...[row.eventId, row.actor, row.requestId, row.traceparent ?? null, row.payload],
-    ...[order.transaction, order.idempotencyKey, order.fingerprint, order.reference, order.reverses?.uuid ?? null],
-    uuidArray(result.lines.map(({ account }) => (account as BookedAccount).uuid)),
+    ...[posting.transaction, posting.idempotencyKey, posting.fingerprint, posting.reference, posting.reverses?.uuid ?? null],
+    uuidArray(result.lines.map(({ account }) => (account as CachedAccount).uuid)),
     plainArray(result.lines.map(({ currency }) => currency)),
     plainArray(result.lines.map(({ side }) => side)),
     plainArray(result.lines.map(({ amount }) => amount)),
@@ -130,14 +130,14 @@ function writingOne({ moved, log, posted, balances, untilMs }: Change): QueryCon
   return { name: 'write_batch_of_one', text: oneText, values };
 }
 
-function valuesOf({ tenants, untilMs, standing, moved, opened, log, posted, balances }: Change): unknown[] {
-  const orders: (Order | null)[] = log.map(() => null);
-  for (const { row, order } of posted) orders[row] = order;
-  const heads = moved.map(({ head }) => head);
+function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): unknown[] {
+  const orders: (ValidatedPosting | null)[] = log.map(() => null);
+  for (const { row, posting } of posted) orders[row] = posting;
+  const heads = movedHeads.map(({ head }) => head);
   return [
     ...setTenants(tenants).values,
-    ...placesOf(standing),
-    ...placesOf(moved.map(({ from }) => from)),
+    ...placesOf(unmovedHeads),
+    ...placesOf(movedHeads.map(({ from }) => from)),
     ...placesTo(heads),
     uuidArray(opened.tenants),
     opened.untilMs,
@@ -192,7 +192,7 @@ function placesTo(heads: Head[]): unknown[] {
 }
 
 /** All entries in one statement, which the trigger that sums them needs. */
-function entriesOf(posted: PostedOrder[]): unknown[] {
+function entriesOf(posted: DecidedPosting[]): unknown[] {
   const rows: number[] = [];
   const accounts: string[] = [];
   const currencies: string[] = [];
@@ -203,7 +203,7 @@ function entriesOf(posted: PostedOrder[]): unknown[] {
   for (const { row, result } of posted) {
     result.lines.forEach((line, position) => {
       rows.push(row + 1);
-      accounts.push((line.account as BookedAccount).uuid);
+      accounts.push((line.account as CachedAccount).uuid);
       currencies.push(line.currency);
       positions.push(position);
       sides.push(line.side);

@@ -21,7 +21,7 @@ test('a posting that the database itself refuses costs the other forty-nine noth
   await writers.owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
   try {
     const tenants = await Promise.all(Array.from({ length: 50 }, () => writers.tenantWith('a', 'b')));
-    const writer = writers.open({ lanes: 1 });
+    const writer = writers.open({ pipelines: 1 });
     const outcomes = await Promise.all(
       tenants.map((tenant, place) => writer.post(transfer(tenant, 'a', 'b', '1.00', place === 23 ? { reference: 'poison' } : {}))),
     );
@@ -49,7 +49,7 @@ test.each(['P0001', 'XX001', 'XX000', '42501', '55000'])(
   'one that it refuses with %s costs the others nothing either',
   async (sqlstate) => {
     const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
-    const writer = writers.open({ lanes: 1 });
+    const writer = writers.open({ pipelines: 1 });
     await injecting(sqlstate, `new.reference = 'poison'`, async () => {
       // The first batch of a tenant is locked, the next one is sent ahead.
       for (let turn = 0; turn < 2; turn++) {
@@ -67,9 +67,9 @@ test.each([
   ['remembered', undefined],
 ])(
   'nor does it change the order in which another tenant’s are posted, whose head another process holds; the books are %s',
-  async (_, rememberedAccounts) => {
+  async (_, maxCachedAccounts) => {
     const [poisoned, held] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
-    const writer = writers.open({ lanes: 1, isPatient: true, ...(rememberedAccounts !== undefined && { rememberedAccounts }) });
+    const writer = writers.open({ pipelines: 1, isPatient: true, ...(maxCachedAccounts !== undefined && { maxCachedAccounts }) });
     for (const tenant of [poisoned, held]) await writer.post(transfer(tenant, 'a', 'b', '1.00'));
     await injecting('P0001', `new.reference = 'poison'`, async () => {
       await writers.owner.query('begin');
@@ -91,7 +91,7 @@ test.each([
 
 test('so it is where its messages are Czech', async () => {
   const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
-  const writer = writers.open({ lanes: 1, proxied: true });
+  const writer = writers.open({ pipelines: 1, proxied: true });
   // As long as the English word, so that the rest of the message stays as it is. No PostgreSQL of the tests has translations.
   writers.proxy.translate = (chunk) => Buffer.from(chunk.toString('latin1').replaceAll('SERROR\0', 'SCHYBA\0'), 'latin1');
   await injecting('P0001', `new.reference = 'poison'`, async () => {
@@ -107,7 +107,7 @@ test('so it is where its messages are Czech', async () => {
 test('a repetition of a posting whose event can not be read any more costs the others nothing', async () => {
   const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
   const damaged = tenants[3]!;
-  const writer = writers.open({ lanes: 1 });
+  const writer = writers.open({ pipelines: 1 });
   const postAll = () => Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' }))));
   expect(tally(await postAll())).toEqual({ posted: 10 });
   // A field of a wire type that there is none of.
@@ -126,7 +126,7 @@ test('one at which this program fails costs the others nothing either', async ()
       throw new TypeError('injected');
     },
   });
-  const writer = writers.open({ lanes: 1 });
+  const writer = writers.open({ pipelines: 1 });
   const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
   expect(outcomes.map(reasonOf)).toEqual(tenants.map((_, place) => (place === 3 ? 'internal' : 'posted')));
 });
@@ -134,7 +134,7 @@ test('one at which this program fails costs the others nothing either', async ()
 test('where the database refuses every posting, each is told so, and no more than two batches are run for each', async () => {
   const tenants = await Promise.all(Array.from({ length: 20 }, () => writers.tenantWith('a', 'b')));
   const metrics = new Registry();
-  const writer = writers.open({ lanes: 1, metrics });
+  const writer = writers.open({ pipelines: 1, metrics });
   await injecting('P0001', 'true', async () => {
     const outcomes = await Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
     expect(tally(outcomes)).toEqual({ internal: 20 });
@@ -161,7 +161,7 @@ test('a database that is away is told of once, however often it is asked', async
   const metrics = new Registry();
   let told = 0;
   const log = pino({ level: 'warn' }, { write: () => (told += 1) });
-  const writer = writers.open({ lanes: 1, metrics, log });
+  const writer = writers.open({ pipelines: 1, metrics, log });
   let outcome: Promise<Outcome> | undefined;
   const asked = async () => (await failures(metrics))['25006'] ?? 0;
   await readingOnly(async () => {
@@ -177,7 +177,7 @@ test('a database that is away is told of once, however often it is asked', async
 test('connections that were made while the database allowed only reading are not kept when that is over', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const metrics = new Registry();
-  const writer = writers.open({ lanes: 1, metrics });
+  const writer = writers.open({ pipelines: 1, metrics });
   let outcome: Promise<Outcome> | undefined;
   await readingOnly(async () => {
     outcome = writer.post(transfer(tenant, 'a', 'b', '1.00'));
@@ -189,7 +189,7 @@ test('connections that were made while the database allowed only reading are not
 test('nor is that of a lane', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const metrics = new Registry();
-  const writer = writers.open({ lanes: 1, metrics });
+  const writer = writers.open({ pipelines: 1, metrics });
   const post = async () => reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
   expect(await post()).toBe('posted');
   await readingOnly(async () => expect(await post()).toBe('posted'));

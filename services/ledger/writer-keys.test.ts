@@ -5,7 +5,7 @@ import { ReverseTransactionRequestSchema, type PostingSchema } from '../../proto
 import { openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
-import { reversalOf } from './wire.ts';
+import { validateReversal } from './mapping.ts';
 
 let writers: Writers;
 
@@ -66,7 +66,7 @@ test('metadata with its keys in another order is the same request, another descr
 
 test('a key that comes again on remembered books is found, and fails none of its neighbours', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open({ lanes: 1 });
+  const writer = writers.open({ pipelines: 1 });
   const first = posted(await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' })));
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
   const again = ['1.00', '1.00', '9.00', '1.00'].map((amount, place) =>
@@ -95,7 +95,7 @@ test('a transaction id used again under another key is refused, with the same re
 test('a posting of which a ledger does not know whether it has posted it counts as posted by another one that was asked meanwhile', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const [metrics, others] = [new Registry(), new Registry()];
-  const writer = writers.open({ proxied: true, lanes: 1, metrics });
+  const writer = writers.open({ proxied: true, pipelines: 1, metrics });
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
   const order = transfer(tenant, 'a', 'b', '1.00');
   const caller = new AbortController();
@@ -118,7 +118,7 @@ test('a posting of which a ledger does not know whether it has posted it counts 
 
 test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
-  const writer = writers.open({ lanes: 1 });
+  const writer = writers.open({ pipelines: 1 });
   posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
   const spend = (amount: string, idempotencyKey: string) => writer.post(transfer(tenant, 'purse', 'a', amount, { idempotencyKey }));
   const first = posted(await spend('1.00', 'spent'));
@@ -134,8 +134,8 @@ describe.each([
   ['not remembered', 0],
 ])(
   'a transaction id that was posted under another key is told as such also where the rules would refuse the posting by now; the books are %s',
-  (_, rememberedAccounts) => {
-    const open = () => writers.open({ lanes: 1, rememberedAccounts });
+  (_, maxCachedAccounts) => {
+    const open = () => writers.open({ pipelines: 1, maxCachedAccounts });
     const reused = (transactionId: string, field = 'transaction_id') => ({
       refusal: expect.objectContaining({
         reason: 'idempotency_key_reused',
@@ -212,7 +212,7 @@ describe.each([
       expect(both).toMatchObject({ refusal: { reason: 'idempotency_key_reused', blame: { field: 'idempotency_key', value: 'two' } } });
       const reverse = (of: string, idempotencyKey: string) =>
         writer.post(
-          reversalOf(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId: of, reversalId, idempotencyKey })),
+          validateReversal(create(ReverseTransactionRequestSchema, { tenantId: tenant, transactionId: of, reversalId, idempotencyKey })),
         );
       posted(await reverse(transactionId, 'four'));
       expect(await reverse(transactionId, 'five')).toEqual(reused(reversalId, 'reversal_id'));

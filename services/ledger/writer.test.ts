@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { whileHeadsLocked } from '../../test/locks.ts';
+import { whileLogHeadsLocked } from '../../test/table-locks.ts';
 import { by, openWriters, orderPatienceMs, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { updateAccount } from './accounts.ts';
 import type { Outcome } from './queue.ts';
-import { orderOf } from './wire.ts';
+import { validatePosting } from './mapping.ts';
 
 let writers: Writers;
 
@@ -51,7 +51,7 @@ test('refusals in the middle of a batch leave their neighbours alone', async () 
 test('a migration that changes what a prepared statement answers is not met by a posting', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   // Whoever remembers no books locks first, on one of two connections.
-  const writer = writers.open({ rememberedAccounts: 0 });
+  const writer = writers.open({ maxCachedAccounts: 0 });
   for (let turn = 0; turn < 4; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
   await writers.owner.query('alter table heads alter column chart type text');
   try {
@@ -70,9 +70,9 @@ test('a head held by another session makes its tenant wait or be told, and nobod
   const stuck = writer.post(transfer(held, 'a', 'b', '1.00'));
   const others = await Promise.all(Array.from({ length: 20 }, () => writer.post(transfer(free, 'a', 'b', '1.00'))));
   expect(tally(others)).toEqual({ posted: 20 });
-  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { handBack: true }))).toBe('held');
+  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
   expect(reasonOf(await stuck)).toBe('unavailable');
-  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { handBack: true }))).toBe('held');
+  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
   const waiting = writer.post(transfer(held, 'a', 'b', '1.00'));
   // Waits for no disk, which might take longer than a head is waited for.
   await writers.owner.query('rollback');
@@ -82,7 +82,7 @@ test('a head held by another session makes its tenant wait or be told, and nobod
 
 test('while a table is being changed, who needs it waits by himself, and the others of his batch are posted', async () => {
   const tenants = await Promise.all(Array.from({ length: 20 }, () => writers.tenantWith('a', 'b')));
-  const writer = writers.open({ lanes: 1 });
+  const writer = writers.open({ pipelines: 1 });
   await Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
   await writers.owner.query('begin');
@@ -91,7 +91,9 @@ test('while a table is being changed, who needs it waits by himself, and the oth
   try {
     const outcomes = await Promise.all(
       tenants.map((tenant, place) =>
-        writer.post(place === 7 ? orderOf(create(PostingSchema, { tenantId: tenant, entries })) : transfer(tenant, 'a', 'b', '1.00')),
+        writer.post(
+          place === 7 ? validatePosting(create(PostingSchema, { tenantId: tenant, entries })) : transfer(tenant, 'a', 'b', '1.00'),
+        ),
       ),
     );
     expect(tally(outcomes)).toEqual({ posted: 19, unavailable: 1 });
@@ -103,14 +105,14 @@ test('while a table is being changed, who needs it waits by himself, and the oth
 
 test('while the table of heads is being changed, postings wait for it, whether their books are remembered or not', async () => {
   const tenants = await Promise.all(Array.from({ length: 7 }, () => writers.tenantWith('a', 'b')));
-  const writer = writers.open({ lanes: 1, isPatient: true });
+  const writer = writers.open({ pipelines: 1, isPatient: true });
   for (const tenant of tenants.slice(0, 4)) posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
-  const outcomes = await whileHeadsLocked(writers.adminUrl, () => {
+  const outcomes = await whileLogHeadsLocked(writers.adminUrl, () => {
     const orders = tenants.flatMap((tenant) => [
       transfer(tenant, 'a', 'b', '1.00'),
       // Its suspense account is made first.
-      orderOf(create(PostingSchema, { tenantId: tenant, entries, timeoutMs: orderPatienceMs })),
+      validatePosting(create(PostingSchema, { tenantId: tenant, entries, timeoutMs: orderPatienceMs })),
     ]);
     return Promise.all(orders.map((order) => writer.post(order)));
   });
@@ -120,9 +122,9 @@ test('while the table of heads is being changed, postings wait for it, whether t
 
 test('a tenant’s only posting waits for it, too', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open({ lanes: 1, isPatient: true });
+  const writer = writers.open({ pipelines: 1, isPatient: true });
   for (let turn = 0; turn < 2; turn++) {
-    const outcome = await whileHeadsLocked(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
+    const outcome = await whileLogHeadsLocked(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
     expect(reasonOf(outcome)).toBe('posted');
   }
   expect(await writers.transactionsOf(tenant)).toBe(2);
@@ -138,7 +140,7 @@ test('the largest legal posting is posted: 200 entries and full metadata', async
   }));
   const metadata = JSON.stringify({ note: 'n'.repeat(16_384 - 11) });
   const description = 'd'.repeat(1000);
-  const order = orderOf(create(PostingSchema, { tenantId: tenant, entries, metadata, description, reference: 'r'.repeat(255) }));
+  const order = validatePosting(create(PostingSchema, { tenantId: tenant, entries, metadata, description, reference: 'r'.repeat(255) }));
   const { transaction } = posted(await writers.open().post(order));
   expect(transaction.entries).toHaveLength(200);
   expect(transaction.metadata).toBe(metadata);
@@ -148,7 +150,7 @@ test('the largest legal posting is posted: 200 entries and full metadata', async
 test('a single entry in a currency of a tenant without a chart makes its suspense account, as an event of its own', async () => {
   const tenant = await writers.tenantWith('a');
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
-  const order = orderOf(create(PostingSchema, { tenantId: tenant, entries }));
+  const order = validatePosting(create(PostingSchema, { tenantId: tenant, entries }));
   const { transaction } = posted(await writers.open().post(order));
   expect(transaction.sequence).toBe(3n);
   expect(transaction.entries.map((entry) => [entry.accountCode, entry.side, entry.counter])).toEqual([
@@ -160,7 +162,9 @@ test('a single entry in a currency of a tenant without a chart makes its suspens
 test('a refused first single entry makes no suspense account', async () => {
   const tenant = await writers.tenantWith('purse');
   const entries = [{ accountCode: 'purse', amount: '7.00', side: 'credit', currency: 'GBP' }];
-  expect(reasonOf(await writers.open().post(orderOf(create(PostingSchema, { tenantId: tenant, entries }))))).toBe('insufficient_funds');
+  expect(reasonOf(await writers.open().post(validatePosting(create(PostingSchema, { tenantId: tenant, entries }))))).toBe(
+    'insufficient_funds',
+  );
   const { rows } = await writers.owner.query('select from accounts where tenant_id = $1', [toUuid('tenant', tenant)]);
   expect(rows).toHaveLength(1);
 });
@@ -234,7 +238,7 @@ test('a posting for which the database’s disk has no room is told so at once, 
       // A minute: it is not waited for.
       const outcome = await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey, timeoutMs: 60_000 }));
       expect(outcome).toMatchObject({ refusal: { reason: 'unavailable', message: expect.stringContaining('no room') } });
-      expect(writer.foundNoRoom).toBe(true);
+      expect(writer.isDiskFull).toBe(true);
     } finally {
       await writers.owner.query('drop function full_disk cascade');
     }

@@ -6,24 +6,24 @@ import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Refusal } from './accounting.ts';
 import { idReused, type Batch } from './batch.ts';
-import { Shelf } from './books.ts';
-import { Lane } from './lane.ts';
-import { Undone, runLocked } from './locked.ts';
-import { OpenMarks } from './marks.ts';
-import { Queues, neverBegun, type Bounds, type Item, type Outcome } from './queue.ts';
-import type { Order } from './wire.ts';
+import { AccountCache } from './account-cache.ts';
+import { WriterPipeline } from './writer-pipeline.ts';
+import { RolledBack, runLockingPath } from './locking-path.ts';
+import { ActiveCursors } from './outbox/active-cursors.ts';
+import { TenantQueues, neverSent, type QueueLimits, type Item, type Outcome } from './queue.ts';
+import type { ValidatedPosting } from './mapping.ts';
 
 /** What a writer needs. */
 export interface WriterOptions {
   /** Connections for lanes and waiters. */
   pool: Pool;
   /** Lanes, each with a connection of its own. */
-  lanes: number;
+  pipelines: number;
   /** Batches at a time that wait for one tenant's head. */
   waiters: number;
-  bounds: Bounds;
+  bounds: QueueLimits;
   /** Accounts remembered between batches. */
-  rememberedAccounts: number;
+  maxCachedAccounts: number;
   /** Told each tenant (UUID) whose log has grown, after the commit; must not throw. */
   committed?: (tenant: string) => void;
   logger: Logger;
@@ -36,11 +36,11 @@ const aheadItems = 16;
 /** Posts orders. */
 export class Writer {
   private readonly options: WriterOptions;
-  private readonly queues: Queues;
-  private readonly shelf: Shelf;
-  private readonly marks = new OpenMarks();
+  private readonly queues: TenantQueues;
+  private readonly shelf: AccountCache;
+  private readonly cursors = new ActiveCursors();
   private readonly running = new Set<Promise<void>>();
-  private readonly lanes: Lane[];
+  private readonly lanes: WriterPipeline[];
   private cold = 0;
   private waiters = 0;
   private woken = false;
@@ -56,19 +56,19 @@ export class Writer {
 
   constructor(options: WriterOptions) {
     this.options = options;
-    this.queues = new Queues(options.bounds);
-    this.shelf = new Shelf(options.rememberedAccounts);
+    this.queues = new TenantQueues(options.bounds);
+    this.shelf = new AccountCache(options.maxCachedAccounts);
     const { pool } = options;
-    pool.on('connect', () => this.marks.forget());
-    const lane: ConstructorParameters<typeof Lane>[0] = {
+    pool.on('connect', () => this.cursors.clear());
+    const lane: ConstructorParameters<typeof WriterPipeline>[0] = {
       pool,
       shelf: this.shelf,
-      marks: this.marks,
+      cursors: this.cursors,
       freed: () => this.wake(),
       posted: (batch) => this.settle(batch),
       failed: (items, error) => this.runAgain(items, error),
     };
-    this.lanes = Array.from({ length: options.lanes }, () => new Lane(lane));
+    this.lanes = Array.from({ length: options.pipelines }, () => new WriterPipeline(lane));
     const registers = [options.metrics];
     openGauge(options.metrics, 'ledger_postings_waiting', 'Postings that wait for a batch', () => this.queues.size);
     this.batchItems = new Histogram({
@@ -99,12 +99,16 @@ export class Writer {
 
   /**
    * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
-   * that is not yet decided is then not posted, nor is one whose time is over. With `handBack` an order of a tenant whose head another process
+   * that is not yet decided is then not posted, nor is one whose time is over. With `failFastOnLock` an order of a tenant whose head another process
    * holds is not waited for. `timeoutMs` (milliseconds) is how long the caller waits where that is less than the order says.
    */
   post(
-    order: Order,
-    { signal, timeoutMs = Infinity, handBack = false }: { signal?: AbortSignal; timeoutMs?: number | undefined; handBack?: boolean } = {},
+    order: ValidatedPosting,
+    {
+      signal,
+      timeoutMs = Infinity,
+      failFastOnLock = false,
+    }: { signal?: AbortSignal; timeoutMs?: number | undefined; failFastOnLock?: boolean } = {},
   ): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
@@ -116,13 +120,13 @@ export class Writer {
         return;
       }
       const expires = performance.now() + Math.min(order.timeoutMs, timeoutMs);
-      this.queues.add({ order, expires, uncertain: false, handBack, signal, settle });
+      this.queues.add({ posting: order, expires, uncertain: false, failFastOnLock, signal, settle });
       this.wake();
     });
   }
 
   /** The refusal of a posting in which something is malformed, which is the `error`; or a fault of this program, which is logged whole. */
-  refuse(error: unknown, { tenantId, requestId }: Pick<Order, 'tenantId' | 'requestId'>): Refusal {
+  rejectInvalid(error: unknown, { tenantId, requestId }: Pick<ValidatedPosting, 'tenantId' | 'requestId'>): Refusal {
     const refusal = error instanceof Refusal ? error : new Refusal('internal', 'internal error');
     if (refusal !== error)
       this.options.logger.error({ err: error, tenant: tenantId, request_id: requestId }, 'a posting could not be read');
@@ -131,7 +135,7 @@ export class Writer {
   }
 
   /** Whether the database's disk had no room for a batch within 5 s: while it is full, small ones may still find some on the pages there are. */
-  get foundNoRoom(): boolean {
+  get isDiskFull(): boolean {
     return performance.now() - this.fullAt < 5_000;
   }
 
@@ -144,7 +148,7 @@ export class Writer {
       await new Promise((done) => setImmediate(done));
     }
     for (const lane of this.lanes) lane.close();
-    for (const item of this.queues.drain()) item.settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
+    for (const item of this.queues.takeAll()) item.settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
   }
 
   // After the current turn of the event loop, so that all items of one message are in the queue.
@@ -168,7 +172,7 @@ export class Writer {
       }
     }
     while (this.waiters < this.options.waiters) {
-      const items = this.queues.takeContended();
+      const items = this.queues.takeLockedElsewhere();
       if (!items) break;
       this.waiters++;
       this.track(
@@ -179,18 +183,18 @@ export class Writer {
   }
 
   // Tenants whose books are not remembered go under locks, beside the lane; false where there is no room for them yet.
-  private begin(lane: Lane, items: Item[]): boolean {
-    const warm = items.filter(({ order }) => lane.remembers(order.tenant));
-    const cold = items.filter(({ order }) => !lane.remembers(order.tenant));
+  private begin(lane: WriterPipeline, items: Item[]): boolean {
+    const warm = items.filter(({ posting }) => lane.isCached(posting.tenant));
+    const cold = items.filter(({ posting }) => !lane.isCached(posting.tenant));
     if (warm.length > 0) this.track(warm, lane.start(warm));
     if (cold.length === 0) return true;
-    if (this.cold >= this.options.lanes) {
+    if (this.cold >= this.options.pipelines) {
       this.queues.putBack(cold);
       this.queues.release(tenantsOf(cold));
       return false;
     }
     this.cold++;
-    this.queues.holdAlone(tenantsOf(cold));
+    this.queues.isolate(tenantsOf(cold));
     this.track(
       cold,
       this.run(cold, false).finally(() => this.cold--),
@@ -221,7 +225,7 @@ export class Writer {
 
   /** Its caller can't help it; who watches the house is told. */
   private fail(item: Item, error: unknown): void {
-    const { tenantId, transactionId, requestId } = item.order;
+    const { tenantId, transactionId, requestId } = item.posting;
     this.options.logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
     item.settle({ refusal: new Refusal('internal', 'internal error') });
   }
@@ -247,10 +251,10 @@ export class Writer {
   private async settleUnderLocks(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
-      const { batch, held, current } = await runLocked(this.options.pool, this.shelf, this.marks, items, wait);
+      const { batch, held, current } = await runLockingPath(this.options.pool, this.shelf, this.cursors, items, wait);
       this.lockedSeconds.observe((performance.now() - started) / 1000);
       // Nobody else wrote: the next batch of this tenant may travel with others again.
-      if (wait) for (const tenant of current) this.queues.contend(tenant, false);
+      if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
       const left = this.setApart(held);
       this.settle(batch);
       return left;
@@ -261,10 +265,10 @@ export class Writer {
 
   /** Lets these items' tenants go alone from now on, waiting for their locks; answers the items that are not handed back. */
   private setApart(items: Item[]): Item[] {
-    for (const tenant of tenantsOf(items)) this.queues.contend(tenant, true);
+    for (const tenant of tenantsOf(items)) this.queues.setLockedElsewhere(tenant, true);
     // What may have been posted has to be resolved here.
-    const handedBack = items.filter((item) => item.handBack && !item.uncertain);
-    for (const item of handedBack) item.settle({ held: true });
+    const handedBack = items.filter((item) => item.failFastOnLock && !item.uncertain);
+    for (const item of handedBack) item.settle({ lockConflict: true });
     return items.filter((item) => !handedBack.includes(item));
   }
 
@@ -277,8 +281,8 @@ export class Writer {
       apart = [],
       behind = [],
       next = [],
-    } = Object.groupBy(second, ({ order: { tenant } }) => {
-      if (!wait && this.queues.isContended(tenant)) return 'apart';
+    } = Object.groupBy(second, ({ posting: { tenant } }) => {
+      if (!wait && this.queues.isLockedElsewhere(tenant)) return 'apart';
       return leftOf.has(tenant) ? 'behind' : 'next';
     });
     left.push(...this.setApart(apart), ...behind);
@@ -288,7 +292,7 @@ export class Writer {
   /** What becomes of items whose run has failed; answers those that are not settled. */
   private async failed(items: Item[], wait: boolean, failure: unknown): Promise<Item[]> {
     const { logger } = this.options;
-    const undone = failure instanceof Undone;
+    const undone = failure instanceof RolledBack;
     const error = undone ? failure.cause : failure;
     const state = (error as { code?: unknown }).code;
     const sqlstate = typeof state === 'string' ? state : 'none';
@@ -299,7 +303,7 @@ export class Writer {
       const item = items[0] as Item;
       const constraint = (error as { constraint?: string }).constraint;
       if (sqlstate === '23505' && constraint === 'transactions_tenant_id_id_key') {
-        item.settle({ refusal: idReused(item.order) });
+        item.settle({ refusal: idReused(item.posting) });
         return [];
       }
       this.fail(item, error);
@@ -313,11 +317,11 @@ export class Writer {
     if ((isFull || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
       const why = isFull ? 'the database has no room' : 'the books are locked';
       logger.warn(
-        { err: error, tenant: items[0]?.order.tenantId, items: items.length },
+        { err: error, tenant: items[0]?.posting.tenantId, items: items.length },
         isFull ? 'the disk is full' : 'a head stayed locked',
       );
       for (const item of items) {
-        const outcome = isFull || !neverBegun(item) ? 'a retry with the same key finds out' : 'nothing was posted';
+        const outcome = isFull || !neverSent(item) ? 'a retry with the same key finds out' : 'nothing was posted';
         if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
       }
       return items.filter((item) => item.uncertain);
@@ -339,12 +343,12 @@ export class Writer {
 }
 
 function tenantsOf(items: Item[]): Set<string> {
-  return new Set(items.map(({ order }) => order.tenant));
+  return new Set(items.map(({ posting }) => posting.tenant));
 }
 
 function nameOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
-  if ('held' in outcome) return 'held';
+  if ('lockConflict' in outcome) return 'lock_conflict';
   if (outcome.found === true) return 'found';
   return outcome.result.replayed ? 'replayed' : 'posted';
 }

@@ -1,7 +1,7 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { startNameServer, type NameServer } from '../../test/name-server.ts';
 import { until } from '../../test/notifier.ts';
-import { BlockedAddress, dnsResolve, isPublic, Targets } from './addresses.ts';
+import { AddressNotAllowed, dnsResolve, isPublicAddress, Targets } from './addresses.ts';
 
 const never = (name: string) => Promise.reject(new Error(`${name} was looked up`));
 const secure = new Targets(false, never);
@@ -49,7 +49,7 @@ describe('an address is not dialled that is', () => {
     ['not assigned', '4000::1', '8000::1'],
     ['no address', '', 'localhost', '1.2.3.4.5', '1:2'],
   ])('%s', (_, ...addresses) => {
-    for (const address of addresses) expect([address, isPublic(address)]).toEqual([address, false]);
+    for (const address of addresses) expect([address, isPublicAddress(address)]).toEqual([address, false]);
   });
 });
 
@@ -64,7 +64,7 @@ test('public addresses are dialled, also behind NAT64, 6to4 and IPv6’s map of 
     '64:ff9b::808:808',
     '2002:808:808::1',
   ];
-  for (const address of [...open, ...open6]) expect([address, isPublic(address)]).toEqual([address, true]);
+  for (const address of [...open, ...open6]) expect([address, isPublicAddress(address)]).toEqual([address, true]);
 });
 
 describe('a literal is found in every spelling', () => {
@@ -92,21 +92,21 @@ describe('a literal is found in every spelling', () => {
     ['6to4', '[2002:7f00:1::]'],
     ['metadata as a number', '2852039166'],
   ])('%s: %s', async (_, host, isOther = false) => {
-    const url = secure.read(`https://${host}/hook`);
+    const url = secure.parse(`https://${host}/hook`);
     // Read as octal this one is 87.0.0.1, and public.
     if (isOther) expect(url).toMatchObject({ hostname: '87.0.0.1' });
     else {
       expect(url).toBeInstanceOf(URL);
-      expect(() => secure.checkLiteral(url as URL)).toThrow(BlockedAddress);
-      expect(await secure.admits(url as URL)).toBe(false);
+      expect(() => secure.checkLiteral(url as URL)).toThrow(AddressNotAllowed);
+      expect(await secure.isAllowed(url as URL)).toBe(false);
     }
   });
 });
 
 test.each(['a', '\u{1f600}'])('a target has 2048 characters at most, of %s too, whatever those take', (character) => {
   const address = (length: number) => 'https://example.com/' + character.repeat(length - 20);
-  expect(secure.read(address(2048))).toBeInstanceOf(URL);
-  expect(secure.read(address(2049))).toBe('max');
+  expect(secure.parse(address(2048))).toBeInstanceOf(URL);
+  expect(secure.parse(address(2049))).toBe('max');
 });
 
 describe('a target is refused that is', () => {
@@ -138,14 +138,14 @@ describe('a target is refused that is', () => {
     ['another protocol', 'ftp://example.com/', 'https'],
     ['gopher', 'gopher://example.com:70/', 'https'],
   ])('%s', (_, text, tag) => {
-    expect(secure.read(text)).toBe(tag);
+    expect(secure.parse(text)).toBe(tag);
   });
 });
 
 test('a target has at most 2,048 characters', () => {
   const most = `https://example.com/${'a'.repeat(2048 - 20)}`;
-  expect([most.length, secure.read(most)]).toEqual([2048, new URL(most)]);
-  expect(secure.read(`${most}a`)).toBe('max');
+  expect([most.length, secure.parse(most)]).toEqual([2048, new URL(most)]);
+  expect(secure.parse(`${most}a`)).toBe('max');
 });
 
 test.each([
@@ -154,15 +154,15 @@ test.each([
   `https://${'a.'.repeat(126)}a/`,
   `https://${'a.'.repeat(126)}a./`,
 ])('a target may be of any name that DNS can ask for: %s', (text) => {
-  expect(secure.read(text)).toEqual(new URL(text));
+  expect(secure.parse(text)).toEqual(new URL(text));
 });
 
 test('only who admits insecure targets takes http, and then any address', async () => {
   const insecure = new Targets(true, never);
-  const url = insecure.read('http://127.0.0.1:8080/hook') as URL;
-  expect(await insecure.admits(url)).toBe(true);
+  const url = insecure.parse('http://127.0.0.1:8080/hook') as URL;
+  expect(await insecure.isAllowed(url)).toBe(true);
   expect(() => insecure.checkLiteral(url)).not.toThrow();
-  expect(insecure.read('ftp://127.0.0.1/')).toBe('https');
+  expect(insecure.parse('ftp://127.0.0.1/')).toBe('https');
 });
 
 describe('a name', () => {
@@ -180,16 +180,16 @@ describe('a name', () => {
     [['::ffff:169.254.169.254']],
   ])('that leads to %p is neither configured nor connected to', async (addresses) => {
     const targets = new Targets(false, () => Promise.resolve(addresses));
-    expect(await targets.admits(new URL('https://hooks.example/'))).toBe(false);
-    await expect(looked(targets)).rejects.toThrow(BlockedAddress);
-    await expect(looked(targets, {})).rejects.toThrow(BlockedAddress);
+    expect(await targets.isAllowed(new URL('https://hooks.example/'))).toBe(false);
+    await expect(looked(targets)).rejects.toThrow(AddressNotAllowed);
+    await expect(looked(targets, {})).rejects.toThrow(AddressNotAllowed);
   });
 
   test('that was public when it was configured, and no longer is, is not connected to', async () => {
     const answers = [['93.184.215.14'], ['127.0.0.1']];
     const targets = new Targets(false, () => Promise.resolve(answers.shift() ?? []));
-    expect(await targets.admits(new URL('https://hooks.example/'))).toBe(true);
-    await expect(looked(targets)).rejects.toThrow(BlockedAddress);
+    expect(await targets.isAllowed(new URL('https://hooks.example/'))).toBe(true);
+    await expect(looked(targets)).rejects.toThrow(AddressNotAllowed);
   });
 
   test('is looked up once for a connection, which gets the very addresses that were judged', async () => {
@@ -224,21 +224,21 @@ describe('a name', () => {
 
   test('that has no address yet may be configured, and is not connected to', async () => {
     const targets = new Targets(false, never);
-    expect(await targets.admits(new URL('https://hooks.example/'))).toBe(true);
+    expect(await targets.isAllowed(new URL('https://hooks.example/'))).toBe(true);
     await expect(looked(targets)).rejects.toThrow('was looked up');
     await expect(looked(new Targets(false, () => Promise.resolve([])))).rejects.toThrow('has no address');
   });
 
   test('whose servers say nothing may be configured, and nobody waits for them for long', async () => {
     const targets = new Targets(false, () => new Promise(() => undefined));
-    expect(await targets.admits(new URL('https://hooks.example/'))).toBe(true);
+    expect(await targets.isAllowed(new URL('https://hooks.example/'))).toBe(true);
   });
 
   test.each(['localhost', 'LOCALHOST', 'localhost.', 'a.localhost', 'localhost%2e'])(
     '%s is this machine, whatever DNS says',
     async (name) => {
       const targets = new Targets(false);
-      expect(await targets.admits(targets.read(`https://${name}/`) as URL)).toBe(false);
+      expect(await targets.isAllowed(targets.parse(`https://${name}/`) as URL)).toBe(false);
     },
   );
 });

@@ -48,7 +48,7 @@ const carriers = [
 ];
 
 /** Whether an IP address is one of the public Internet. Whatever is not an address is not. */
-export function isPublic(address: string): boolean {
+export function isPublicAddress(address: string): boolean {
   return ipaddr.isValid(address) && judge(ipaddr.parse(address));
 }
 
@@ -119,7 +119,7 @@ export function dnsResolve({ system, servers }: { system: boolean | Resolve; ser
 }
 
 /** Thrown where a target may not be dialled. */
-export class BlockedAddress extends Error {
+export class AddressNotAllowed extends Error {
   constructor(host: string) {
     super(`${host} is, or leads to, an address that is not public`);
     this.name = 'BlockedAddress';
@@ -127,7 +127,7 @@ export class BlockedAddress extends Error {
 }
 
 /** Code points of a target, at most. */
-export const mostUrl = 2048;
+export const maxUrlLength = 2048;
 
 /** Judges targets; `insecure` lets http and all addresses pass. */
 export class Targets {
@@ -143,9 +143,9 @@ export class Targets {
    * Reads a target: the URL, or the tag of what is wrong with it. Numbers in any spelling, unicode digits and brackets are read as the
    * WHATWG standard has it, the way the request itself will read them.
    */
-  read(text: string): URL | 'url' | 'https' | 'max' {
+  parse(text: string): URL | 'url' | 'https' | 'max' {
     // A code point has one or two of a text's units.
-    if (text.length > mostUrl && [...text].length > mostUrl) return 'max';
+    if (text.length > maxUrlLength && [...text].length > maxUrlLength) return 'max';
     // The standard forgives blanks, line breaks, backslashes and missing slashes; a target with one is a mistake or a trick.
     if (/[\s\\\p{C}]/u.test(text) || !/^[a-z][a-z0-9+.-]*:\/\/[^/]/i.test(text)) return 'url';
     const url = URL.parse(text);
@@ -154,14 +154,14 @@ export class Targets {
     return url.username !== '' || url.password !== '' || url.port === '0' ? 'url' : url;
   }
 
-  /** Throws {@link BlockedAddress} for an address that may not be dialled; a name passes, its addresses are judged by {@link lookup}. */
+  /** Throws {@link AddressNotAllowed} for an address that may not be dialled; a name passes, its addresses are judged by {@link lookup}. */
   checkLiteral(url: URL): void {
     const host = url.hostname.replace(/^\[|\]$/g, '');
-    if (!this.insecure && isIP(host) !== 0 && !isPublic(host)) throw new BlockedAddress(url.hostname);
+    if (!this.insecure && isIP(host) !== 0 && !isPublicAddress(host)) throw new AddressNotAllowed(url.hostname);
   }
 
   /** Whether a target may be configured: its address, or every address that its name has now. A name that has none yet, or none soon, may. */
-  async admits(url: URL): Promise<boolean> {
+  async isAllowed(url: URL): Promise<boolean> {
     if (this.insecure) return true;
     try {
       this.checkLiteral(url);
@@ -170,7 +170,7 @@ export class Targets {
       }
       return true;
     } catch (error) {
-      return !(error instanceof BlockedAddress);
+      return !(error instanceof AddressNotAllowed);
     }
   }
 
@@ -193,7 +193,7 @@ export class Targets {
   private async addresses(name: string): Promise<string[]> {
     const addresses = await this.resolve(name);
     if (addresses.length === 0) throw new Error(`${name} has no address`);
-    if (!this.insecure && !addresses.every(isPublic)) throw new BlockedAddress(name);
+    if (!this.insecure && !addresses.every(isPublicAddress)) throw new AddressNotAllowed(name);
     return addresses;
   }
 }

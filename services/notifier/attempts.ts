@@ -6,18 +6,18 @@ import { openGauge } from '../platform/gauges.ts';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import type { Claimed } from './claims.ts';
+import type { Lease } from './leases.ts';
 import type { Endpoint, Endpoints } from './endpoints.ts';
-import { Unsent, type Answer, type Sender } from './http.ts';
-import { Recorder } from './recorder.ts';
-import { Unopened, type Vault } from './vault.ts';
-import { deliveryHeaders, verdict } from './webhook.ts';
+import { Unsent, type Answer, type HttpClient } from './http-client.ts';
+import { ResultWriter } from './recorder.ts';
+import { DecryptError, type SecretEncryption } from './secret-encryption.ts';
+import { deliveryHeaders, nextState } from './webhook.ts';
 
 /** How attempts are made. */
 export interface AttemptsOptions {
   pool: Pool;
-  sender: Sender;
-  vault: Vault;
+  sender: HttpClient;
+  vault: SecretEncryption;
   logger: Logger;
   metrics: Registry;
   /** Seconds from the beginning of an attempt to that of the next one. */
@@ -49,7 +49,7 @@ export const mostOpen = Math.max(16, Math.floor(mostDescriptors() * 0.75) - 100)
  * What an attempt takes up until it is answered, bytes: a connection with TLS some 93 KiB, and its event four times over. (2,259 to receivers that hung, of
  * 45 kB each, had a notifier killed that may have 768 MiB; V8 knew of a third of that, and its own limit never spoke.)
  */
-const memoryOf = ({ body }: Claimed): number => leastMemory + 4 * body.length;
+const memoryOf = ({ body }: Lease): number => leastMemory + 4 * body.length;
 const leastMemory = 100 << 10;
 
 /** As much of what may be in flight is left to tenants of whom little or nothing is. */
@@ -82,7 +82,7 @@ export class Attempts {
   /** What the largest of those takes up that {@link admits} has refused, bytes. */
   private refused = 0;
   private readonly handBack = new AbortController();
-  private readonly recorder: Recorder;
+  private readonly recorder: ResultWriter;
   private readonly seconds: Histogram<'result'>;
   private readonly delivered: Counter<'status'>;
 
@@ -90,7 +90,7 @@ export class Attempts {
     this.options = options;
     this.endpoints = endpoints;
     this.changed = changed;
-    this.recorder = new Recorder(options.pool, options.logger, changed);
+    this.recorder = new ResultWriter(options.pool, options.logger, changed);
     const registers = [options.metrics];
     this.seconds = new Histogram({
       name: 'notifier_attempt_seconds',
@@ -140,7 +140,7 @@ export class Attempts {
   }
 
   /** Whether a delivery may begin; else it had better be handed back, as it is larger than was expected. One of each tenant may. */
-  admits(claimed: Claimed): boolean {
+  admits(claimed: Lease): boolean {
     const bytes = memoryOf(claimed);
     const { claimed: has } = this.endpoints.of(claimed.tenant);
     if (!this.isBeyond(bytes) || has < this.endpoints.claimable(claimed.tenant, true)) return true;
@@ -176,9 +176,9 @@ export class Attempts {
   /**
    * Sends a delivery that is claimed, and records what came of it; null where it was not sent, or not to its end. That one is handed back,
    * unless somebody waits for it (`awaited`): then it takes no turns, and has failed. So has one whose secret can't be opened, which throws
-   * {@link Unopened} where nobody waits, and {@link Unsent} where the machine lets nothing be sent.
+   * {@link DecryptError} where nobody waits, and {@link Unsent} where the machine lets nothing be sent.
    */
-  async make(claimed: Claimed, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
+  async make(claimed: Lease, { claimedAt = performance.now(), awaited = false } = {}): Promise<Delivered | null> {
     const flight = this.take(memoryOf(claimed));
     const { endpoints } = this;
     const endpoint = endpoints.of(claimed.tenant);
@@ -203,7 +203,7 @@ export class Attempts {
    * Keeps a delivery that is claimed from being claimed again for so many milliseconds from now, if any; it stays as it was before the claim. False where
    * that can't be recorded, or the claim holds no longer: then it may wait for as long as its lease lasts.
    */
-  async putOff({ tenant, id, claim, isBegun }: Claimed, milliseconds?: number): Promise<boolean> {
+  async putOff({ tenant, id, claim, isBegun }: Lease, milliseconds?: number): Promise<boolean> {
     const flight = this.take(0);
     const held = (isBegun || milliseconds !== undefined) && { heldMs: milliseconds ?? 0, isBegun };
     try {
@@ -256,7 +256,7 @@ export class Attempts {
     }
   }
 
-  private async record(claimed: Claimed, { sent }: Flight, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
+  private async record(claimed: Lease, { sent }: Flight, answer: Answer | null, awaited: boolean): Promise<Delivered | null> {
     const { retryDelays } = this.options;
     const { tenant, id, claim, attempt, byHand } = claimed;
     const place = { tenant, id, claim };
@@ -269,7 +269,7 @@ export class Attempts {
       return null;
     }
     const { statusCode, errorClass, body: responseBody, durationMs } = answer;
-    const end = verdict(errorClass, attempt, byHand, retryDelays);
+    const end = nextState(errorClass, attempt, byHand, retryDelays);
     const delay = end.status === 'pending' ? end.delay : null;
     const recorded = await this.recorder.record({ ...place, status: end.status, statusCode, errorClass, responseBody, durationMs, delay });
     this.seconds.observe({ result: errorClass ?? 'ok' }, durationMs / 1000);
@@ -279,7 +279,7 @@ export class Attempts {
   }
 
   /** Null: not sent, or not to its end. */
-  private async request(claimed: Claimed, claimedAt: number, flight: Flight, endpoint: Endpoint, awaited: boolean): Promise<Answer | null> {
+  private async request(claimed: Lease, claimedAt: number, flight: Flight, endpoint: Endpoint, awaited: boolean): Promise<Answer | null> {
     const { sender, vault } = this.options;
     const { tenant, id, attempt, eventType, traceparent } = claimed;
     if (!this.isInTime(claimedAt)) return null;
@@ -297,7 +297,7 @@ export class Attempts {
     return this.watched(flight, endpoint, () => sender.send({ url: destination.url, headers, body, onceMore }, this.handBack.signal));
   }
 
-  private log({ tenant, id, eventId, eventType, attempt }: Claimed, answer: Answer | null, status: string, recorded: boolean): void {
+  private log({ tenant, id, eventId, eventType, attempt }: Lease, answer: Answer | null, status: string, recorded: boolean): void {
     const { logger } = this.options;
     const level = status === 'delivered' && recorded ? 'debug' : 'info';
     if (!logger.isLevelEnabled(level)) return;
@@ -317,7 +317,7 @@ export class Attempts {
 }
 
 function unmade(error: unknown): Answer {
-  if (!(error instanceof Unopened || error instanceof Unsent)) throw error;
-  const errorClass = error instanceof Unopened ? 'secret_unreadable' : 'connection_failed';
+  if (!(error instanceof DecryptError || error instanceof Unsent)) throw error;
+  const errorClass = error instanceof DecryptError ? 'secret_unreadable' : 'connection_failed';
   return { statusCode: null, errorClass, body: null, durationMs: 0, detail: error.message };
 }

@@ -1,7 +1,7 @@
 // Calls of many tenants at once: one whose calls are slow, however many, leaves connections for everybody else's.
-import { until } from '../../test/waiting.ts';
+import { until } from '../../test/polling.ts';
 import { refusal } from '../../test/identity.ts';
-import { whileLocked } from '../../test/locks.ts';
+import { whileLocked } from '../../test/table-locks.ts';
 import { newTenant, startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 
 let notifier: RunningNotifier;

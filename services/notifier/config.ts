@@ -2,13 +2,13 @@
 import { createSecretKey } from 'node:crypto';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
 import type { Quotas } from './limits.ts';
-import type { VaultKey } from './vault.ts';
+import type { EncryptionKey } from './secret-encryption.ts';
 
 /** What the notifier reads from its environment. */
 export interface NotifierConfig extends CommonSettings {
   databaseUrl: string;
   /** Seal and open webhook secrets; the first seals. */
-  encryptionKeys: [VaultKey, ...VaultKey[]];
+  encryptionKeys: [EncryptionKey, ...EncryptionKey[]];
   /** http and private addresses are admitted. */
   insecureTargets: boolean;
   /** Seconds from the beginning of an attempt to that of the next one. */
@@ -51,7 +51,7 @@ export function notifierConfig(settings: Settings): NotifierConfig {
   };
 }
 
-function encryptionKeys(text: string): [VaultKey, ...VaultKey[]] {
+function encryptionKeys(text: string): [EncryptionKey, ...EncryptionKey[]] {
   // The value is a secret, so the message does not repeat it.
   const bad = (problem: string) => new BadSetting('WEBHOOK_ENCRYPTION_KEY', problem);
   const keys = text.split(',').map((item) => {
@@ -61,7 +61,7 @@ function encryptionKeys(text: string): [VaultKey, ...VaultKey[]] {
     return { id, key: createSecretKey(bytes) };
   });
   if (new Set(keys.map(({ id }) => id)).size < keys.length) throw bad('names a key twice');
-  return keys as [VaultKey, ...VaultKey[]];
+  return keys as [EncryptionKey, ...EncryptionKey[]];
 }
 
 function retryDelays(text: string): number[] {

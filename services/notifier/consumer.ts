@@ -16,7 +16,7 @@ import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
 import { mustFollow, noteOffsets, type Reading } from './offsets.ts';
-import { unlessSooner } from './rows.ts';
+import { keepEarlierDueTime } from './rows.ts';
 
 /**
  * Transactions of the consumer at a time, however many ledgers call: where a tenant's mark is held each may wait for it for two seconds, and what
@@ -80,7 +80,7 @@ const insertDeliveries = {
       select tenant_id, id, event_id, event_type, false, 'pending', 1, false, greatest(at, to_timestamp(since_ms / 1000.0)), at from fresh
     ), noted as (
       -- Sorted, so that no two wait for each other; locked also where nothing changes, so that whoever moves it on meanwhile is corrected.
-      insert into due (tenant_id, next_at) select t, now() from unnest($8::uuid[]) as t order by t ${unlessSooner}
+      insert into due (tenant_id, next_at) select t, now() from unnest($8::uuid[]) as t order by t ${keepEarlierDueTime}
     ) select count(*)::int as made from fresh`,
 };
 

@@ -14,7 +14,7 @@ import {
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { pageStatement } from './deliveries.ts';
-import { sweep } from './sweep.ts';
+import { deleteExpired } from './retention.ts';
 
 let notifier: RunningNotifier;
 let receiver: Receiver;
@@ -208,10 +208,10 @@ test('deliveries and their attempts are forgotten after their time, but for what
       where id in (select id from deliveries where status = 'failed' limit 5)`),
   );
   const keptDays = Math.floor((Date.now() - Date.parse('2024-01-02')) / 86_400_000);
-  expect(await sweep(notifier.work, keptDays + 3650)).toBe(0);
-  await sweep(notifier.work, keptDays - 1);
+  expect(await deleteExpired(notifier.work, keptDays + 3650)).toBe(0);
+  await deleteExpired(notifier.work, keptDays - 1);
   expect((await list(old)).deliveries.every(({ status, createdMs }) => status === 'pending' || createdMs >= day('2024-01-02'))).toBe(true);
-  await sweep(notifier.work, 1);
+  await deleteExpired(notifier.work, 1);
   expect(await list(old)).toMatchObject({ total: 5n });
   expect(await list(other)).toMatchObject({ total: 1n });
   await inTransaction(notifier.work, [old.tenant, other.tenant], async (client) => {
@@ -236,7 +236,7 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
           return null; end $$;
         create trigger note_swept after delete on deliveries referencing old table as gone for each statement execute function note_swept()`),
     );
-    expect(await sweep(local.work, 1)).toBe(5_600);
+    expect(await deleteExpired(local.work, 1)).toBe(5_600);
     const { rows } = await withClient(local.database.ownerUrl, (client) =>
       client.query<{ deleted: number[] }>('select deleted from swept order by statement'),
     );
@@ -264,12 +264,12 @@ test('a sweep looks at each delivery once, also while what is deleted stays for 
         const text = `select idx_tup_read::int as read from pg_stat_user_indexes where indexrelname = 'deliveries_list'`;
         return (await client.query<{ read: number }>(text)).rows[0]!.read;
       };
-      expect(await sweep(local.work, 36_500)).toBe(0);
+      expect(await deleteExpired(local.work, 36_500)).toBe(0);
       const before = await read();
       await withClient(local.database.adminUrl, async (reader) => {
         await reader.query('begin isolation level repeatable read');
         await reader.query('select from deliveries limit 1');
-        expect(await sweep(local.work, 1)).toBe(12_000);
+        expect(await deleteExpired(local.work, 1)).toBe(12_000);
       });
       expect((await read()) - before).toBeLessThan(1.1 * 12_000);
     });
@@ -288,7 +288,7 @@ test('a sweep leaves nothing of what was made in the same moment, and none of wh
           set created_at = timestamptz '2024-01-01' + case event_type when 'balance.updated' then 0.9 else 0 end * interval '1 ms';
         update deliveries set status = 'pending', delivered_at = null, failed_at = null where id in (select id from deliveries limit 50)`),
     );
-    expect(await sweep(local.work, 1)).toBe(8_950);
+    expect(await deleteExpired(local.work, 1)).toBe(8_950);
     expect(await local.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1 })).toMatchObject({ total: 50n });
   } finally {
     await local.end();
@@ -301,7 +301,7 @@ test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is t
     const tenants = [newTenant(), newTenant(), newTenant()];
     for (const tenant of tenants) await history(tenant, 10, local);
     await withClient(local.database.ownerUrl, (client) => client.query(unreadable('deliveries', tenants[1]!.tenant, 'event_type')));
-    await expect(sweep(local.work, 1)).rejects.toMatchObject({ code: '22012' });
+    await expect(deleteExpired(local.work, 1)).rejects.toMatchObject({ code: '22012' });
     const { rows } = await withClient(local.database.adminUrl, (client) => client.query('select distinct tenant_id from deliveries'));
     expect(rows).toEqual([{ tenant_id: tenants[1]!.tenant }]);
   } finally {
@@ -346,7 +346,7 @@ test('what was left at times to come by a clock that was set back is due at once
       await add(much, 4_500, '1 hour');
       await client.query(`insert into due values ($1, now() + interval '1 hour'), ($2, now() + interval '1 hour')`, [putOff, much]);
     });
-    expect(await sweep(local.work, 1)).toBe(0);
+    expect(await deleteExpired(local.work, 1)).toBe(0);
     const others = await withClient(local.database.adminUrl, (client) =>
       client.query<{ count: number; late: number; next: boolean }>(
         `select count(*)::int as count, count(*) filter (where run_at > now())::int as late, bool_and(next_at <= now()) as next

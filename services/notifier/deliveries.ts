@@ -3,7 +3,7 @@ import { inTransaction, epochMs, readTenant, type Connections } from '../platfor
 import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { deliveryColumns, unlessSooner, type DeliveryRow } from './rows.ts';
+import { deliveryColumns, keepEarlierDueTime, type DeliveryRow } from './rows.ts';
 import { selectWebhook, type WebhookRow } from './webhooks.ts';
 
 /** What a list shows: every combination of the statuses and types, between two times (milliseconds; start inclusive, end exclusive). */
@@ -69,7 +69,7 @@ export interface AttemptRow {
 }
 
 /** A delivery with its texts. */
-export interface WholeDelivery {
+export interface DeliveryDetails {
   delivery: DeliveryRow;
   payload: string;
   /** The receiver's last answer. */
@@ -78,7 +78,7 @@ export interface WholeDelivery {
 }
 
 /** One delivery. Refused: `delivery_not_found`. */
-export async function readDelivery(pool: Connections, tenant: string, id: string): Promise<WholeDelivery> {
+export async function readDelivery(pool: Connections, tenant: string, id: string): Promise<DeliveryDetails> {
   const values = [tenant, id];
   const [rows, attempts] = await readTenant<[(DeliveryRow & { body: string })[], (AttemptRow & { response_body: string | null })[]]>(
     pool,
@@ -135,7 +135,7 @@ export async function retryDelivery(
 }
 
 // Says that a tenant has work now; in the transaction that made it, last.
-const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${unlessSooner}`;
+const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${keepEarlierDueTime}`;
 
 function notFound(): Refusal {
   return new Refusal('delivery_not_found', 'Webhook delivery not found');

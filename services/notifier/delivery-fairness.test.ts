@@ -2,14 +2,14 @@
 import pg from 'pg';
 import { pino } from 'pino';
 import { bounds, endStarted, ingest, outcome, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { patientLocks } from '../../test/cluster.ts';
-import { waits } from '../../test/locks.ts';
+import { longLockTimeouts } from '../../test/cluster.ts';
+import { waitingLocks } from '../../test/table-locks.ts';
 import { settled, until, type TestTenant } from '../../test/notifier.ts';
 import { toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { claimDue } from './claims.ts';
-import { answerLimit } from './http.ts';
-import { recordOutcomes } from './outcomes.ts';
+import { leaseDue } from './leases.ts';
+import { maxBodyBytes } from './http-client.ts';
+import { recordResults } from './delivery-results.ts';
 
 afterEach(endStarted);
 
@@ -254,7 +254,7 @@ test('receivers that say much are asked no more than can be recorded', async () 
   const failed = () => lines.filter(({ msg }) => msg === 'recording failed').length;
   // A record that waits takes three seconds, on a busy machine several times as long: nobody is to give up waiting for room meanwhile.
   const notifier = await start({ logger, marginMs: 100_000, config: { concurrency: 64 } });
-  const talkative = await receiver((_, response) => response.end('a'.repeat(answerLimit)));
+  const talkative = await receiver((_, response) => response.end('a'.repeat(maxBodyBytes)));
   const tenants = await Promise.all(Array.from({ length: 10 }, () => subscribe(notifier, talkative.url)));
   // Now they are known to be quick, and much is claimed for them.
   for (const tenant of tenants) await ingest(notifier, tenant);
@@ -323,7 +323,7 @@ test('with more tenants than a round takes, all are served', async () => {
   await notifier.client.ingest({ events: tenants.flatMap(({ posting }) => [posting(), posting(), posting()]) });
   const served = new Set<string>();
   for (let round = 0; round < 2; round++) {
-    for (const { tenant } of (await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 })).claimed) served.add(tenant);
+    for (const { tenant } of (await leaseDue(notifier.work, { ...bounds, ofTenant: () => 1 })).claimed) served.add(tenant);
   }
   expect(served.size).toBe(130);
 });
@@ -333,8 +333,8 @@ test('the share holds over replicas', async () => {
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant, 20);
   const share = { ...bounds, ofTenant: () => 8 };
-  const rounds = await Promise.all(Array.from({ length: 5 }, () => claimDue(notifier.work, share)));
-  rounds.push(await claimDue(notifier.work, share));
+  const rounds = await Promise.all(Array.from({ length: 5 }, () => leaseDue(notifier.work, share)));
+  rounds.push(await leaseDue(notifier.work, share));
   expect(rounds.flatMap(({ claimed }) => claimed)).toHaveLength(8);
 });
 
@@ -342,7 +342,7 @@ test('where a round has fewer places than work, tenants take turns', async () =>
   const notifier = await start({ claims: false });
   const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(notifier, 'http://127.0.0.1:1/')));
   for (const tenant of tenants) await ingest(notifier, tenant, 10);
-  const { claimed } = await claimDue(notifier.work, { ...bounds, free: 6 });
+  const { claimed } = await leaseDue(notifier.work, { ...bounds, free: 6 });
   expect(tenants.map(({ tenant }) => claimed.filter((each) => each.tenant === tenant).length)).toEqual([2, 2, 2]);
 });
 
@@ -352,14 +352,14 @@ test('a tenant whose endpoint was full is served again as soon as an attempt is 
   await ingest(notifier, tenant, 5);
   const one = { ...bounds, ofTenant: () => 1 };
   for (let place = 0; place < 5; place++) {
-    const { claimed } = await claimDue(notifier.work, one);
+    const { claimed } = await leaseDue(notifier.work, one);
     expect(claimed).toHaveLength(1);
-    expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+    expect(await leaseDue(notifier.work, one)).toMatchObject({ claimed: [] });
     // Nothing to look for until the lease ends.
-    expect((await claimDue(notifier.work, one)).nextMs).toBeGreaterThan(30_000);
-    await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+    expect((await leaseDue(notifier.work, one)).nextMs).toBeGreaterThan(30_000);
+    await recordResults(notifier.work, [outcome(claimed[0]!, 'delivered')]);
   }
-  expect(await claimDue(notifier.work, one)).toMatchObject({ claimed: [] });
+  expect(await leaseDue(notifier.work, one)).toMatchObject({ claimed: [] });
 });
 
 test('so it is where others find it full in the very moment in which an attempt is recorded', async () => {
@@ -369,9 +369,9 @@ test('so it is where others find it full in the very moment in which an attempt 
   const done = new Set<string>();
   const look = async () => {
     while (done.size < 100) {
-      const { claimed } = await claimDue(notifier.work, { ...bounds, ofTenant: () => 1 });
+      const { claimed } = await leaseDue(notifier.work, { ...bounds, ofTenant: () => 1 });
       for (const { id } of claimed) done.add(id);
-      if (claimed.length > 0) await recordOutcomes(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+      if (claimed.length > 0) await recordResults(notifier.work, [outcome(claimed[0]!, 'delivered')]);
     }
   };
   // One that was overlooked would wait for the end of a lease.
@@ -379,11 +379,11 @@ test('so it is where others find it full in the very moment in which an attempt 
 });
 
 test('who finds it full while an attempt is recorded moves on when that is committed, not to the end of the lease', async () => {
-  const notifier = await start({ claims: false, settings: patientLocks });
+  const notifier = await start({ claims: false, settings: longLockTimeouts });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
   const one = { ...bounds, ofTenant: () => 1 };
-  const [claimed] = (await claimDue(notifier.work, one)).claimed;
+  const [claimed] = (await leaseDue(notifier.work, one)).claimed;
   const holder = new pg.Client({ connectionString: notifier.database.adminUrl });
   await holder.connect();
   try {
@@ -393,16 +393,16 @@ test('who finds it full while an attempt is recorded moves on when that is commi
     await holder.query(`create constraint trigger late after delete on claims deferrable initially deferred
       for each row execute function wait_for_test()`);
     await holder.query('select pg_advisory_lock(1, 1)');
-    const waiting = async () => (await holder.query(`select from pg_locks where ${waits} and locktype = 'advisory'`)).rowCount ?? 0;
-    const recorded = recordOutcomes(notifier.work, [outcome(claimed!, 'pending', 0)]);
+    const waiting = async () => (await holder.query(`select from pg_locks where ${waitingLocks} and locktype = 'advisory'`)).rowCount ?? 0;
+    const recorded = recordResults(notifier.work, [outcome(claimed!, 'pending', 0)]);
     await until(async () => (await waiting()) === 1);
     let isOver = false;
-    const found = claimDue(notifier.work, one).finally(() => (isOver = true));
+    const found = leaseDue(notifier.work, one).finally(() => (isOver = true));
     await until(async () => isOver || (await waiting()) === 2);
     await holder.query('select pg_advisory_unlock(1, 1)');
     expect(await recorded).toEqual(new Set([claimed!.id]));
     expect(await found).toMatchObject({ claimed: [] });
-    expect((await claimDue(notifier.work, one)).claimed).toMatchObject([{ id: claimed!.id, attempt: 2 }]);
+    expect((await leaseDue(notifier.work, one)).claimed).toMatchObject([{ id: claimed!.id, attempt: 2 }]);
   } finally {
     await holder.end();
   }
@@ -413,7 +413,7 @@ test('what some tenants leave of their shares goes to others where more is read 
   const [much, little] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
   await ingest(notifier, much, 12);
   await ingest(notifier, little, 1);
-  const claimedAt = async (lookedAt: number) => (await claimDue(notifier.work, { ...bounds, free: 4, lookedAt })).claimed.length;
+  const claimedAt = async (lookedAt: number) => (await leaseDue(notifier.work, { ...bounds, free: 4, lookedAt })).claimed.length;
   expect(await claimedAt(1)).toBe(3);
   expect(await claimedAt(2)).toBe(4);
 });
@@ -425,7 +425,7 @@ test('deliveries are claimed in the tenant’s order', async () => {
   await notifier.client.ingest({ events: posted });
   const claimed: string[] = [];
   for (let round = 0; round < 4; round++) {
-    claimed.push(...(await claimDue(notifier.work, { ...bounds, free: 3 })).claimed.map(({ eventId }) => eventId));
+    claimed.push(...(await leaseDue(notifier.work, { ...bounds, free: 3 })).claimed.map(({ eventId }) => eventId));
   }
   expect(claimed).toEqual(posted.map(({ id }) => toUuid('evt', id)));
 });
@@ -437,8 +437,8 @@ test('where there is little room, none of many that have much is left out', asyn
   const served = new Set<string>();
   // Each time a tenth of them: that one is not among them in 150 is seen once in two hundred thousand tests.
   for (let round = 0; round < 150; round++) {
-    const { claimed } = await claimDue(notifier.work, { ...bounds, free: 4, ofTenant: () => 2 });
-    await recordOutcomes(
+    const { claimed } = await leaseDue(notifier.work, { ...bounds, free: 4, ofTenant: () => 2 });
+    await recordResults(
       notifier.work,
       claimed.map((each) => outcome(each, 'delivered')),
     );
@@ -448,7 +448,7 @@ test('where there is little room, none of many that have much is left out', asyn
 });
 
 test('however many events wait for a mark that is held, deliveries go on', async () => {
-  const notifier = await start({ claims: false, settings: patientLocks });
+  const notifier = await start({ claims: false, settings: longLockTimeouts });
   const [held, other] = [await receiver(), await receiver()];
   const [waiting, tenant] = [await subscribe(notifier, held.url), await subscribe(notifier, other.url)];
   for (const each of [waiting, tenant]) await ingest(notifier, each);

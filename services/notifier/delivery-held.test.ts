@@ -5,9 +5,9 @@ import { pino } from 'pino';
 import { bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { settled, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { claimDue } from './claims.ts';
-import { recordOutcomes, withoutHeld } from './outcomes.ts';
-import { Recorder } from './recorder.ts';
+import { leaseDue } from './leases.ts';
+import { recordResults, withoutHeld } from './delivery-results.ts';
+import { ResultWriter } from './recorder.ts';
 
 let lines: { msg: string }[];
 const logger = pino({ level: 'debug' }, { write: (line: string) => void lines.push(JSON.parse(line) as { msg: string }) });
@@ -74,8 +74,8 @@ test('a tenant without work whose row of `due` somebody holds is waited for a fe
   const quick = await receiver();
   const [one, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
   await ingest(notifier, one);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
-  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
+  await recordResults(notifier.work, [outcome(claimed!, 'delivered')]);
   await passTime(notifier, one);
   await holding(notifier, 'due', one, async () => {
     notifier.courier.start();
@@ -97,7 +97,7 @@ test.each(['claims', 'deliveries', 'due'])('what needs a row of %s that somebody
   const quick = await receiver();
   const [one, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
   for (const tenant of [one, other]) await ingest(notifier, tenant);
-  const { claimed } = await claimDue(notifier.work, bounds);
+  const { claimed } = await leaseDue(notifier.work, bounds);
   const outcomes = claimed.map((each) => outcome(each, 'delivered'));
   await holding(notifier, table, one, async () => {
     expect((await withoutHeld(notifier.work, outcomes)).map(({ tenant }) => tenant)).toEqual([other.tenant]);
@@ -110,8 +110,8 @@ test('a tenant whose row was held is looked at again within seconds, and told of
   const quick = await receiver();
   const one = await subscribe(notifier, quick.url);
   await ingest(notifier, one);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
-  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
+  await recordResults(notifier.work, [outcome(claimed!, 'delivered')]);
   await passTime(notifier, one);
   const passed = 'somebody holds a row of a tenant: he is passed over';
   await holding(notifier, 'due', one, async () => {
@@ -131,8 +131,8 @@ test('rows that others of the cluster hold for a moment are waited for', async (
   const quick = await receiver();
   const one = await subscribe(notifier, quick.url);
   await ingest(notifier, one, 6);
-  const [first, ...others] = (await claimDue(notifier.work, bounds)).claimed.map((each) => outcome(each, 'delivered'));
-  const recorder = new Recorder(notifier.work, logger, () => undefined);
+  const [first, ...others] = (await leaseDue(notifier.work, bounds)).claimed.map((each) => outcome(each, 'delivered'));
+  const recorder = new ResultWriter(notifier.work, logger, () => undefined);
   // Held for long: from now on he is looked at first.
   await holding(notifier, 'deliveries', one, async () => expect(await recorder.record(first!)).toBe(false));
   let isRecorded = false;
@@ -166,10 +166,10 @@ test('however many are put off they take one connection, and those whose tenantâ
   const notifier = await startImpatient(false);
   const one = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, one, 32);
-  const [sent, ...unsent] = (await claimDue(notifier.work, bounds)).claimed;
+  const [sent, ...unsent] = (await leaseDue(notifier.work, bounds)).claimed;
   // Nothing more is found: he is due when the leases end.
-  await claimDue(notifier.work, bounds);
-  const recorder = new Recorder(notifier.work, logger, () => undefined);
+  await leaseDue(notifier.work, bounds);
+  const recorder = new ResultWriter(notifier.work, logger, () => undefined);
   const outcomes = [...unsent.map((each) => ({ ...outcome(each, 'pending'), heldMs: 5_000 })), outcome(sent!, 'delivered')];
   const record = () => Promise.all(outcomes.map((each) => recorder.record(each)));
   const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;

@@ -7,9 +7,9 @@ import { freshDatabase } from '../../test/cluster.ts';
 import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { inTransaction, openPool } from '../platform/postgres.ts';
-import { claimDue } from './claims.ts';
-import { recordOutcomes } from './outcomes.ts';
-import { Recorder } from './recorder.ts';
+import { leaseDue } from './leases.ts';
+import { recordResults } from './delivery-results.ts';
+import { ResultWriter } from './recorder.ts';
 
 afterEach(endStarted);
 
@@ -18,7 +18,7 @@ test('what a dead worker had claimed is sent by another, as the same attempt', a
   const { url, count } = await receiver();
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant, 2);
-  const dead = await claimDue(notifier.work, { ...bounds, leaseMs: 0 });
+  const dead = await leaseDue(notifier.work, { ...bounds, leaseMs: 0 });
   expect(dead.claimed).toMatchObject([{ attempt: 1 }, { attempt: 1 }]);
   notifier.courier.start();
   await count(2);
@@ -29,7 +29,7 @@ test('what is claimed is nobody else’s while the lease holds', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant, 5);
-  const rounds = await Promise.all(Array.from({ length: 4 }, () => claimDue(notifier.work, bounds)));
+  const rounds = await Promise.all(Array.from({ length: 4 }, () => leaseDue(notifier.work, bounds)));
   const ids = rounds.flatMap(({ claimed }) => claimed.map(({ id }) => id));
   expect(ids).toHaveLength(5);
   expect(new Set(ids).size).toBe(5);
@@ -39,16 +39,16 @@ test('what is claimed is handed out, also where a tenant without work can’t be
   const notifier = await start({ claims: false });
   const [idle, busy] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
   await ingest(notifier, idle);
-  const [done] = (await claimDue(notifier.work, bounds)).claimed;
-  await recordOutcomes(notifier.work, [outcome(done!, 'delivered')]);
+  const [done] = (await leaseDue(notifier.work, bounds)).claimed;
+  await recordResults(notifier.work, [outcome(done!, 'delivered')]);
   await passTime(notifier, idle);
   await ingest(notifier, busy);
   const round = await inTransaction(notifier.work, [idle.tenant], async (client) => {
     await client.query('select from due for update');
-    return claimDue(notifier.work, bounds);
+    return leaseDue(notifier.work, bounds);
   });
   expect(round).toMatchObject({ claimed: [{ tenant: busy.tenant }], problem: { code: '55P03' } });
-  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: expect.any(Number) });
+  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: expect.any(Number) });
 });
 
 test('of tenants who are not looked at nothing is claimed, and nobody is told to look at once', async () => {
@@ -56,35 +56,35 @@ test('of tenants who are not looked at nothing is claimed, and nobody is told to
   const tenants = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
   const except = tenants.map(({ tenant }) => tenant);
   for (const tenant of tenants) await ingest(notifier, tenant);
-  expect(await claimDue(notifier.work, { ...bounds, except })).toMatchObject({ claimed: [], nextMs: null });
-  const { claimed } = await claimDue(notifier.work, { ...bounds, except: except.slice(1) });
+  expect(await leaseDue(notifier.work, { ...bounds, except })).toMatchObject({ claimed: [], nextMs: null });
+  const { claimed } = await leaseDue(notifier.work, { ...bounds, except: except.slice(1) });
   expect(claimed.map(({ tenant }) => tenant)).toEqual(except.slice(0, 1));
 });
 
 test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
   const notifier = await start({ claims: false });
-  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
-  await recordOutcomes(notifier.work, [outcome(claimed!, 'delivered')]);
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
+  await recordResults(notifier.work, [outcome(claimed!, 'delivered')]);
   await passTime(notifier, tenant);
   // The first one finds the tenant without work.
-  await claimDue(notifier.work, bounds);
-  expect(await claimDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  await leaseDue(notifier.work, bounds);
+  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
 });
 
 test('a worker that comes back after its lease changes nothing', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [stalled] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-  const [successor] = (await claimDue(notifier.work, bounds)).claimed;
+  const [stalled] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  const [successor] = (await leaseDue(notifier.work, bounds)).claimed;
   expect(successor).toMatchObject({ id: stalled!.id, attempt: 1 });
-  expect(await recordOutcomes(notifier.work, [outcome(stalled!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [outcome(stalled!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', tries: [] });
-  expect(await recordOutcomes(notifier.work, [outcome(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
-  expect(await recordOutcomes(notifier.work, [outcome(stalled!, 'pending', 0), outcome(successor!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [outcome(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
+  expect(await recordResults(notifier.work, [outcome(stalled!, 'pending', 0), outcome(successor!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
 });
 
@@ -92,11 +92,11 @@ test('a claim that PostgreSQL forgot in a crash is nobody’s: its worker change
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [forgotten] = (await claimDue(notifier.work, bounds)).claimed;
+  const [forgotten] = (await leaseDue(notifier.work, bounds)).claimed;
   await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from claims'));
-  expect(await recordOutcomes(notifier.work, [outcome(forgotten!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [outcome(forgotten!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
-  expect((await claimDue(notifier.work, bounds)).claimed).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
+  expect((await leaseDue(notifier.work, bounds)).claimed).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
 });
 
 test('an answer that comes after the lease is not recorded, and its successor’s is', async () => {
@@ -106,7 +106,7 @@ test('an answer that comes after the lease is not recorded, and its successor’
   const second = await start({ claims: false, database: first.database });
   const tenant = await subscribe(first, slow.url);
   await ingest(first, tenant);
-  const [claimed] = (await claimDue(first.work, { ...bounds, leaseMs: 0 })).claimed;
+  const [claimed] = (await leaseDue(first.work, { ...bounds, leaseMs: 0 })).claimed;
   const stalled = first.courier.attempts.make(claimed!);
   await slow.count(1);
   second.courier.start();
@@ -122,7 +122,7 @@ test('a process that has stalled after its claim sends nothing', async () => {
   const { url, received } = await receiver();
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant);
-  const [claimed] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  const [claimed] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
   expect(await notifier.courier.attempts.make(claimed!, { claimedAt: performance.now() - 600_000 })).toBeNull();
   expect(received).toEqual([]);
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
@@ -169,7 +169,7 @@ test('what was cut off so stays begun, though who takes it over hands it back un
   const { hanging, first, tenant } = await cutOff();
   const second = await start({ database: first.database, claims: false });
   for (const unsent of ['too late', 'put off'] as const) {
-    const [claimed] = (await claimDue(second.work, bounds)).claimed;
+    const [claimed] = (await leaseDue(second.work, bounds)).claimed;
     expect(claimed).toMatchObject({ attempt: 1, isBegun: true });
     if (unsent === 'put off') await second.courier.attempts.putOff(claimed!);
     else await second.courier.attempts.make(claimed!, { claimedAt: -Infinity });
@@ -260,7 +260,7 @@ describe('what is sealed with a key that is missing', () => {
     const first = await start({ claims: false });
     const tenant = await subscribe(first, 'http://127.0.0.1:1/');
     await ingest(first, tenant, 3);
-    expect((await claimDue(first.work, { ...bounds, free: 1, leaseMs: 0 })).claimed).toHaveLength(1);
+    expect((await leaseDue(first.work, { ...bounds, free: 1, leaseMs: 0 })).claimed).toHaveLength(1);
     await start({ database: first.database, logger, config: { encryptionKeys: [other] } });
     const putOff = `select from due where next_at > now() + interval '10 s'`;
     await until(() => inTransaction(first.work, [tenant.tenant], async (client) => (await client.query(putOff)).rowCount === 1));
@@ -317,15 +317,15 @@ test('what was put off is due when that is over, also where a round has found no
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
   const due = async () => {
     const text = `select next_at > now() + interval '10 s' as late, next_at <= until as soon from due join claims using (tenant_id)`;
     return (await inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text))).rows[0];
   };
   // When the lease ends.
-  await claimDue(notifier.work, bounds);
+  await leaseDue(notifier.work, bounds);
   expect(await due()).toEqual({ late: true, soon: true });
-  await recordOutcomes(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 5_000 }]);
+  await recordResults(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 5_000 }]);
   expect(await due()).toEqual({ late: false, soon: true });
 });
 
@@ -333,8 +333,8 @@ test('what was put off was not attempted, and fails as such', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
-  await recordOutcomes(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 0 }]);
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
+  await recordResults(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 0 }]);
   await notifier.client.deleteWebhook({ tenantId: tenant.tenantId });
   notifier.courier.start();
   await settled(notifier.client, tenant.tenantId, 1);
@@ -345,9 +345,9 @@ test('who puts off too late, when another has the claim, changes nothing', async
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [late] = (await claimDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
+  const [late] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
   await passTime(notifier, tenant);
-  expect((await claimDue(notifier.work, bounds)).claimed).toHaveLength(1);
+  expect((await leaseDue(notifier.work, bounds)).claimed).toHaveLength(1);
   const claim = () =>
     inTransaction(
       notifier.work,
@@ -355,7 +355,7 @@ test('who puts off too late, when another has the claim, changes nothing', async
       async (client) => (await client.query('select claim_id, started_at, until from claims')).rows,
     );
   const before = await claim();
-  expect(await recordOutcomes(notifier.work, [{ ...outcome(late!, 'pending'), heldMs: 5_000 }])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [{ ...outcome(late!, 'pending'), heldMs: 5_000 }])).toEqual(new Set());
   expect(await claim()).toEqual(before);
 });
 
@@ -363,7 +363,7 @@ test('the attempt of a worker that died, and that is not repeated, is a row like
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  await claimDue(notifier.work, { ...bounds, leaseMs: 40 });
+  await leaseDue(notifier.work, { ...bounds, leaseMs: 40 });
   // Found after a month.
   await inTransaction(notifier.work, [tenant.tenant], (client) =>
     client.query(`update claims set started_at = started_at - interval '30 days', until = until - interval '30 days'`),
@@ -392,14 +392,14 @@ test('what can’t be recorded while the database is away is recorded when it is
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await claimDue(notifier.work, bounds)).claimed;
+  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
   const address = new URL(notifier.database.serviceUrl);
   const proxy = await openProxy(Number(address.port));
   address.port = String(proxy.port);
   const pool = openPool(address.href, { name: 'recorder', max: 1, logger });
   try {
     proxy.watch = () => 'cut';
-    const recorded = new Recorder(pool, logger, () => undefined).record(outcome(claimed!, 'delivered'));
+    const recorded = new ResultWriter(pool, logger, () => undefined).record(outcome(claimed!, 'delivered'));
     await failed.promise;
     proxy.watch = () => 'pass';
     expect(await recorded).toBe(true);

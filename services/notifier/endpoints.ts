@@ -3,7 +3,7 @@
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import type { Claimed } from './claims.ts';
+import type { Lease } from './leases.ts';
 import { Destinations, type Destination } from './destinations.ts';
 
 // An endpoint that answers quickly is kept supplied: so many times what it answers at a time are claimed for it, and wait here while earlier
@@ -82,7 +82,7 @@ export class Endpoints {
   }
 
   /** Notes of which tenants deliveries were claimed, and of which some failed because there is nowhere to send them. */
-  claimed(claimed: Claimed[], failed: string[]): void {
+  claimed(claimed: Lease[], failed: string[]): void {
     for (const { tenant } of claimed) this.of(tenant).swept = false;
     for (const tenant of failed) this.of(tenant).swept = true;
   }
@@ -119,12 +119,12 @@ export class Endpoints {
    * Where a delivery goes that was claimed at `claimedAt` (of `performance.now()`); null where its webhook is gone, another or disabled since, or
    * could not be read. At once where that need not be read again.
    */
-  destination(claimed: Claimed, claimedAt: number, endpoint: Endpoint): Destination | Promise<Destination | null> {
+  destination(claimed: Lease, claimedAt: number, endpoint: Endpoint): Destination | Promise<Destination | null> {
     const now = performance.now();
     return now - claimedAt <= freshMs ? claimed.destination : this.readAgain(claimed, now, endpoint);
   }
 
-  private async readAgain({ tenant, destination, id }: Claimed, now: number, endpoint: Endpoint): Promise<Destination | null> {
+  private async readAgain({ tenant, destination, id }: Lease, now: number, endpoint: Endpoint): Promise<Destination | null> {
     if (!endpoint.known || now - endpoint.known.at > freshMs) {
       endpoint.known = { at: now, destination: this.destinations.current(tenant) };
     }

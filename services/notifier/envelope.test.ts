@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { plainAsset } from '../../test/account.ts';
+import { plainAsset } from '../../test/default-account.ts';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../platform/ids.ts';
 import { newTenant, postingEvent } from '../../test/notifier.ts';

@@ -1,6 +1,6 @@
 // Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
 import { toUuid } from '../platform/ids.ts';
-import { mostUrl, type Targets } from './addresses.ts';
+import { maxUrlLength, type Targets } from './addresses.ts';
 import { Refusal, invalid } from './refusal.ts';
 import { eventTypes, statuses } from './webhook.ts';
 
@@ -22,13 +22,13 @@ export function deliveryOf(id: string): string {
 /** A target that may be dialled, as it was sent. */
 export async function targetOf(targets: Targets, url: string): Promise<string> {
   if (url === '') throw invalid('url', 'required', 'is required');
-  const read = targets.read(url);
+  const read = targets.parse(url);
   // What stands before an @ may be a password, which nobody is told again.
   const told = url.includes('@') ? '' : url;
-  if (read === 'max') throw invalid('url', 'max', `is longer than ${mostUrl} characters`, told);
+  if (read === 'max') throw invalid('url', 'max', `is longer than ${maxUrlLength} characters`, told);
   if (read === 'https') throw invalid('url', 'https', 'must be an https address', told);
   if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', told);
-  if (!(await targets.admits(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);
+  if (!(await targets.isAllowed(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);
   return url;
 }
 

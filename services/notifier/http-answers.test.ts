@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { endStarted, sender } from '../../test/deliveries.ts';
 import { Targets } from './addresses.ts';
-import type { Answer, Sender } from './http.ts';
+import type { Answer, HttpClient } from './http-client.ts';
 
 const ends: (() => unknown)[] = [];
 
@@ -31,7 +31,7 @@ async function speaker(...texts: (string | Buffer)[]): Promise<{ port: number; s
   return { port: (server.address() as AddressInfo).port, sockets };
 }
 
-const post = (by: Sender, url: string) => by.send({ url, headers: {}, body: '{}', onceMore: true });
+const post = (by: HttpClient, url: string) => by.send({ url, headers: {}, body: '{}', onceMore: true });
 
 /** What is told of each of these answers, one after the other; fails where they took more than one connection. */
 async function told(...texts: (string | Buffer)[]): Promise<(Answer | null)[]> {

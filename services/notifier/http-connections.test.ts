@@ -7,11 +7,11 @@ import { authority, good } from '../../test/certificates.ts';
 import { endStarted, receiver, sender } from '../../test/deliveries.ts';
 import { until, type Answering } from '../../test/notifier.ts';
 import { Targets } from './addresses.ts';
-import type { Answer, Sender } from './http.ts';
+import type { Answer, HttpClient } from './http-client.ts';
 
 afterAll(endStarted);
 
-const post = (by: Sender, url: string, onceMore = true) => by.send({ url, headers: {}, body: '{"ä":1}', onceMore });
+const post = (by: HttpClient, url: string, onceMore = true) => by.send({ url, headers: {}, body: '{"ä":1}', onceMore });
 
 describe('of connections without a request', () => {
   const keeping: Answering = ({ path }, response) => {

@@ -6,13 +6,13 @@ import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
 import { mostOpen } from './attempts.ts';
 import { registerBacklog } from './backlog.ts';
-import { unreadableSeconds } from './claims.ts';
+import { unreadableSeconds } from './leases.ts';
 import type { NotifierConfig } from './config.ts';
 import { Consumer } from './consumer.ts';
-import { Courier } from './delivery.ts';
-import { Sender } from './http.ts';
+import { DeliveryWorker } from './delivery-worker.ts';
+import { HttpClient } from './http-client.ts';
 import type { NotifierParts } from './rpc.ts';
-import { Vault } from './vault.ts';
+import { SecretEncryption } from './secret-encryption.ts';
 
 /** What is opened before. */
 export interface Opened {
@@ -37,7 +37,7 @@ export interface Tuning {
 }
 
 /** What a notifier is made of. */
-export type Notifier = NotifierParts & { sender: Sender };
+export type Notifier = NotifierParts & { sender: HttpClient };
 
 /** Puts the parts together; the courier is not started. */
 export function assemble(
@@ -49,12 +49,12 @@ export function assemble(
   tuning: Tuning = {},
 ): Notifier {
   const targets = tuning.targets ?? new Targets(config.insecureTargets);
-  const vault = new Vault(config.encryptionKeys);
+  const vault = new SecretEncryption(config.encryptionKeys);
   const { timeoutMs, retryDelays, concurrency, endpointConcurrency: perTenant, quotas } = config;
-  const sender = new Sender({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
+  const sender = new HttpClient({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
   // The other half is what a notifier has without them, and what the allocator keeps.
   const { marginMs = 15_000, pollMs = 1_000, shunMs = unreadableSeconds * 1000, mostMemory = memoryOfAll() / 2 } = tuning;
-  const courier = new Courier({
+  const courier = new DeliveryWorker({
     pool: work,
     sender,
     vault,

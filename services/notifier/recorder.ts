@@ -4,11 +4,11 @@ import { gatherMs } from '../platform/pace.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { splitInHalf, isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { answerLimit } from './http.ts';
-import { recordOutcomes, withoutHeld, type Outcome } from './outcomes.ts';
+import { maxBodyBytes } from './http-client.ts';
+import { recordResults, withoutHeld, type DeliveryResult } from './delivery-results.ts';
 
 interface Waiting {
-  outcome: Outcome;
+  outcome: DeliveryResult;
   done: (recorded: boolean) => void;
 }
 
@@ -20,7 +20,7 @@ const many = most / 2;
  * What receivers have said and is not recorded, characters, beyond which no more is asked for: a statement's worth of the longest. (24 receivers
  * that answered with all that is read, quicker than that is written: a notifier of 320 MiB grew to 970, and everybody waited for its records.)
  */
-const mostSaid = most * answerLimit;
+const mostSaid = most * maxBodyBytes;
 
 /**
  * So often rows that somebody holds are waited for, two seconds each time: no transaction of this house stands for so long, be its process stopped.
@@ -31,7 +31,7 @@ const mostWaits = 3;
 const held = { lastsMs: 60_000, looks: 5, everyMs: 50 };
 
 /** A queue of outcomes. */
-export class Recorder {
+export class ResultWriter {
   private readonly pool: Pool;
   private readonly logger: Logger;
   private readonly recorded: () => void;
@@ -51,7 +51,7 @@ export class Recorder {
   }
 
   /** Resolves after the commit: false where the claim held no longer. */
-  record(outcome: Outcome): Promise<boolean> {
+  record(outcome: DeliveryResult): Promise<boolean> {
     return new Promise((done) => {
       this.waiting.push({ outcome, done });
       this.said += outcome.responseBody?.length ?? 0;
@@ -106,15 +106,15 @@ export class Recorder {
   }
 
   // The database may be away for longer than the leases: then the records change nothing any more, but until then nothing is lost.
-  private async write(outcomes: Outcome[]): Promise<Set<string>> {
+  private async write(outcomes: DeliveryResult[]): Promise<Set<string>> {
     let left = outcomes;
     for (let pause = 50, waits = 0; ; pause = Math.min(1_000, pause * 2)) {
       try {
         const doubtful = waits >= mostWaits ? left : left.filter(({ tenant }) => (this.held.get(tenant) ?? 0) > performance.now());
         if (doubtful.length > 0) left = await this.unheld(left, doubtful);
-        return left.length === 0 ? new Set() : await recordOutcomes(this.pool, left);
+        return left.length === 0 ? new Set() : await recordResults(this.pool, left);
       } catch (error) {
-        const [first, ...others] = left as [Outcome, ...Outcome[]];
+        const [first, ...others] = left as [DeliveryResult, ...DeliveryResult[]];
         const only = others.length === 0 && { tenant: toId('tenant', first.tenant), delivery_id: toId('wh_delivery', first.id) };
         this.logger.warn({ err: error, deliveries: left.length, ...only }, 'recording failed');
         if (!isTransient(error) && others.length > 0) return this.writeHalves(left);
@@ -127,7 +127,7 @@ export class Recorder {
   }
 
   /** The outcomes without those of the doubtful ones that need a row which somebody holds: they would keep all others waiting. */
-  private async unheld(outcomes: Outcome[], doubtful: Outcome[]): Promise<Outcome[]> {
+  private async unheld(outcomes: DeliveryResult[], doubtful: DeliveryResult[]): Promise<DeliveryResult[]> {
     const rest = new Set(doubtful);
     for (let look = 0; rest.size > 0 && look < held.looks; look++) {
       if (look > 0) await new Promise((done) => setTimeout(done, held.everyMs));
@@ -142,7 +142,7 @@ export class Recorder {
     return outcomes.filter((each) => !rest.has(each));
   }
 
-  private async writeHalves(outcomes: readonly Outcome[]): Promise<Set<string>> {
+  private async writeHalves(outcomes: readonly DeliveryResult[]): Promise<Set<string>> {
     const settled = new Set<string>();
     for (const half of splitInHalf(outcomes)) for (const id of await this.write(half)) settled.add(id);
     return settled;

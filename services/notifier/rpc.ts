@@ -16,12 +16,12 @@ import type { RateLimitStatus } from '../platform/rate-limit-status.ts';
 import { toConnectError } from '../platform/translate.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
-import type { Courier } from './delivery.ts';
+import type { DeliveryWorker } from './delivery-worker.ts';
 import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
 import type { Reason } from './refusal.ts';
 import type { DeliveryRow } from './rows.ts';
-import { sendTest } from './trial.ts';
-import { configure, notConfigured, readWebhook, remove, rotate, update, type WebhookParts, type WebhookRow } from './webhooks.ts';
+import { sendTestDelivery } from './test-delivery.ts';
+import { configure, notConfigured, readWebhook, remove, rotate, update, type WebhookContext, type WebhookRow } from './webhooks.ts';
 
 const codes: Record<Reason, Code> = {
   validation_failed: Code.InvalidArgument,
@@ -37,11 +37,11 @@ const codes: Record<Reason, Code> = {
 };
 
 /** What the calls work with. */
-export interface NotifierParts extends WebhookParts {
+export interface NotifierParts extends WebhookContext {
   /** For calls; the tenants share it. */
   pool: Pool;
   consumer: Consumer;
-  courier: Courier;
+  courier: DeliveryWorker;
 }
 
 /** The calls of `notifier.v1.NotifierService`. */
@@ -50,7 +50,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
   const shared = new SharedPool(parts.pool);
   // A tenant's call, and the parts with what he may have of the connections.
   const ofTenant = <Request extends { tenantId: string }, Response>(
-    work: (request: Request, tenant: string, own: WebhookParts) => Promise<Response>,
+    work: (request: Request, tenant: string, own: WebhookContext) => Promise<Response>,
   ) =>
     answer((request: Request, { signal, values }) => {
       const tenant = tenantOf(request.tenantId);
@@ -138,7 +138,7 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         return { delivery: deliveryMessage(delivery), limit: limitMessage(standing) };
       }),
       testWebhook: ofTenant(async ({ eventType, traceparent }, tenant, own) => {
-        const { whole, responseTimeMs, standing } = await sendTest(own, courier, tenant, { type: eventType, traceparent });
+        const { whole, responseTimeMs, standing } = await sendTestDelivery(own, courier, tenant, { type: eventType, traceparent });
         return { delivery: deliveryMessage(whole.delivery), responseTimeMs, payload: whole.payload, limit: limitMessage(standing) };
       }),
     });

@@ -19,7 +19,7 @@ import type { Handler } from './membership.ts';
 import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
-import { sweep } from './sweep.ts';
+import { deleteExpired } from './retention.ts';
 
 // Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
 const maxMessageBytes = 32 * 1024 * 1024;
@@ -74,7 +74,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const ending = new AbortController();
   let sweeping: Promise<void> | undefined;
   const timer = setInterval(() => {
-    sweeping ??= sweep(work, config.retentionDays, ending.signal)
+    sweeping ??= deleteExpired(work, config.retentionDays, ending.signal)
       .then(
         (deliveries) => logger.info({ deliveries }, 'swept'),
         (error: unknown) => logger.warn({ err: error }, 'sweep failed'),

@@ -1,5 +1,5 @@
-import { bodySignature, deliveryHeaders, errorOfStatus, standardSignature, verdict } from './webhook.ts';
-import { newSecret } from './vault.ts';
+import { bodySignature, deliveryHeaders, errorOfStatus, standardSignature, nextState } from './webhook.ts';
+import { newSecret } from './secret-encryption.ts';
 
 test('the body’s signature is the one that GitHub publishes for its own', () => {
   expect(bodySignature("It's a Secret to Everybody", 'Hello, World!')).toBe(
@@ -61,12 +61,12 @@ test('only a status from 200 to 299 has arrived', () => {
 
 test('three attempts are made, the second a minute after the first, the third two minutes after the second', () => {
   const delays = [60, 120];
-  expect(verdict('timeout', 1, false, delays)).toEqual({ status: 'pending', delay: 60 });
-  expect(verdict('http_status', 2, false, delays)).toEqual({ status: 'pending', delay: 120 });
-  expect(verdict('redirect', 3, false, delays)).toEqual({ status: 'failed' });
-  for (const attempt of [1, 2, 3, 4]) expect(verdict(null, attempt, false, delays)).toEqual({ status: 'delivered' });
+  expect(nextState('timeout', 1, false, delays)).toEqual({ status: 'pending', delay: 60 });
+  expect(nextState('http_status', 2, false, delays)).toEqual({ status: 'pending', delay: 120 });
+  expect(nextState('redirect', 3, false, delays)).toEqual({ status: 'failed' });
+  for (const attempt of [1, 2, 3, 4]) expect(nextState(null, attempt, false, delays)).toEqual({ status: 'delivered' });
 });
 
 test('an attempt by hand is the last, whatever its number', () => {
-  for (const attempt of [1, 2, 4]) expect(verdict('connection_failed', attempt, true, [60, 120])).toEqual({ status: 'failed' });
+  for (const attempt of [1, 2, 4]) expect(nextState('connection_failed', attempt, true, [60, 120])).toEqual({ status: 'failed' });
 });

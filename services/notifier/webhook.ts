@@ -98,13 +98,13 @@ export function errorOfStatus(status: number): ErrorClass | null {
 }
 
 /** What becomes of a delivery after an attempt; `delay`: seconds from the beginning of that attempt to the next one. */
-export type Verdict = { status: 'delivered' | 'failed' } | { status: 'pending'; delay: number };
+export type NextState = { status: 'delivered' | 'failed' } | { status: 'pending'; delay: number };
 
 /**
  * Judges an attempt. `delays`: seconds between the beginnings of consecutive attempts, so that there is one attempt more than delays. An
  * attempt by hand is the only one of its kind: where it fails, the delivery has failed.
  */
-export function verdict(error: ErrorClass | null, attempt: number, byHand: boolean, delays: readonly number[]): Verdict {
+export function nextState(error: ErrorClass | null, attempt: number, byHand: boolean, delays: readonly number[]): NextState {
   if (error === null) return { status: 'delivered' };
   const delay = byHand ? undefined : delays[attempt - 1];
   return delay === undefined ? { status: 'failed' } : { status: 'pending', delay };

@@ -5,12 +5,12 @@ import type { Targets } from './addresses.ts';
 import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { newSecret, type Vault } from './vault.ts';
+import { newSecret, type SecretEncryption } from './secret-encryption.ts';
 
 /** What the use cases work with. */
-export interface WebhookParts {
+export interface WebhookContext {
   pool: Connections;
-  vault: Vault;
+  vault: SecretEncryption;
   targets: Targets;
   quotas: Quotas;
 }
@@ -55,7 +55,7 @@ export interface Configuration {
  * Refused: `validation_failed`, `rate_limited`.
  */
 export async function configure(
-  parts: WebhookParts,
+  parts: WebhookContext,
   tenant: string,
   given: Configuration,
 ): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; standing: RateLimitStatus }> {
@@ -84,7 +84,7 @@ export async function configure(
 
 /** Changes the fields that are set. A secret that is sent takes over at once. Refused: `validation_failed`, `webhook_not_configured`. */
 export async function update(
-  parts: WebhookParts,
+  parts: WebhookContext,
   tenant: string,
   given: { [Name in keyof Configuration]?: Configuration[Name] | undefined },
 ): Promise<{ webhook: WebhookRow; secret: string | null }> {
@@ -109,7 +109,7 @@ const maxOverlapSeconds = 30 * 86_400;
  * `webhook_not_configured`.
  */
 export async function rotate(
-  parts: WebhookParts,
+  parts: WebhookContext,
   tenant: string,
   overlapSeconds = 86_400,
 ): Promise<{ webhook: WebhookRow; secret: string }> {

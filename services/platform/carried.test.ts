@@ -8,7 +8,7 @@ import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
-import { endOf } from '../../test/ends.ts';
+import { trailersOf } from '../../test/grpc-endings.ts';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 import { enveloped } from './envelope.ts';
 import type { RunningServer } from './lifetime.ts';
@@ -85,7 +85,7 @@ class Stream {
     const messages = new Messages(1 << 20, (bytes) => this.answers.push(fromBinary(CarryResponseSchema, bytes)));
     this.stream.on('data', (piece: Buffer) => messages.add(piece));
     this.end = new Promise((done) => {
-      void endOf(this.stream).then(done);
+      void trailersOf(this.stream).then(done);
       this.stream.on('response', (given) => given[':status'] === 200 || done(given));
     });
     this.closed = new Promise((done) => this.stream.once('close', () => done(this.stream.rstCode)));
@@ -121,7 +121,7 @@ async function alone(bytes: Uint8Array, headers: Record<string, string> = {}): P
   const own = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
   const stream = session.request({ ...own, ...known, ...headers }).resume();
   stream.end(enveloped(bytes));
-  return endOf(stream);
+  return trailersOf(stream);
 }
 
 test('calls are answered as each is ready, with what they would be answered alone, and logged each by itself', async () => {

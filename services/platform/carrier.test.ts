@@ -5,7 +5,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 import { startBareServer, type BareServer, type StreamHandler } from '../../test/bare-server.ts';
-import { said } from '../../test/ends.ts';
+import { said } from '../../test/grpc-endings.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { CarryRequestSchema, CarryResponseSchema, type CarryRequest } from '../../proto/gen/platform/v1/calls_pb.js';

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { constants, type ClientHttp2Stream, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { startBareServer, type BareServer, type StreamHandler } from '../../test/bare-server.ts';
-import { said } from '../../test/ends.ts';
+import { said } from '../../test/grpc-endings.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { until } from '../../test/notifier.ts';
-import { ownServer, type OwnServer } from '../../test/server.ts';
+import { startOwnPostgres, type OwnPostgres } from '../../test/own-postgres.ts';
 import { migrate } from './migration.ts';
 
 class First extends Migration {
@@ -465,7 +465,7 @@ test('grants wait for whoever changes a table, and nobody waits long behind them
 describe('the password of a service', () => {
   // Quotes, and what SASLprep makes another letter, a space or nothing.
   const password = `secret'"$$\\ e\u0301\ufb01\u2460\u00a0\u00ad\u{1f469}`;
-  let server: OwnServer;
+  let server: OwnPostgres;
   let database: FreshDatabase;
   const migrateFor = async (username: string, given: string) => {
     const url = new URL(database.serviceUrl);
@@ -474,7 +474,7 @@ describe('the password of a service', () => {
     return url.href;
   };
   beforeAll(async () => {
-    server = await ownServer();
+    server = await startOwnPostgres();
     database = await freshDatabase('identity', { adminUrl: server.adminUrl });
   });
   afterAll(() => server.end());

@@ -8,7 +8,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { until } from '../../test/notifier.ts';
-import { ownServer } from '../../test/server.ts';
+import { startOwnPostgres } from '../../test/own-postgres.ts';
 import { allSettledOrThrow, inTransaction, openPool, readTenant, type Client, type Pool } from './postgres.ts';
 import { waitForAnswer } from './postgres-start.ts';
 import { isTransient, isPermanent, isDataError } from './postgres-errors.ts';
@@ -46,7 +46,7 @@ async function withPool(work: (pool: Pool) => Promise<void>): Promise<void> {
 }
 
 test('where an address leads to another server, connections to the one before are given up, those in use too, and no others', async () => {
-  const other = await ownServer();
+  const other = await startOwnPostgres();
   const way = await openProxy(Number(new URL(database.adminUrl).port));
   const address = new URL(other.adminUrl);
   const [port, logger] = [Number(address.port), openLog('test', 'silent')];
@@ -281,7 +281,7 @@ test('a statement that the server refuses costs no other connection', () =>
   }));
 
 test('a server that is a standby counts as away until it is promoted', async () => {
-  const server = await ownServer();
+  const server = await startOwnPostgres();
   const { hostname: host, port, password } = new URL(server.adminUrl);
   const settings = { host, port: Number(port), user: 'postgres', password: decodeURIComponent(password) };
   const asked = async (text: string) => {

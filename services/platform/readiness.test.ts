@@ -4,7 +4,7 @@ import pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
 import { freshDatabase } from '../../test/cluster.ts';
 import { until } from '../../test/notifier.ts';
-import { ownServer } from '../../test/server.ts';
+import { startOwnPostgres } from '../../test/own-postgres.ts';
 import { openPool } from './postgres.ts';
 import { Commits, databaseState, NewConnections } from './readiness.ts';
 import { openLog, type Logger } from './telemetry.ts';
@@ -43,7 +43,7 @@ test('a database that commits is ok, and one that takes no writes is told as tha
 });
 
 test('a database whose commits wait for a standby that is gone says so within seconds, for as long as it is, and then no more', async () => {
-  const server = await ownServer();
+  const server = await startOwnPostgres();
   const alter = (...texts: string[]) =>
     withClient(server.adminUrl, async (client) => {
       for (const text of texts) await client.query(text);

@@ -1,4 +1,4 @@
-import { freshDatabase, patientTimeouts, type FreshDatabase } from '../../test/cluster.ts';
+import { freshDatabase, longTransactionTimeouts, type FreshDatabase } from '../../test/cluster.ts';
 import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
 import { SharedPool } from './shared-pool.ts';
 import { openLog } from './telemetry.ts';
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 beforeEach(() => {
-  pool = openPool(database.ownerUrl, { name: 'test', max: 4, logger: openLog('test', 'silent'), settings: patientTimeouts });
+  pool = openPool(database.ownerUrl, { name: 'test', max: 4, logger: openLog('test', 'silent'), settings: longTransactionTimeouts });
 });
 afterEach(() => pool.end());
 

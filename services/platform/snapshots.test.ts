@@ -5,7 +5,7 @@ import pg from 'pg';
 import { Registry } from 'prom-client';
 import { withClient } from '../../deploy/local/databases.ts';
 import { until } from '../../test/notifier.ts';
-import { ownServer } from '../../test/server.ts';
+import { startOwnPostgres } from '../../test/own-postgres.ts';
 import { openPool } from './postgres.ts';
 import { registerSnapshots } from './snapshots.ts';
 import { openLog } from './telemetry.ts';
@@ -14,7 +14,7 @@ import { openLog } from './telemetry.ts';
 const whoHasThem = /```sql\n(select [^`]*pg_replication_slots[^`]*)```/.exec(readFileSync('deploy/OPERATING.md', 'utf8'))![1]!;
 
 test('one that a standby has is told of, also where its slot keeps it', async () => {
-  const server = await ownServer();
+  const server = await startOwnPostgres();
   const pool = openPool(server.adminUrl, { name: 'test', max: 1, logger: openLog('test', 'silent') });
   const metrics = new Registry();
   registerSnapshots('ledger', pool, metrics);

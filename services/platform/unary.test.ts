@@ -4,7 +4,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
 import { pino } from 'pino';
 import { LedgerService, PostTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { endOf } from '../../test/ends.ts';
+import { trailersOf } from '../../test/grpc-endings.ts';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 import type { RunningServer } from './lifetime.ts';
 import { refuse } from './errors.ts';
@@ -324,7 +324,7 @@ test.each(['Bearer wrong', 'Bearer right'])(
           te: 'trailers',
           authorization,
         });
-        const said = endOf(stream);
+        const said = trailersOf(stream);
         stream.on('error', () => undefined).resume();
         if (authorization === known.authorization) stream.write(envelope(tooMuch));
         expect((await said)['grpc-status']).toMatch(/^(8|16)$/);

@@ -10,7 +10,7 @@ import { startGrpcServer } from '../../test/grpc-server.ts';
 import { block, flag, frame, message, open, type } from '../../test/hostile/frames.ts';
 import { ServerReflectionRequestSchema } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { LedgerService, PostTransactionRequestSchema, type PostTransactionRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { endOf } from '../../test/ends.ts';
+import { trailersOf } from '../../test/grpc-endings.ts';
 import type { RunningServer } from './lifetime.ts';
 import type { ServeOptions } from './serve.ts';
 
@@ -62,7 +62,7 @@ function begin(length: number, sent: number | undefined, { path = posting, type 
   const headers = { ':method': 'POST', ':path': path, 'content-type': type, te: 'trailers' };
   const stream = session.request({ ...headers, authorization: `Bearer ${token}` });
   stream.on('error', () => undefined).resume();
-  const answer = endOf(stream).then((said) => ({
+  const answer = trailersOf(stream).then((said) => ({
     status: String(said['grpc-status']),
     details: Buffer.from(said['grpc-status-details-bin'] ?? '', 'base64').toString(),
   }));

@@ -6,9 +6,9 @@ import { pino } from 'pino';
 import { Agent, request } from 'undici';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import type { Exit } from '../../services/ledger/exit.ts';
-import { ingestExit } from '../../services/ledger/ingest.ts';
-import { kafkaExit } from '../../services/ledger/kafka.ts';
+import type { EventSink } from '../../services/ledger/outbox/event-sink.ts';
+import { grpcPublisher } from '../../services/ledger/outbox/grpc-publisher.ts';
+import { kafkaPublisher } from '../../services/ledger/outbox/kafka-publisher.ts';
 import { eventBody } from '../../services/notifier/envelope.ts';
 import { deliveryHeaders } from '../../services/notifier/webhook.ts';
 import type { Caller } from '../../services/platform/caller.ts';
@@ -34,7 +34,7 @@ export class WebhookLoad {
   private readonly ledger: Client<typeof LedgerService>;
   private readonly callers: Caller[];
   private readonly poster: Poster;
-  private readonly exit: Exit;
+  private readonly sink: EventSink;
   private series = 0;
 
   private constructor(cluster: Cluster, brokers: string | null, door: Door) {
@@ -44,10 +44,10 @@ export class WebhookLoad {
     this.ledger = createClient(LedgerService, this.callers[0]!);
     this.notifier = createClient(NotifierService, this.callers[1]!);
     const { addresses, internalToken } = cluster.known;
-    this.exit =
+    this.sink =
       brokers === null
-        ? ingestExit(addresses.notifier, internalToken, 32 << 20)
-        : kafkaExit(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
+        ? grpcPublisher(addresses.notifier, internalToken, 32 << 20)
+        : kafkaPublisher(settingsOf(brokers, 'ledger.v1.Event'), pino({ level: 'silent' }));
   }
 
   /** `brokers`: those of the cluster's Kafka; null: events go over gRPC. */
@@ -56,7 +56,7 @@ export class WebhookLoad {
   }
 
   async close(): Promise<void> {
-    await this.exit.close();
+    await this.sink.close();
     await this.poster.close();
     for (const caller of this.callers) caller.close();
     await this.door.close();
@@ -111,7 +111,7 @@ export class WebhookLoad {
         if (fed - (this.door.verified - before) > 4000) await pause(5);
         else {
           fed += 400;
-          await this.exit.publish(Array.from({ length: 400 }, () => mine[next++ % mine.length]!.posting()));
+          await this.sink.publish(Array.from({ length: 400 }, () => mine[next++ % mine.length]!.posting()));
         }
       }
     };

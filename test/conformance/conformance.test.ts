@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../../deploy/local/plan.ts';
-import { startCluster, type Cluster } from '../cluster.ts';
+import type { Cluster } from '../cluster.ts';
+import { sharedCluster } from '../shared-cluster.ts';
 import { currentRun } from '../run.ts';
 import { checkLedger, checks } from './checking.ts';
 import { toy, type Flaw } from './toy.ts';
@@ -98,7 +99,7 @@ describe('the kit', () => {
 
   beforeAll(async () => {
     cpSync(join(root, 'test/conformance'), copy, { recursive: true, filter: (path) => !path.endsWith('.test.ts') });
-    cluster = await startCluster();
+    cluster = await sharedCluster();
   }, 120_000);
   afterAll(() => cluster.stop());
 

@@ -1,7 +1,8 @@
 // One tenant's names and ids in the hands of another: on every route they look like names and ids that nobody has, and nothing changes.
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
-import { startCluster, type Answer, type Cluster, type Tenant } from '../cluster.ts';
+import type { Answer, Cluster, Tenant } from '../cluster.ts';
+import { sharedCluster } from '../shared-cluster.ts';
 
 interface Books {
   tenant: Tenant;
@@ -45,7 +46,7 @@ async function stateOf({ tenant, key }: Books): Promise<unknown> {
 }
 
 beforeAll(async () => {
-  cluster = await startCluster();
+  cluster = await sharedCluster();
   contract = await readContract(cluster.url);
   rest = checkedRest(cluster, contract);
   mine = await newBooks('MINE-1');

@@ -5,7 +5,8 @@ import { jest } from '@jest/globals';
 import pg from 'pg';
 import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { startCluster, type Cluster, type Person, type Tenant } from '../cluster.ts';
+import type { Cluster, Person, Tenant } from '../cluster.ts';
+import { sharedCluster } from '../shared-cluster.ts';
 
 // Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -17,7 +18,7 @@ let key: string;
 let database: pg.Client;
 
 beforeAll(async () => {
-  cluster = await startCluster();
+  cluster = await sharedCluster();
   ada = await cluster.signUp();
   tenant = await cluster.tenant({ person: ada });
   key = await cluster.apiKey(tenant);

@@ -10,7 +10,7 @@ import { startCluster, type Cluster } from '../cluster.ts';
 import { newTopic, ownKafka, type OwnKafka } from '../kafka.ts';
 import { startReceiver, type Receiver } from '../notifier.ts';
 import { currentRun } from '../run.ts';
-import { ownServer, type OwnServer } from '../server.ts';
+import { startOwnPostgres, type OwnPostgres } from '../own-postgres.ts';
 import { openChance, type Chance } from './chance.ts';
 import { Clients, type Customer } from './clients.ts';
 import { clockFaults, clockProblem, Clocks } from './clocks.ts';
@@ -119,7 +119,7 @@ async function setUp(
   });
   undo.push(() => receiver.close());
   const { means } = trial;
-  const server: OwnServer = await ownServer({ ownDisk: means.disk });
+  const server: OwnPostgres = await startOwnPostgres({ ownDisk: means.disk });
   undo.push(() => server.end());
   const since = await databaseClock(server.adminUrl);
   const clocks = means.clocks ? new Clocks(join(currentRun().directory, `clocks-${randomBytes(4).toString('hex')}`)) : null;

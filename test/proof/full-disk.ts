@@ -2,7 +2,7 @@
 // can't either, so the server ends itself and can't start until there is room.
 import { setTimeout as pause } from 'node:timers/promises';
 import { withClient } from '../../deploy/local/databases.ts';
-import type { OwnServer } from '../server.ts';
+import type { OwnPostgres } from '../own-postgres.ts';
 import type { Chance } from './chance.ts';
 import { lastingMs, type Fault, type Stage, type Suffering } from './stage.ts';
 
@@ -70,7 +70,7 @@ async function fillEverything(stage: Stage, chance: Chance): Promise<Suffering> 
 }
 
 /** Resolves when the server answers, which is started again where it has ended. */
-async function back(server: OwnServer): Promise<void> {
+async function back(server: OwnPostgres): Promise<void> {
   for (const ending = performance.now() + recoverySeconds * 1000; !(await answers(server)); await pause(200)) {
     if (performance.now() > ending) throw new Error(`there is room again, and PostgreSQL is not back within ${recoverySeconds} s`);
     if (!server.running()) await server.start().catch(() => undefined);
@@ -78,7 +78,7 @@ async function back(server: OwnServer): Promise<void> {
 }
 
 /** Uses up what the server had put by for its log: resolves when it has ended its sessions for want of more. */
-async function fillLog({ adminUrl }: OwnServer): Promise<void> {
+async function fillLog({ adminUrl }: OwnPostgres): Promise<void> {
   try {
     await withClient(adminUrl, async (client) => {
       // It keeps a few segments ready; more than these were never written.
@@ -94,7 +94,7 @@ async function fillLog({ adminUrl }: OwnServer): Promise<void> {
   throw new Error('PostgreSQL goes on writing its log to a full disk');
 }
 
-async function answers({ adminUrl }: OwnServer): Promise<boolean> {
+async function answers({ adminUrl }: OwnPostgres): Promise<boolean> {
   return withClient(adminUrl, (client) => client.query('select 1')).then(
     () => true,
     () => false,

@@ -1,6 +1,6 @@
 // What must hold of a cluster after whatever was done to it.
 import pg from 'pg';
-import { verify } from '../../services/ledger/verify.ts';
+import { verify } from '../../services/ledger/audit/verify.ts';
 import type { Cluster } from '../cluster.ts';
 
 /** What is wrong with the books: sums that are not zero, and whatever `verify` finds in logs and tables. Empty where nothing is. */

@@ -1,7 +1,7 @@
 // What a nemesis works on: a running cluster with everything round it, and the faults that it can choose from.
 import type { Cluster } from '../cluster.ts';
 import type { OwnKafka } from '../kafka.ts';
-import type { OwnServer } from '../server.ts';
+import type { OwnPostgres } from '../own-postgres.ts';
 import type { Chance } from './chance.ts';
 import type { Customer } from './clients.ts';
 import type { Clocks } from './clocks.ts';
@@ -26,7 +26,7 @@ export interface Means {
 /** Everything that can be broken. */
 export interface Stage {
   cluster: Cluster;
-  server: OwnServer;
+  server: OwnPostgres;
   /** Null where events go over gRPC. */
   kafka: OwnKafka | null;
   /** Null where they can't be set. */

@@ -1,0 +1,231 @@
+// Messages of the services as the records of the answers. Records with metadata are written as text, with the metadata as it is stored:
+// reading it would lose what a double can't hold, and cost the hot path a parse and a print.
+import type { FastifyReply } from 'fastify';
+import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
+import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { toDecimal, toMinor } from '../services/platform/money.ts';
+import { rateLimitHeaders } from './errors.ts';
+
+/** The media type of an answer that is written as text. */
+export const json = 'application/json; charset=utf-8';
+
+/** An answer in its envelope, of the fields of `data`, written as JSON: `"account":{…}`. Says what it is in the header, too. */
+export function envelope(reply: FastifyReply, fields: string): string {
+  reply.header('content-type', json);
+  return `{"success":true,"data":{${fields}}}`;
+}
+
+/** The fields of a page: its items by their name, each as JSON, and `pagination`. */
+export function pageJson(name: string, items: string[], pagination: object): string {
+  return `"${name}":[${items.join()}],"pagination":${JSON.stringify(pagination)}`;
+}
+
+let lastMs = 0n;
+let lastTime = new Date(0).toISOString();
+
+/** A time as ISO 8601 in UTC. */
+export function timeOf(ms: bigint): string {
+  // Postings of one batch share their time.
+  if (ms !== lastMs) {
+    lastTime = new Date(Number(ms)).toISOString();
+    lastMs = ms;
+  }
+  return lastTime;
+}
+
+function optionalTime(ms: bigint | undefined): string | null {
+  return ms === undefined ? null : timeOf(ms);
+}
+
+/** `data.user`. */
+export function userRecord(user: User): Record<string, unknown> {
+  const { id, email, firstName, lastName, status, createdMs } = user;
+  return { id, email, first_name: firstName, last_name: lastName, status, created_at: timeOf(createdMs) };
+}
+
+/** `data.tenant`. */
+export function tenantRecord(tenant: Tenant): Record<string, unknown> {
+  const { id, name, slug, businessType, description = null, status, createdMs } = tenant;
+  return { id, name, slug, business_type: businessType, description, status, created_at: timeOf(createdMs) };
+}
+
+/** `data.api_key` without its text. */
+export function keyRecord(key: ApiKey): Record<string, unknown> {
+  const { id, name, scopes, description = null, last4 } = key;
+  const times = { created_at: timeOf(key.createdMs), expires_at: optionalTime(key.expiresMs), revoked_at: optionalTime(key.revokedMs) };
+  return { id, name, scopes, description, last4, ...times };
+}
+
+/** `data.webhook_config` without its secret. */
+export function webhookRecord(webhook: Webhook): Record<string, unknown> {
+  const { url, events, enabled, createdMs, updatedMs } = webhook;
+  return { url, events, enabled, created_at: timeOf(createdMs), updated_at: timeOf(updatedMs) };
+}
+
+/** `data.delivery` without its texts; when it arrived or failed is said only where it has. */
+export function deliveryRecord(delivery: Delivery): Record<string, unknown> {
+  const { id, eventId, eventType, status, statusCode = null, attempts, maxAttempts, deliveredMs, failedMs, errorClass = null } = delivery;
+  return {
+    id,
+    event_id: eventId,
+    event_type: eventType,
+    status,
+    status_code: statusCode,
+    error_class: errorClass,
+    attempts,
+    max_attempts: maxAttempts,
+    next_retry_at: optionalTime(delivery.nextRetryMs),
+    ...(deliveredMs !== undefined && { delivered_at: timeOf(deliveredMs) }),
+    ...(failedMs !== undefined && { failed_at: timeOf(failedMs) }),
+    created_at: timeOf(delivery.createdMs),
+  };
+}
+
+/** One of `attempt_history`. */
+export function attemptRecord(attempt: Attempt): Record<string, unknown> {
+  const { number, startedMs, durationMs, statusCode = null, errorClass = null } = attempt;
+  return { number, started_at: timeOf(startedMs), duration_ms: durationMs, status_code: statusCode, error_class: errorClass };
+}
+
+/** The headers of where a caller stands with a limit; the notifier always tells it. */
+export function rateLimitFields(limit: Limit | RateLimit | undefined): ReturnType<typeof rateLimitHeaders> {
+  if (!limit) throw new Error('the notifier answered without where the caller stands');
+  const { policy, quota, windowSeconds, remaining, resetSeconds } = limit;
+  return rateLimitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
+}
+
+/** The fields of a record without metadata, and its metadata: the text of an object without its closing brace. */
+function openWith(fields: object, metadata: string): string {
+  return `${JSON.stringify(fields).slice(0, -1)},"metadata":${metadata === '' ? '{}' : metadata}`;
+}
+
+function accountFields(account: AccountRecord): string {
+  const { id, accountCode, name, type, normalBalance, currency = null, parentCode = null, isGroup, description = null } = account;
+  const fields = {
+    id,
+    account_code: accountCode,
+    name,
+    type,
+    normal_balance: normalBalance,
+    currency,
+    parent_code: parentCode,
+    is_group: isGroup,
+    description,
+    allow_negative: account.allowNegative,
+    status: account.status,
+    system: account.system,
+    version: Number(account.version),
+    created_at: timeOf(account.createdMs),
+    updated_at: timeOf(account.updatedMs),
+  };
+  return openWith(fields, account.metadata);
+}
+
+/** `data.account` as JSON. */
+export function accountJson(account: AccountRecord): string {
+  return `${accountFields(account)}}`;
+}
+
+/** A node of the hierarchy with all below it, as JSON. */
+export function nodeJson(node: AccountNode, withBalances: boolean): string {
+  if (!node.account) throw new Error('a node of the hierarchy without its account');
+  const totals = node.balances.map(({ currency, debits, credits, balance }) => ({ currency, debits, credits, balance }));
+  const balances = withBalances ? `,"balances":${JSON.stringify(totals)}` : '';
+  const children = node.children.map((child) => nodeJson(child, withBalances)).join(',');
+  return `${accountFields(node.account)}${balances},"children":[${children}]}`;
+}
+
+const quote = JSON.stringify as (text: string) => string;
+const orNull = (text: string | undefined): string => (text === undefined ? 'null' : `"${text}"`);
+
+/** `data.transaction` as JSON. Ids, codes, amounts and words need no escaping; the service has checked them. */
+export function transactionJson(transaction: Transaction): string {
+  const { transactionId, idempotencyKey, description, reference, metadata } = transaction;
+  const time = timeOf(transaction.createdMs);
+  let entries = '';
+  for (const { accountId, accountCode, amount, side, currency, balanceAfter, counter } of transaction.entries) {
+    if (entries !== '') entries += ',';
+    entries += `{"account_id":"${accountId}","account_code":"${accountCode}","amount":"${amount}","side":"${side}","currency":"${currency}","balance_after":"${balanceAfter}","counter":${counter}}`;
+  }
+  const key = idempotencyKey === transactionId ? `"${transactionId}"` : quote(idempotencyKey);
+  return (
+    `{"transaction_id":"${transactionId}","kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
+    `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
+    `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
+    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${transaction.sequence},` +
+    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)}}`
+  );
+}
+
+/** `data.balance` as JSON. */
+export function balanceJson(balance: Balance): string {
+  const { accountId, accountCode, currency, debits, credits, pendingDebits, pendingCredits, available, version, updatedMs } = balance;
+  return (
+    `{"account_id":"${accountId}","account_code":"${accountCode}","currency":"${currency}","balance":"${balance.balance}",` +
+    `"debits":"${debits}","credits":"${credits}","pending_debits":"${pendingDebits}","pending_credits":"${pendingCredits}",` +
+    `"available":"${available}","version":${version},"updated_at":${updatedMs === undefined ? 'null' : `"${timeOf(updatedMs)}"`}}`
+  );
+}
+
+/** One item of `data.history`. */
+export function changeRecord(change: BalanceChange): Record<string, unknown> {
+  const { transactionId, sequence, side, amount, balanceAfter, createdMs } = change;
+  const fields = { transaction_id: transactionId, sequence: Number(sequence), side, amount };
+  return { ...fields, balance_after: balanceAfter, created_at: timeOf(createdMs) };
+}
+
+/** One item of `data.events` as JSON. */
+export function eventJson(event: Event): string {
+  const { id, type, sequence, createdMs, actor, requestId } = event;
+  const fields = {
+    id,
+    type,
+    sequence: Number(sequence),
+    created: Math.floor(Number(createdMs) / 1000),
+    actor,
+    request_id: requestId === '' ? null : requestId,
+    hash: Buffer.from(event.hash).toString('hex'),
+    previous_hash: Buffer.from(event.previousHash).toString('hex'),
+  };
+  return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
+}
+
+function eventDataJson({ data, sequence }: Event): string {
+  const place = `"sequence":${sequence}`;
+  if (data.case === 'transactionPosted') return `${postedFields(data.value)},${place}}`;
+  if (data.case === 'accountCreated' && data.value.account) {
+    return `${accountFields(data.value.account)},"template":${orNull(data.value.template)},${place}}`;
+  }
+  if (data.case === 'accountUpdated' && data.value.account) {
+    return `${accountFields(data.value.account)},"changes":${JSON.stringify(data.value.changes)},${place}}`;
+  }
+  throw new Error(`an event of the log without data that it can hold: ${String(data.case)}`);
+}
+
+function postedFields(posted: TransactionPosted): string {
+  const { transactionId, kind, idempotencyKey, description, reference = null, reverses = null } = posted;
+  const currencies = new Set(posted.entries.map((entry) => entry.currency));
+  const debits = posted.entries.filter((entry) => entry.side === 'debit').map((entry) => toMinor(entry.amount) ?? 0n);
+  const fields = {
+    transaction_id: transactionId,
+    kind,
+    idempotency_key: idempotencyKey,
+    description,
+    reference,
+    currency: currencies.size === 1 ? (posted.entries[0]?.currency ?? null) : null,
+    amount: currencies.size === 1 ? toDecimal(debits.reduce((sum, each) => sum + each, 0n)) : null,
+    lines: posted.entries.map(({ accountId, accountCode, amount, side, currency, balanceAfter, counter }) => ({
+      account_id: accountId,
+      account_code: accountCode,
+      amount,
+      side,
+      currency,
+      balance_after: balanceAfter,
+      counter,
+    })),
+    reverses,
+  };
+  return openWith(fields, posted.metadata);
+}

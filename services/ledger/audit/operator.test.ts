@@ -1,0 +1,403 @@
+// What both `verify` and `rebuild --check` do beside comparing the projections.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import pg from 'pg';
+import { withClient } from '../../../deploy/local/databases.ts';
+import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { bareEnvironment, currentRun } from '../../../test/run.ts';
+import { chainHash, type LogRow } from '../log.ts';
+import { Findings, inTenantTransaction, openOperator, logChunks, snapshot } from './operator.ts';
+import { rebuild } from './rebuild.ts';
+import { verify } from './verify.ts';
+
+let ledger: RunningLedger;
+let owner: pg.Client;
+let operator: pg.Client;
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  operator = await openOperator(ledger.database.ownerUrl);
+});
+
+afterAll(async () => {
+  await operator.end();
+  await owner.end();
+  await ledger.end();
+});
+
+/** A tenant with a log of three events. */
+async function live(): Promise<ReturnType<typeof newTenant>> {
+  const made = newTenant();
+  const { tenantId } = made;
+  for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+  await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
+  return made;
+}
+
+/** Runs statements on one tenant's rows, `$1`. */
+async function change(tenant: string, ...statements: string[]): Promise<void> {
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+  for (const statement of statements) await owner.query(statement, [tenant]);
+}
+
+/** What `verify` and `rebuild --check` say. */
+async function said(only?: string): Promise<{ verified: string[]; checked: string[] }> {
+  const [verified, checked]: [string[], string[]] = [[], []];
+  await verify(operator, { only }, (line) => verified.push(line));
+  await rebuild(operator, { tenant: only, check: true }, (line) => checked.push(line));
+  return { verified, checked };
+}
+
+/** Puts another posting in the place of a tenant's last event, with a chain that is whole. */
+async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
+  const rows: LogRow[] = [];
+  for await (const piece of logChunks(operator, tenant)) rows.push(...piece);
+  const posted = rows.at(-1)!;
+  const message = fromBinary(TransactionPostedSchema, posted.payload);
+  forged(message);
+  const payload = toBinary(TransactionPostedSchema, message);
+  const hash = chainHash(rows.at(-2)!.hash, { ...posted, payload });
+  await change(tenant, `select $1::uuid`);
+  await owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = $4', [tenant, payload, hash, rows.length]);
+}
+
+function run(url: string, ...args: string[]) {
+  return spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
+    encoding: 'utf8',
+  });
+}
+
+const everything = ['log', 'balances', 'entries', 'transactions', 'accounts', 'heads'].map(
+  (name) => `delete from ${name} where tenant_id = $1`,
+);
+
+describe('how far the log was published', () => {
+  test('is at or below the head of each tenant', async () => {
+    const { tenant, tenantId } = await live();
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    await change(tenant, 'update relay_marks set sequence = 3 where tenant_id = $1');
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    await change(tenant, 'update relay_marks set sequence = 4 where tenant_id = $1');
+    const beyond = `${tenantId}: relay_marks is at 4, beyond the head at 3: what comes between would not be published`;
+    expect(await said(tenant)).toEqual({ verified: [beyond], checked: [beyond] });
+  });
+
+  test('is known of each tenant that has a head', async () => {
+    const { tenant, tenantId } = await live();
+    await change(tenant, 'delete from relay_marks where tenant_id = $1');
+    const missing = `${tenantId}: relay_marks is missing: nothing looks for events that are not published`;
+    expect(await said(tenant)).toEqual({ verified: [missing], checked: [missing] });
+  });
+
+  test('is looked for through an open mark where there is more to publish', async () => {
+    const { tenant, tenantId } = await live();
+    await change(tenant, 'update relay_marks set sequence = 3, open_until = null where tenant_id = $1');
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    await change(tenant, 'delete from relay_marks where tenant_id = $1', 'insert into relay_marks (tenant_id, sequence) values ($1, 2)');
+    const closed = `${tenantId}: relay_marks is closed at 2, before the head at 3: nothing looks for what comes between until a ledger starts`;
+    expect(await said(tenant)).toEqual({ verified: [closed], checked: [closed] });
+  });
+
+  test('begins again where it is lost and rebuild made the mark again', async () => {
+    const { tenant, tenantId } = await live();
+    const rebuilt = async () => {
+      const lines: string[] = [];
+      await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
+      return lines;
+    };
+    await change(tenant, 'update relay_marks set sequence = 4 where tenant_id = $1');
+    expect(await rebuilt()).toEqual([`${tenantId}: the log ends at 3, but 4 was handed out, posted or published`]);
+    await change(tenant, 'delete from relay_marks where tenant_id = $1');
+    expect(await rebuilt()).toEqual([`${tenantId}: repaired: relay_marks is missing: all events are published again`]);
+    const { rows } = await owner.query<{ sequence: bigint; minutes: number }>(
+      `select sequence, extract(epoch from open_until - clock_timestamp())::float8 / 60 as minutes from relay_marks where tenant_id = $1`,
+      [tenant],
+    );
+    expect(rows).toEqual([{ sequence: 0n, minutes: expect.closeTo(10, 0) }]);
+    expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+    // One that is there stays where it is.
+    await change(tenant, 'update relay_marks set sequence = 2 where tenant_id = $1');
+    expect(await rebuilt()).toEqual([]);
+    expect((await owner.query('select sequence from relay_marks where tenant_id = $1', [tenant])).rows).toEqual([{ sequence: 2n }]);
+  });
+
+  test('is all that is left of a tenant, and he is found by it', async () => {
+    const { tenant, tenantId } = await live();
+    await change(tenant, 'update relay_marks set sequence = 3 where tenant_id = $1', ...everything);
+    const lines = [`${tenantId}: has no log`, `${tenantId}: relay_marks is at 3, and there is no head`];
+    const { verified, checked } = await said();
+    expect(verified).toEqual(expect.arrayContaining(lines));
+    expect(checked).toEqual(expect.arrayContaining(lines));
+    const rebuilt: string[] = [];
+    await rebuild(operator, { tenant: undefined, check: false }, (line) => rebuilt.push(line));
+    expect(rebuilt).toContain(`${tenantId}: has no log`);
+  });
+});
+
+describe('a log that says what no table can hold', () => {
+  test.each<[string, (message: TransactionPosted) => void, RegExp[]]>([
+    [
+      'a currency that there is not',
+      ({ entries, balances }) => [...entries, ...balances].forEach((each) => (each.currency = 'XAU')),
+      [
+        /entries \(account_id \S+, currency XAU, sequence 3, position 0\) is missing/,
+        /balances \(account_id \S+, currency XAU\) is missing/,
+      ],
+    ],
+    [
+      'a negative amount',
+      ({ entries }) => (entries[0]!.amount = '-1.00'),
+      [/event 3 has an entry that is not greater than zero/, /entries \(.* position 0\): amount is "1.00", by the log "-1.00"/],
+    ],
+    [
+      'an amount beyond a bigint',
+      ({ entries }) => (entries[0]!.amount = `${'9'.repeat(20)}.00`),
+      [/can't hold .*out of range for type bigint/],
+    ],
+    ['a NUL in a text', (message) => (message.reference = 'a\0'), [/can't hold .*unsupported Unicode escape/]],
+  ])('%s: its tenant is told of, and then the others are looked at', async (_what, forged, expected) => {
+    const [one, other] = [await live(), await live()];
+    await forge(one, forged);
+    await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
+    const { verified, checked } = await said();
+    for (const lines of [verified, checked]) {
+      const own = lines.filter((line) => line.startsWith(one.tenantId)).join('\n');
+      for (const line of expected) expect(own).toMatch(line);
+      expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
+    }
+    const rebuilt: string[] = [];
+    await rebuild(operator, { tenant: one.tenant, check: false }, (line) => rebuilt.push(line));
+    expect(rebuilt.join()).toMatch(/^tenant_.*(can't hold|has an entry|event 3)/);
+    expect(rebuilt.join()).not.toContain('repaired');
+    expect(run(ledger.database.ownerUrl, 'verify').status).toBe(1);
+    for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+  });
+});
+
+test('an event at no time of the calendar is told of, and then the others are looked at', async () => {
+  const [one, other] = [await live(), await live()];
+  await change(one.tenant, `update log set created_at = 'infinity' where tenant_id = $1 and sequence = 3`);
+  await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
+  for (const lines of Object.values(await said())) {
+    expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Infinity ms after 1970 is no time`);
+    expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
+  }
+});
+
+test('a head that is lost stays lost where the log is at fault, too', async () => {
+  const { tenant, tenantId } = await live();
+  await change(tenant, 'delete from relay_marks where tenant_id = $1', 'delete from log where tenant_id = $1 and sequence = 1');
+  await change(tenant, 'delete from balances where tenant_id = $1', 'delete from accounts where tenant_id = $1');
+  await change(tenant, 'delete from heads where tenant_id = $1');
+  const lines: string[] = [];
+  const { repaired } = await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
+  expect(lines[0]).toBe(`${tenantId}: event 2 follows event 0`);
+  expect(repaired).toBe(0);
+  expect((await owner.query('select sequence from heads where tenant_id = $1', [tenant])).rows).toEqual([]);
+  await change(tenant, ...everything);
+});
+
+test('a fault of the command itself is no finding, and leaves the connection usable', async () => {
+  const { tenant } = await live();
+  const findings = new Findings(() => undefined);
+  const deep = (): string => `1${deep()}`;
+  for (const fault of [() => 'x'.repeat(2 ** 30), deep]) {
+    const work = () =>
+      Promise.resolve()
+        .then(fault)
+        .then(() => undefined);
+    await expect(inTenantTransaction(operator, tenant, snapshot, findings, work)).rejects.toThrow(/Invalid string length|call stack/);
+  }
+  expect(findings.count).toBe(0);
+  expect(await said(tenant)).toEqual({ verified: [], checked: [] });
+});
+
+test('a reversal has its counter-entry where the posting that it reverses has its own', async () => {
+  const one = await live();
+  const { tenantId } = one;
+  const { transaction } = await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN') } });
+  await ledger.client.reverseTransaction({ tenantId, transactionId: transaction!.transactionId });
+  expect(await said(one.tenant)).toEqual({ verified: [], checked: [] });
+  await forge(one, (reversal) => reversal.entries.forEach((entry) => (entry.counter = !entry.counter)));
+  const { verified } = await said(one.tenant);
+  expect(verified).toContainEqual(expect.stringMatching(/transaction txn_\w+ is not the mirror of txn_\w+/));
+});
+
+test('verify needs no right but to read: a standby will do', async () => {
+  const [one, forged] = [await live(), await live()];
+  const { adminUrl, name, ownerUrl } = ledger.database;
+  // Each connection made then; it lets itself be told otherwise.
+  const say = (what: string) =>
+    withClient(adminUrl, async (client) => {
+      await client.query('set default_transaction_read_only = off');
+      await client.query(`alter database "${name}" ${what}`);
+    });
+  const verified = async ({ tenantId }: { tenantId: string }) => {
+    await say('set default_transaction_read_only = on');
+    const said = run(ownerUrl, 'verify', '--tenant', tenantId);
+    await say('reset default_transaction_read_only');
+    return said;
+  };
+  expect(await verified(one)).toMatchObject({ status: 0, stdout: expect.stringMatching(/nothing differs\n$/), stderr: '' });
+  await change(one.tenant, `update entries set amount = 700 where tenant_id = $1 and position = 1`);
+  await forge(forged, ({ entries }) => entries.forEach((each) => (each.currency = 'XAU')));
+  expect(await verified(one)).toMatchObject({
+    status: 1,
+    stdout: expect.stringMatching(/position 1\): amount is "7.00", by the log "1.00"\n/),
+  });
+  expect(await verified(forged)).toMatchObject({ status: 1, stdout: expect.stringMatching(/currency XAU.* position 0\) is missing\n/) });
+  for (const { tenant } of [one, forged]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+});
+
+describe('a role that row-level security binds', () => {
+  test.each([[['verify']], [['rebuild', '--check']], [['rebuild']], [['heads']], [['redrive']], [['discard']]])(
+    'is told so by %j, rather than that nothing differs',
+    (args) => {
+      const role = new URL(ledger.database.serviceUrl).username;
+      const tables = 'accounts, balances, entries, heads, log, relay_dead_letters, relay_marks, transactions';
+      expect(run(ledger.database.serviceUrl, ...args)).toMatchObject({
+        status: 1,
+        stdout: '',
+        stderr:
+          `MIGRATION_DATABASE_URL is of the role ${role}, which does not see every tenant's ${tables}: ` +
+          `give ${new URL(ledger.database.ownerUrl).username}, the role of the policy operator\n`,
+      });
+    },
+  );
+
+  test('is an owner whose policy is lost, too, and not the administrator', async () => {
+    await (await openOperator(ledger.database.adminUrl)).end();
+    await owner.query('alter policy operator on log rename to other');
+    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
+      "does not see every tenant's log: the policy operator, which lets a role, is missing",
+    );
+    await owner.query('alter policy other on log rename to operator');
+    // As after a restore under another owner.
+    const [own, other] = [ledger.database.ownerUrl, ledger.database.serviceUrl].map((url) => new URL(url).username) as [string, string];
+    await owner.query(`alter policy operator on log to "${other}"`);
+    await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
+      `every tenant's log: give ${other}, the role of the policy operator`,
+    );
+    await owner.query(`alter policy operator on log to "${own}"`);
+    await (await openOperator(ledger.database.ownerUrl)).end();
+  });
+});
+
+test('whatever the database says of its sessions, the commands find its tables and read them', async () => {
+  const { tenant } = await live();
+  const { adminUrl, name } = ledger.database;
+  const longer = `transaction_timeout = '20ms'`;
+  const settings = ['search_path = app', 'row_security = off', `default_transaction_isolation = 'repeatable read'`];
+  const say = (change: (setting: string) => string) =>
+    withClient(adminUrl, async (client) => {
+      const { rows } = await client.query(`select from pg_settings where name = 'transaction_timeout'`);
+      // Since PostgreSQL 17. No transaction has an end so soon.
+      if (rows.length > 0 && !settings.includes(longer)) settings.push(longer);
+      for (const setting of settings) await client.query(`alter database "${name}" ${change(setting)}`);
+    });
+  await say((setting) => `set ${setting}`);
+  const own = await openOperator(ledger.database.ownerUrl);
+  try {
+    const { rows } = await own.query<{ level: string }>(`select current_setting('transaction_isolation') as level`);
+    expect(rows).toEqual([{ level: 'read committed' }]);
+    await own.query('select pg_sleep(0.1)');
+    expect(await verify(own, { only: tenant }, () => undefined)).toMatchObject({ transactions: 1, findings: 0 });
+    expect(await rebuild(own, { tenant, check: true }, () => undefined)).toMatchObject({ tenants: 1, findings: 0 });
+  } finally {
+    await own.end();
+    await say((setting) => `reset ${setting.split(' ')[0]!}`);
+  }
+});
+
+test('an address whose options take the place of theirs is told so by the commands', async () => {
+  const address = new URL(ledger.database.ownerUrl);
+  address.searchParams.set('options', '-c search_path=app');
+  await expect(openOperator(address.href)).rejects.toThrow(/^MIGRATION_DATABASE_URL: the settings of a connection are lost: /);
+});
+
+test('heads that were kept elsewhere tell of a log whose end is gone, of one that was made anew, and of a tenant who is gone', async () => {
+  const [one, other, gone] = [await live(), await live(), await live()];
+  const file = join(mkdtempSync(join(currentRun().directory, 'heads-')), 'kept');
+  const { ownerUrl } = ledger.database;
+  const { stdout: kept, status } = run(ownerUrl, 'heads');
+  expect(status).toBe(0);
+  for (const { tenantId } of [one, other, gone]) expect(kept).toMatch(new RegExp(`^${tenantId} 3 [0-9a-f]{64}$`, 'm'));
+  expect(run(ownerUrl, 'heads', '--tenant', one.tenantId).stdout).toBe(
+    `${kept.split('\n').find((line) => line.startsWith(one.tenantId))!}\n`,
+  );
+  await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
+  // Of several times.
+  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/audit/cli.ts heads\n\n';
+  writeFileSync(file, `${kept}${banner}${run(ownerUrl, 'heads').stdout}`);
+  // Other tests leave tenants behind of whom there is something to tell.
+  const told = (...args: string[]) =>
+    run(ownerUrl, 'verify', ...args)
+      .stdout.match(/^tenant_.*/gm)
+      ?.filter((line) => [one, other, gone].some(({ tenantId }) => line.startsWith(tenantId))) ?? [];
+  expect(told('--heads', file)).toEqual([]);
+
+  const back = ['log', 'transactions', 'entries'].map((table) => `delete from ${table} where tenant_id = $1 and sequence > 3`);
+  await change(
+    one.tenant,
+    ...back,
+    `update heads set sequence = 3, hash = (select hash from log where tenant_id = $1 and sequence = 3) where tenant_id = $1`,
+  );
+  await change(one.tenant, 'update relay_marks set sequence = 3 where tenant_id = $1');
+  await forge(other, (message) => (message.description = 'forged'));
+  for (const { tenant } of [one, other]) await rebuild(operator, { tenant, check: false }, () => undefined);
+  await change(gone.tenant, ...everything, 'delete from relay_marks where tenant_id = $1');
+  expect(told()).toEqual([]);
+  expect(told('--heads', file).sort()).toEqual(
+    [
+      `${one.tenantId}: event 4, of which the hash was kept, is missing: the log ends at 3`,
+      `${other.tenantId}: event 3 does not have the hash that was kept: it, or one before it, was made anew`,
+      `${gone.tenantId}: heads were kept of this tenant, and nothing is left of him`,
+    ].sort(),
+  );
+  // Of one tenant alone nobody else's are missed.
+  expect(run(ownerUrl, 'verify', '--heads', file, '--tenant', one.tenantId)).toMatchObject({
+    status: 1,
+    stdout: expect.stringMatching(/^tenant_.*\n.*, 2 kept heads verified: 1 difference\n$/),
+  });
+
+  for (const [text, what] of [
+    [`${kept}tenant_x 1 00`, "is none of `heads`: <tenant's id> <sequence> <hash>"],
+    [`${kept}${kept.replaceAll(/[0-9a-f]{64}/g, '0'.repeat(64))}`, 'has another hash of event 3 than a line before it'],
+    [banner, 'it has no line of a head'],
+  ] as const) {
+    writeFileSync(file, text);
+    const refused = run(ownerUrl, 'verify', '--heads', file);
+    expect(refused).toMatchObject({ status: 1, stdout: '', stderr: expect.stringMatching(/^--heads \S+: (line \d+|it) /) });
+    expect(refused.stderr).toContain(what);
+  }
+  expect(run(ownerUrl, 'verify', '--heads', '/nowhere')).toMatchObject({ status: 1, stderr: expect.stringContaining('ENOENT') });
+  for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
+});
+
+test('a table that is none any more, or has lost its key, is told by its name', async () => {
+  const { ownerUrl } = ledger.database;
+  const commands = [['verify'], ['rebuild', '--check'], ['heads']];
+  for (const table of ['transactions', 'log', 'relay_marks']) {
+    await owner.query(
+      `create schema hidden; alter table ${table} set schema hidden; create view ${table} as select * from hidden.${table}`,
+    );
+    const refused = commands.map((args) => run(ownerUrl, ...args));
+    await owner.query(`drop view ${table}; alter table hidden.${table} set schema public; drop schema hidden`);
+    const stderr = `${table}: no table, or none of tenants: restore the schema\n`;
+    for (const each of refused) expect(each).toMatchObject({ status: 1, stdout: '', stderr });
+  }
+  const { rows } = await owner.query<{ key: string }>(
+    `select pg_get_constraintdef(oid) as key from pg_constraint where conname = 'entries_pkey'`,
+  );
+  await owner.query('alter table entries drop constraint entries_pkey');
+  const without = commands.map((args) => run(ownerUrl, ...args));
+  await owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
+  for (const each of without)
+    expect(each).toMatchObject({ status: 1, stdout: '', stderr: 'entries: no primary key: restore the schema\n' });
+});

@@ -1,0 +1,69 @@
+// Changes of accounts that the ledger refuses, found where a log has them.
+import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { a, account, by, byCode, event, findings, first, suspense } from '../../../test/replay.ts';
+import { createdEvent, updatedEvent } from '../chart.ts';
+import type { NewEvent } from '../log.ts';
+
+const group = byCode.get('group')!;
+/** The event of an account's next version. */
+const update = (before: AccountRecord, more: Partial<AccountRecord>, ...changes: string[]): NewEvent =>
+  updatedEvent({ ...before, version: before.version + 1n, ...more }, changes, by);
+const closing = update(group, { status: 'closed' }, 'status');
+const below = account('below', { parentCode: 'group' });
+const made = createdEvent(below, null, by);
+
+test('no account is made, placed or opened below a closed group', () => {
+  expect(findings([closing, made])).toEqual(['event 7 has an active account below a closed group']);
+  const closed = { ...below, status: 'closed', version: 2n };
+  const shut = update(below, { status: 'closed' }, 'status');
+  expect(findings([made, shut, closing, update(closed, { status: 'active' }, 'status')])).toEqual([
+    'event 9 has an active account below a closed group',
+  ]);
+  expect(findings([made, shut, update(closed, { status: 'active' }, 'status')])).toEqual([]);
+  expect(findings([made, shut, closing, update(closed, { name: 'B' }, 'name')])).toEqual([]);
+});
+
+test('a group is closed when the accounts below it are', () => {
+  const shut = update(below, { status: 'closed' }, 'status');
+  expect(findings([made, closing])).toEqual(['event 7 closes a group that has active accounts below it']);
+  expect(findings([made, shut, closing])).toEqual([]);
+  expect(findings([createdEvent(account('beside'), null, by), closing])).toEqual([]);
+});
+
+test('an account is closed when nothing of it is pending', () => {
+  const closingA = update(a, { status: 'closed' }, 'status');
+  for (const pending of ['pendingDebits', 'pendingCredits'] as const) {
+    const held = first();
+    held.balances[0]![pending] = '1.00';
+    held.balances[0]!.available = pending === 'pendingCredits' ? '4.00' : '5.00';
+    const back = first();
+    back.entries.forEach((entry) => Object.assign(entry, { side: entry.side === 'debit' ? 'credit' : 'debit', balanceAfter: '0.00' }));
+    back.balances.forEach((balance) =>
+      Object.assign(balance, { previousBalance: '5.00', balance: '0.00', debits: '5.00', credits: '5.00', available: '0.00', version: 2n }),
+    );
+    expect(findings([event(held), event(back), closingA])).toEqual([]);
+    back.balances[0]![pending] = '1.00';
+    back.balances[0]!.available = pending === 'pendingCredits' ? '-1.00' : '0.00';
+    expect(findings([event(held), event(back), closingA])).toEqual(['event 8 closes an account that has a balance']);
+  }
+});
+
+test('of the ledger’s own accounts nothing changes but their place, and that of no other', () => {
+  const own = createdEvent(suspense, null, by);
+  const liabilities = createdEvent(account('liabilities', { type: 'liability', isGroup: true }), null, by);
+  const wrong = ['event 8 changes what can’t change of an account'];
+  expect(findings([liabilities, own, update(suspense, { parentCode: 'liabilities' }, 'parent_code')])).toEqual([]);
+  expect(findings([liabilities, own, update(suspense, { parentCode: 'group' }, 'parent_code')])).toEqual([
+    'event 8 puts an account where no group is',
+  ]);
+  for (const [more, name] of [
+    [{ name: 'Mine' }, 'name'],
+    [{ description: 'd' }, 'description'],
+    [{ allowNegative: false }, 'allow_negative'],
+    [{ status: 'closed' }, 'status'],
+    [{ metadata: '{"a":1}' }, 'metadata'],
+  ] as const) {
+    expect(findings([liabilities, own, update(suspense, more, name)])).toEqual(wrong);
+  }
+  expect(findings([liabilities, own, update(a, { parentCode: 'group' }, 'parent_code')])).toEqual(wrong);
+});

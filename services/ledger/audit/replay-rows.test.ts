@@ -1,0 +1,107 @@
+import { plainAsset } from '../../../test/default-account.ts';
+import { newId, toUuid } from '../../platform/ids.ts';
+import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../../test/replay.ts';
+import { updatedEvent } from '../chart.ts';
+import { Replay } from './replay.ts';
+
+describe('the rows that an honest log makes', () => {
+  const nowText = '2023-11-14T22:13:20.000Z';
+  const uuidOf = (id: string) => toUuid('acc', id);
+  const reversed = newId('txn');
+  const message = posting(
+    ['b debit 2.00 NGN 3.00', 'a credit 1.50 NGN 3.50', 'a credit 0.50 NGN 3.00'],
+    ['b NGN 5.00 3.00 2.00 5.00 2', 'a NGN 5.00 3.00 5.00 2.00 2'],
+    { kind: 'reversal', reference: 'r', reverses: reversed, fingerprint: new Uint8Array([1, 0xab]) },
+  );
+  message.balances[0]!.pendingDebits = '0.25';
+  message.balances[0]!.available = '2.75';
+  message.balances[1]!.pendingCredits = '0.50';
+  message.balances[1]!.available = '2.50';
+  const more = { name: 'Renamed', description: 'd', status: 'closed', version: 2n, metadata: '{"m":1}' };
+  const {
+    rows,
+    findings: found,
+    derivation,
+    added,
+  } = derived(
+    [
+      event(first()),
+      event(message),
+      updatedEvent(account('closed', { id: accounts[2]!.id, ...more }), ['name', 'description', 'metadata'], by),
+    ],
+    undefined,
+    'wallet',
+  );
+
+  test('are found without fault', () => {
+    expect(found).toEqual([]);
+  });
+
+  test('are none where nothing has happened', () => {
+    const nobody = new Replay(tenant, () => undefined);
+    expect([nobody.head(), nobody.accountRows(), nobody.balanceRows()]).toEqual([[], [], []]);
+  });
+
+  test('are a head that stands at the last event and names the chart', () => {
+    const { sequence, hash } = rows.at(-1)!;
+    expect(derivation.head()).toEqual([
+      { tenant_id: tenant, sequence: String(sequence), hash: `\\x${hash.toString('hex')}`, last_at: nowText, chart: 'wallet' },
+    ]);
+  });
+
+  test('are each account as it was last told', () => {
+    const usual = {
+      tenant_id: tenant,
+      ...plainAsset,
+      metadata: '{}',
+      version: '1',
+      created_at: nowText,
+      updated_at: nowText,
+    };
+    const row = (code: string, own: object = {}) => ({ ...usual, id: uuidOf(byCode.get(code)!.id), code, name: code, ...own });
+    expect(derivation.accountRows()).toEqual([
+      row('a'),
+      row('b', { type: 'liability', normal_balance: 'credit', allow_negative: false }),
+      row('closed', { name: 'Renamed', description: 'd', status: 'closed', version: '2', metadata: '{"m":1}' }),
+      row('group', { is_group: true }),
+      row('pounds', { currency: 'GBP' }),
+    ]);
+  });
+
+  test('are each balance as the entries add up, with what is pending as it was told', () => {
+    const usual = { tenant_id: tenant, currency: 'NGN', version: '2', updated_at: nowText };
+    expect(derivation.balanceRows()).toEqual([
+      { ...usual, account_id: uuidOf(a.id), debits: '500', credits: '200', pending_debits: '0', pending_credits: '50' },
+      { ...usual, account_id: uuidOf(b.id), debits: '200', credits: '500', pending_debits: '25', pending_credits: '0' },
+    ]);
+  });
+
+  test('are a transaction and its entries for each posting, and none for any other event', () => {
+    expect(added.map(({ transactions, entries, posted }) => [transactions.length, entries.length, posted?.idempotencyKey])).toEqual([
+      ...accounts.map(() => [0, 0, undefined]),
+      [1, 2, expect.stringMatching(/^txn_/)],
+      [1, 3, message.idempotencyKey],
+      [0, 0, undefined],
+    ]);
+    const [earlier, { transactions, entries }] = [added[5]!, added[6]!];
+    expect(earlier.transactions[0]).toMatchObject({ reference: null, reverses: null });
+    expect(transactions).toEqual([
+      {
+        tenant_id: tenant,
+        sequence: '7',
+        id: toUuid('txn', message.transactionId),
+        idempotency_key: message.transactionId,
+        fingerprint: '\\x01ab',
+        reference: 'r',
+        reverses: toUuid('txn', reversed),
+        created_at: nowText,
+      },
+    ]);
+    const usual = { tenant_id: tenant, currency: 'NGN', sequence: '7' };
+    expect(entries).toEqual([
+      { ...usual, account_id: uuidOf(b.id), position: 0, side: 'debit', amount: '200', balance_after: '300' },
+      { ...usual, account_id: uuidOf(a.id), position: 1, side: 'credit', amount: '150', balance_after: '350' },
+      { ...usual, account_id: uuidOf(a.id), position: 2, side: 'credit', amount: '50', balance_after: '300' },
+    ]);
+  });
+});

@@ -1,0 +1,366 @@
+import { spawnSync } from 'node:child_process';
+import pg from 'pg';
+import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { bareEnvironment } from '../../../test/run.ts';
+import { toUuid } from '../../platform/ids.ts';
+import { openOperator } from './operator.ts';
+import { rebuild } from './rebuild.ts';
+import { verify } from './verify.ts';
+
+// One book with everything in it, kept beside it, damaged in every way and put back each time.
+let ledger: RunningLedger;
+let owner: pg.Client;
+let operator: pg.Client;
+const { tenantId, tenant } = newTenant();
+const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances'];
+const kept = [...tables, 'relay_marks'];
+/** Columns that may not be null, but for those of primary keys. */
+const required: { table: string; column: string }[] = [];
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  operator = await openOperator(ledger.database.ownerUrl);
+  await live(tenantId);
+  await live(newTenant().tenantId);
+  // This owner is no honest one: what the constraints refuse shall be found as well.
+  const constraints = await owner.query<{ sql: string }>(
+    `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
+        else format('alter table %s drop constraint %I', conrelid::regclass, conname) end as sql from pg_constraint
+      where connamespace = 'public'::regnamespace and contype in ('c', 'f')`,
+  );
+  for (const { sql } of constraints.rows) await owner.query(sql);
+  const columns = await owner.query<{ table: string; column: string }>(
+    `select c.relname as table, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid
+      where c.relname = any($1) and a.attnum > 0 and a.attnotnull
+        and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary and a.attnum = any(i.indkey))`,
+    [tables],
+  );
+  required.push(...columns.rows);
+  for (const { table, column } of required) await owner.query(`alter table ${table} alter column ${column} drop not null`);
+  await owner.query('drop trigger entries_must_balance on entries; create schema kept');
+  for (const table of kept) await owner.query(`create table kept.${table} as table ${table}`);
+});
+
+afterAll(async () => {
+  await operator.end();
+  await owner.end();
+  await ledger.end();
+});
+
+/** Changes rows of any tenant, which even the owner may only after he has put row-level security aside. */
+async function damage(...statements: [sql: string, values?: unknown[]][]): Promise<void> {
+  const security = (how: string) => owner.query(tables.map((table) => `alter table ${table} ${how} row level security`).join('; '));
+  await owner.query('begin');
+  await security('disable');
+  for (const [sql, values] of statements) await owner.query(sql, values);
+  await security('enable');
+  await owner.query('commit');
+}
+
+async function live(tenantId: string): Promise<void> {
+  const { client } = ledger;
+  const post = async (lines: string[], more: { reference?: string } = {}) => {
+    const { transaction } = await client.postTransaction({ posting: { tenantId, entries: entries(...lines), actor: 'k', ...more } });
+    return transaction!.transactionId;
+  };
+  await client.createAccount({ tenantId, accountCode: 'till', name: 'Till', type: 'asset', description: 'by hand', metadata: '{"a":1}' });
+  const single = await post(['till debit 9.99 EUR']);
+  await client.setUpChart({ tenantId, businessType: 'wallet' });
+  await post(['SETTLEMENT-NGN debit 100.00 NGN', 'CUSTOMER-WALLETS-NGN credit 100.00 NGN'], { reference: 'R1' });
+  const double = await post(['CUSTOMER-WALLETS-NGN debit 10.00 NGN', 'FEES-FX credit 4.00 NGN', 'FEES-FX credit 6.00 NGN']);
+  await post(['FX-POSITION-USD debit 1.00 USD', 'till credit 1.00 USD', 'FX-POSITION-NGN credit 1500.00 NGN', 'till debit 1500.00 NGN']);
+  for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
+  await client.updateAccount({ tenantId, accountCode: 'till', name: 'Till 1', description: '', metadata: '{}' });
+  await client.updateAccount({ tenantId, accountCode: 'REGULATORY-RESERVES', status: 'active', allowNegative: false });
+}
+
+async function putBack(): Promise<void> {
+  await damage([`truncate ${kept.join(', ')}`], ...kept.map((table): [string] => [`insert into ${table} select * from kept.${table}`]));
+}
+
+async function verified(only?: string): Promise<string[]> {
+  const lines: string[] = [];
+  await verify(operator, { only }, (line) => lines.push(line));
+  return lines;
+}
+
+async function rebuilt(check: boolean, only?: string): Promise<string[]> {
+  const lines: string[] = [];
+  await rebuild(operator, { tenant: only, check }, (line) => lines.push(line));
+  return lines;
+}
+
+test('an honest book is found in order by both', async () => {
+  expect(await verified()).toEqual([]);
+  expect(await rebuilt(true)).toEqual([]);
+  const seen = await verify(operator, {}, () => undefined);
+  expect(seen).toMatchObject({ tenants: 2, transactions: 12, findings: 0 });
+  expect(seen.events).toBeGreaterThan(120);
+});
+
+const changed: Record<string, (column: string) => string> = {
+  uuid: () => 'gen_random_uuid()',
+  text: (column) => `coalesce(${column}, '') || 'x'`,
+  // Not by one: the next place in the log is taken.
+  int8: (column) => `${column} + 1000`,
+  int2: (column) => `${column} + 1000`,
+  numeric: (column) => `${column} + 1000`,
+  bool: (column) => `not ${column}`,
+  timestamptz: (column) => `${column} + interval '1 millisecond'`,
+  bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
+};
+
+// What operators did, and how an event is watched: neither is part of what happened.
+const besides = ['rebuilt', 'traceparent'];
+
+test.each(tables)('whatever column of %s is changed in one row, verify and rebuild --check find it', async (table) => {
+  const { rows: columns } = await owner.query<{ name: string; type: string }>(
+    `select attname as name, coalesce(base.typname, t.typname) as type
+      from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type base on base.oid = t.typbasetype
+      where attrelid = $1::regclass and attnum > 0 and not attisdropped and attname <> all($2)`,
+    [table, besides],
+  );
+  expect(columns.length).toBeGreaterThanOrEqual(5);
+  for (const { name, type } of columns) {
+    const change = changed[type];
+    if (!change) throw new Error(`how does one change a ${type}?`);
+    const mayNotBeNull = required.some((each) => each.table === table && each.column === name);
+    for (const to of [change(name), ...(mayNotBeNull ? ['null'] : [])]) {
+      // Somewhere in the middle: neither the first nor the last row.
+      await damage([
+        `update ${table} set ${name} = ${to} where ctid = (
+          select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`,
+        [tenant],
+      ]);
+      expect([name, to, await verified(tenant)]).not.toEqual([name, to, []]);
+      expect([name, to, await rebuilt(true, tenant)]).not.toEqual([name, to, []]);
+      await putBack();
+    }
+  }
+  expect(await verified()).toEqual([]);
+});
+
+test('what is derived may hold whatever a log says: no domain refuses it before it is compared', async () => {
+  await rebuilt(true, tenant);
+  const { rows } = await operator.query<{ type: string }>(
+    `select distinct t.typtype as type from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type t on t.oid = a.atttypid
+      where c.relname like 'derived\\_%' and a.attnum > 0`,
+  );
+  expect(rows).toEqual([{ type: 'b' }]);
+});
+
+test.each(tables)('a row of %s that is missing is found, and so is one that nothing made', async (table) => {
+  const row = `ctid = (select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`;
+  await damage([`delete from ${table} where ${row}`, [tenant]]);
+  expect(await verified(tenant)).not.toEqual([]);
+  expect(await rebuilt(true, tenant)).not.toEqual([]);
+  await putBack();
+  // The same row under another key: for most tables a second one, for the head a tenant that there is not.
+  const key = {
+    heads: 'tenant_id',
+    log: 'sequence',
+    accounts: 'id',
+    transactions: 'sequence',
+    entries: 'position',
+    balances: 'account_id',
+  }[table]!;
+  const fresh = key.endsWith('id') ? 'gen_random_uuid()' : `${key} + 1000`;
+  const unique =
+    { accounts: `, code = code || 'x'`, transactions: `, id = gen_random_uuid(), idempotency_key = 'x', reverses = null` }[table] ?? '';
+  await owner.query(`create temp table one as select * from ${table} where ${row}`, [tenant]);
+  await owner.query(`update one set ${key} = ${fresh} ${unique}`);
+  await damage([`insert into ${table} select * from one`]);
+  expect(await verified()).not.toEqual([]);
+  expect(await rebuilt(true)).not.toEqual([]);
+  await putBack();
+  // The tenant that comes before all others.
+  await owner.query(`update one set tenant_id = '00000000-0000-0000-0000-000000000000'`);
+  await damage([`insert into ${table} select * from one`]);
+  expect(await verified()).not.toEqual([]);
+  expect(await rebuilt(true)).not.toEqual([]);
+  await owner.query('drop table one');
+  await putBack();
+});
+
+test('a finding names the row and what differs, and is told of its own tenant alone', async () => {
+  await damage([
+    `update balances set credits = credits + 5 where tenant_id = $1 and currency = 'NGN' and account_id = (
+      select id from accounts where tenant_id = $1 and code = 'CUSTOMER-WALLETS-NGN')`,
+    [tenant],
+  ]);
+  const lines = await verified();
+  expect(lines.every((line) => line.startsWith(`${tenantId}: `))).toBe(true);
+  expect(lines.join('\n')).toMatch(/balances \(account_id acc_[0-9a-z]{26}, currency NGN\): credits is "110.05", by the log "110.00"/);
+  expect(lines.join('\n')).toContain('all balances in NGN together are -0.05, not zero');
+  expect(lines.join('\n')).toContain('the entries of CUSTOMER-WALLETS-NGN in NGN do not add up to its balance');
+  expect(await rebuilt(true)).toEqual(lines.filter((line) => line.includes('by the log')));
+  await putBack();
+});
+
+test('an event that was forged whole, hash and all, breaks the chain at the next one', async () => {
+  await damage([`update log set payload = payload || '\\x00', hash = sha256('forged') where tenant_id = $1 and sequence = 3`, [tenant]]);
+  const lines = await verified(tenant);
+  expect(lines.join('\n')).toContain('event 3 does not have the hash');
+  expect(lines.join('\n')).toContain('event 4 does not have the hash');
+  await putBack();
+});
+
+test('rebuild puts every projection back as it was, and only the tenant’s that is asked for', async () => {
+  const ruin = () =>
+    damage(
+      [`delete from balances where tenant_id = $1`, [tenant]],
+      [`delete from entries where tenant_id = $1 and sequence % 2 = 0`, [tenant]],
+      [`update transactions set reference = 'mine' where tenant_id = $1`, [tenant]],
+      [`update accounts set name = 'mine', allow_negative = not allow_negative where tenant_id = $1`, [tenant]],
+      [`update heads set sequence = 1, chart = null where tenant_id = $1`, [tenant]],
+      [`update accounts set name = 'theirs' where tenant_id <> $1 and code = 'till'`, [tenant]],
+    );
+  const unlike = async (where: string) => {
+    const counts: string[] = [];
+    for (const table of tables) {
+      const { rows } = await owner.query<{ n: string }>(
+        `with kept as (select to_jsonb(k) - 'rebuilt' as row from kept.${table} k), now as (select to_jsonb(n) - 'rebuilt' as row from ${table} n)
+          select count(*)::text as n from ((table kept except table now) union all (table now except table kept)) as d
+          where row ->> 'tenant_id' ${where} $1`,
+        [tenant],
+      );
+      counts.push(rows[0]!.n);
+    }
+    return counts;
+  };
+  await ruin();
+  const repairs = await rebuilt(false, tenant);
+  expect(repairs.every((line) => line.startsWith(`${tenantId}: repaired: `))).toBe(true);
+  expect(repairs).toContainEqual(
+    expect.stringMatching(/: heads: sequence is "1", by the log "[0-9]+"; chart is null, by the log "wallet"$/),
+  );
+  expect(repairs).toContainEqual(expect.stringMatching(/: accounts .* name is "mine", by the log "Till 1"/));
+  expect(await rebuilt(false, tenant)).toEqual([]);
+  expect(await unlike('=')).toEqual(['0', '0', '0', '0', '0', '0']);
+  expect(await unlike('<>')).toEqual(['0', '0', '2', '0', '0', '0']);
+  expect(await rebuilt(false)).toEqual([expect.stringMatching(/repaired: accounts \(.*\): name is "theirs", by the log "Till 1"$/)]);
+  expect(await unlike('<>')).toEqual(['0', '0', '0', '0', '0', '0']);
+  // A head that is lost altogether is made again.
+  await damage(['delete from heads where tenant_id = $1', [tenant]], ['delete from accounts where tenant_id = $1', [tenant]]);
+  const [lost, ...others] = await rebuilt(false);
+  expect(lost).toBe(`${tenantId}: repaired: heads is missing`);
+  expect(others.filter((line) => !/: repaired: accounts \(.*\) is missing$/.test(line))).toEqual([]);
+  expect(others).not.toEqual([]);
+  expect(await unlike('=')).toEqual(['0', '0', '0', '0', '0', '0']);
+  expect(await rebuilt(false)).toEqual([]);
+});
+
+test('what a ledger remembers of books before their head was lost is not taken for what they are after it was made again', async () => {
+  const { tenantId: other, tenant: its } = newTenant();
+  const purse = { tenantId: other, accountCode: 'purse', name: 'n', type: 'liability', allowNegative: false };
+  for (const account of [purse, { ...purse, accountCode: 'till', type: 'asset' }]) await ledger.client.createAccount(account);
+  const pay = (amount: string) =>
+    ledger.client.postTransaction({
+      posting: { tenantId: other, entries: entries(`purse debit ${amount} NGN`, `till credit ${amount} NGN`) },
+    });
+  await ledger.client.postTransaction({
+    posting: { tenantId: other, entries: entries('till debit 5.00 NGN', 'purse credit 5.00 NGN') },
+  });
+  await rebuilt(false, its);
+  await damage(['update balances set debits = debits + 100, credits = credits + 100 where tenant_id = $1', [its]]);
+  // Refused, and so no event tells of the balances that the ledger has read for it.
+  expect(await refusal(pay('9.00'))).toMatchObject({ reason: 'insufficient_funds' });
+  await damage(['delete from heads where tenant_id = $1', [its]]);
+  expect(await rebuilt(false, its)).toContainEqual(`${other}: repaired: heads is missing`);
+  await pay('1.00');
+  expect(await verified(its)).toEqual([]);
+  await putBack();
+});
+
+test('rebuild leaves the books of a damaged log alone', async () => {
+  await damage(
+    [`update log set actor = 'nobody' where tenant_id = $1 and sequence = 2`, [tenant]],
+    [`update accounts set name = 'mine' where tenant_id = $1 and code = 'till'`, [tenant]],
+  );
+  expect(await rebuilt(false)).not.toEqual([]);
+  const { rows } = await owner.query(`select name from accounts where tenant_id = $1 and code = 'till'`, [tenant]);
+  expect(rows).toEqual([{ name: 'mine' }]);
+  await putBack();
+});
+
+test('rebuild leaves alone the books of a log whose end is lost', async () => {
+  const of = (sql: string) => owner.query<{ n: string }>(sql, [tenant]).then(({ rows }) => Number(rows[0]?.n));
+  const before = await of('select count(*) as n from transactions where tenant_id = $1');
+  const last = await of('select max(sequence) as n from log where tenant_id = $1');
+  await damage([`delete from log where tenant_id = $1 and sequence = ${last}`, [tenant]]);
+  expect(await rebuilt(false)).toEqual([expect.stringContaining(`the log ends at ${last - 1}, but ${last} was handed out`)]);
+  expect(await of('select count(*) as n from transactions where tenant_id = $1')).toBe(before);
+  expect(await of('select sequence as n from heads where tenant_id = $1')).toBe(last);
+  await putBack();
+});
+
+test('a table of tenants that nobody derives is not passed over', async () => {
+  await owner.query('create table strange (tenant_id uuid)');
+  await expect(verified()).rejects.toThrow('nothing derives strange from the log');
+  await expect(rebuilt(true)).rejects.toThrow('nothing derives strange from the log');
+  await owner.query('drop table strange');
+});
+
+test('both run beside a ledger that goes on posting, and see one moment', async () => {
+  const { tenantId: busy } = newTenant();
+  for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId: busy, accountCode, name: 'n', type: 'asset' });
+  const stop = new AbortController();
+  const posting = (async () => {
+    while (!stop.signal.aborted) {
+      const posts = Array.from({ length: 5 }, () =>
+        ledger.client.postTransaction({ posting: { tenantId: busy, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } }),
+      );
+      await Promise.all(posts);
+    }
+  })();
+  for (let turn = 0; turn < 3; turn++) {
+    expect(await verified()).toEqual([]);
+    expect(await rebuilt(true)).toEqual([]);
+    expect(await rebuilt(false, toUuid('tenant', busy)!)).toEqual([]);
+  }
+  stop.abort();
+  await posting;
+  expect(await verified()).toEqual([]);
+});
+
+describe('as a command', () => {
+  const run = (...args: string[]) =>
+    spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+      env: { ...bareEnvironment, MIGRATION_DATABASE_URL: ledger.database.ownerUrl },
+      encoding: 'utf8',
+    });
+
+  test('it says what it did and ends with 0, and with 1 where something differs', async () => {
+    await putBack();
+    expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 12 transactions verified: nothing differs\n$/);
+    const one = run('rebuild', '--check', '--tenant', tenantId);
+    expect(one).toMatchObject({ status: 0, stderr: '' });
+    expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);
+    expect(run('verify', '--tenant', tenantId).stdout).toMatch(/^1 tenant, /);
+    await damage([`update heads set chart = 'other' where tenant_id = $1`, [tenant]]);
+    for (const args of [['verify'], ['rebuild', '--check']]) {
+      const { status, stdout } = run(...args);
+      expect(status).toBe(1);
+      expect(stdout).toContain(`${tenantId}: heads: chart is "other", by the log "wallet"\n`);
+      expect(stdout).toMatch(/: 1 difference\n$/);
+    }
+    const repaired = run('rebuild', '--tenant', tenantId);
+    expect(repaired).toMatchObject({ status: 0, stderr: '' });
+    expect(repaired.stdout).toContain(`${tenantId}: repaired: heads: chart is "other", by the log "wallet"\n`);
+    expect(repaired.stdout).toMatch(/\n1 tenant rebuilt from [0-9]+ events: 1 tenant repaired, nothing differs\n$/);
+    expect(run('rebuild', '--tenant', tenantId).stdout).toMatch(/^1 tenant rebuilt from [0-9]+ events: nothing differs\n$/);
+    expect(run('verify')).toMatchObject({ status: 0 });
+  });
+
+  test('it refuses what it does not know, in words', () => {
+    expect(run('verify', '--check')).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('usage: verify') });
+    expect(run('audit').status).toBe(1);
+    expect(run('verify', '--tenant', 'acme').stderr).toBe("--tenant acme is not a tenant's id\n");
+    expect(run('verify', '--tenant', newTenant().tenantId)).toMatchObject({ status: 1, stdout: expect.stringContaining('has no log') });
+    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'verify'], { env: {}, encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({ status: 1, stderr: 'MIGRATION_DATABASE_URL is not set\n' });
+  });
+});

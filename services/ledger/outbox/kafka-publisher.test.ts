@@ -1,0 +1,251 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { create } from '@bufbuild/protobuf';
+import { EventSchema, type Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { until } from '../../../test/polling.ts';
+import { settingsOf } from '../../../test/kafka.ts';
+import { newId } from '../../platform/ids.ts';
+import { openLog } from '../../platform/telemetry.ts';
+import { EventsDeferred } from './event-sink.ts';
+import { kafkaPublisher } from './kafka-publisher.ts';
+
+const int16 = (value: number) => Buffer.from([(value >> 8) & 255, value & 255]);
+const int32 = (value: number) => Buffer.concat([int16(value >>> 16), int16(value)]);
+const int64 = (value: number) => Buffer.concat([int32(0), int32(value)]);
+const text = (value: string) => Buffer.concat([int16(value.length), Buffer.from(value)]);
+const list = (items: Buffer[]) => Buffer.concat([int32(items.length), ...items]);
+
+// Of Kafka's requests those that are needed here, by their number, in the version that is answered.
+const [produce, metadata, versions, initProducerId] = [0, 3, 18, 22];
+const answered = [
+  [produce, 3],
+  [metadata, 1],
+  [versions, 0],
+  [initProducerId, 0],
+] as const;
+const [noLeader, notLeader, tooFewCopies, refused] = [5, 6, 19, 31];
+
+/** What brokers are: a topic, and by partition the place of the broker that leads it, -1 for none. */
+interface Cluster {
+  topic: string;
+  leaders: number[];
+  ports: number[];
+}
+
+/** A broker that says where the partitions are, and answers what else it is asked with `answer`. */
+async function startBroker(cluster: Cluster, answer: (request: number, body: Buffer) => Buffer) {
+  const open = new Set<Socket>();
+  const bodyOf = (request: number, body: Buffer): Buffer => {
+    if (request === versions) return Buffer.concat([int16(0), list(answered.map(([key, at]) => Buffer.concat([key, at, at].map(int16))))]);
+    if (request !== metadata) return answer(request, body);
+    const noRack = int16(-1);
+    const brokers = cluster.ports.map((port, place) => Buffer.concat([int32(place), text('127.0.0.1'), int32(port), noRack]));
+    const topic = (name: string, leaders: number[]) => {
+      const partitions = leaders.map((leader, place) => {
+        const copies = list([int32(leader)]);
+        return Buffer.concat([int16(leader < 0 ? noLeader : 0), int32(place), int32(leader), copies, copies]);
+      });
+      return Buffer.concat([int16(0), text(name), Buffer.alloc(1), list(partitions)]);
+    };
+    // Whoever asks for none is told all, also of what is not ours and has no leader.
+    const isAll = body.readInt32BE(0) < 0;
+    const topics = [topic(cluster.topic, cluster.leaders), ...(isAll ? [topic('another', [-1])] : [])];
+    return Buffer.concat([list(brokers), int32(0), list(topics)]);
+  };
+  const server = createServer((socket) => {
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk) => {
+      received = Buffer.concat([received, chunk]);
+      while (received.length >= 4 && received.length >= 4 + received.readInt32BE(0)) {
+        const end = 4 + received.readInt32BE(0);
+        const client = received.readInt16BE(12);
+        const body = bodyOf(received.readInt16BE(4), received.subarray(14 + Math.max(client, 0), end));
+        socket.write(Buffer.concat([int32(4 + body.length), received.subarray(8, 12), body]));
+        received = received.subarray(end);
+      }
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as AddressInfo;
+  cluster.ports.push(port);
+  return { address: `127.0.0.1:${port}`, connections: () => open.size, close: () => new Promise((done) => server.close(done)) };
+}
+
+/** The partitions of a request to produce to one topic. */
+function partitionsOf(body: Buffer): number[] {
+  let at = 2 + Math.max(body.readInt16BE(0), 0) + 2 + 4 + 4;
+  at += 2 + body.readInt16BE(at);
+  const partitions: number[] = [];
+  const count = body.readInt32BE(at);
+  at += 4;
+  while (partitions.length < count) {
+    partitions.push(body.readInt32BE(at));
+    at += 8 + body.readInt32BE(at + 4);
+  }
+  return partitions;
+}
+
+/** What a broker answers a producer: of each partition the code of an error, or 0 where it takes what is sent. */
+const producing = (topic: string, codeOf: (partition: number) => number) => (request: number, body: Buffer) => {
+  if (request === initProducerId) return Buffer.concat([int32(0), int16(0), int64(1), int16(0)]);
+  const answers = partitionsOf(body).map((each) => Buffer.concat([int32(each), int16(codeOf(each)), int64(0), int64(0)]));
+  return Buffer.concat([list([Buffer.concat([text(topic), list(answers)])]), int32(0)]);
+};
+
+/** Events of so many tenants that some are on either of two partitions. */
+const manyTenants = () =>
+  Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+
+test('a broker that refuses a producer is not left with a connection for each time that it is tried', async () => {
+  const broker = await startBroker({ topic: 'events', leaders: [], ports: [] }, () =>
+    Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]),
+  );
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  for (let times = 0; times < 3; times++) await expect(sink.probe()).rejects.toMatchObject({ type: 'CLUSTER_AUTHORIZATION_FAILED' });
+  await until(
+    () => Promise.resolve(broker.connections()),
+    (count) => count === 0,
+  );
+  await sink.close();
+  await broker.close();
+});
+
+test.each([
+  ['has no leader', -1, 0],
+  ['has too few copies', 0, tooFewCopies],
+])('a partition that %s keeps only its own tenants waiting, and another topic nobody', async (_, leader, code) => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, leader], ports: [] };
+  const sends = [0, 0];
+  const answer = producing(cluster.topic, (partition) => {
+    sends[partition]! += 1;
+    return partition === 1 ? code : 0;
+  });
+  const broker = await startBroker(cluster, answer);
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const failureOf = (events: Event[]) =>
+    sink.publish(events).then(
+      () => undefined,
+      (error: unknown) => error as EventsDeferred,
+    );
+  try {
+    await sink.probe();
+    await sink.probe();
+    const events = manyTenants();
+    const failure = await failureOf(events);
+    expect(failure).toBeInstanceOf(EventsDeferred);
+    const waits = ({ tenantId }: Event) => failure!.tenants!.has(tenantId);
+    const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
+    expect([late.length > 0, well.length > 0]).toEqual([true, true]);
+    // From now on the others are sent once, with or without what waits.
+    const [before, tried] = sends as [number, number];
+    expect(before).toBeLessThanOrEqual(2);
+    expect(await failureOf(events)).toMatchObject({ tenants: failure!.tenants });
+    expect(await failureOf(late)).toBeInstanceOf(EventsDeferred);
+    expect(await failureOf(well)).toBeUndefined();
+    expect(sends[0]).toBe(before + 2);
+    // Nor is it tried each time.
+    expect(sends[1]).toBeLessThanOrEqual(tried + 1);
+    cluster.leaders = [0, 0];
+    code = 0;
+    await until(
+      () => failureOf(late),
+      (error) => error === undefined,
+    );
+    expect(sends[0]).toBe(before + 2);
+    expect(await failureOf(events)).toBeUndefined();
+  } finally {
+    await sink.close();
+    await broker.close();
+  }
+});
+
+test('a partition in trouble is told apart also by who has just started and has much to send', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, -1], ports: [] };
+  const answer = producing(cluster.topic, () => 0);
+  const broker = await startBroker(cluster, answer);
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  try {
+    // Several sends, of which the first fails.
+    const events = manyTenants().map((event) => ({ ...event, type: 'x'.repeat(20_000) }));
+    expect(await sink.publish(events).catch((error: unknown) => error)).toBeInstanceOf(EventsDeferred);
+  } finally {
+    await sink.close();
+    await broker.close();
+  }
+});
+
+test('where all partitions are in trouble nobody is put off for it', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
+  let code = tooFewCopies;
+  const answer = producing(cluster.topic, () => code);
+  const broker = await startBroker(cluster, answer);
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  try {
+    const events = manyTenants();
+    const failure = await sink.publish(events).catch((error: unknown) => error);
+    expect([failure instanceof Error, failure instanceof EventsDeferred]).toEqual([true, false]);
+    code = 0;
+    await sink.publish(events);
+  } finally {
+    await sink.close();
+    await broker.close();
+  }
+});
+
+test('what one of two brokers has not taken is taken by the other, which has taken its own part already', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, 1], ports: [] };
+  const taken = new Set<number>();
+  const answerOf = (broker: number) =>
+    producing(cluster.topic, (partition) => {
+      // The second is being stopped: what it leads goes to the first.
+      const isLeader = broker === 0;
+      if (isLeader) taken.add(partition);
+      else cluster.leaders = [0, 0];
+      return isLeader ? 0 : notLeader;
+    });
+  const brokers = [await startBroker(cluster, answerOf(0)), await startBroker(cluster, answerOf(1))];
+  const sink = kafkaPublisher(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
+  try {
+    const events = manyTenants();
+    // As the relay does.
+    for (let isDone = false; !isDone;)
+      isDone = await sink.publish(events).then(
+        () => true,
+        () => false,
+      );
+    expect(taken).toEqual(new Set([0, 1]));
+  } finally {
+    await sink.close();
+    for (const each of brokers) await each.close();
+  }
+});
+
+test('where partitions were added each tenant goes where all producers have him, also one that was known', async () => {
+  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
+  const sent = new Set<number>();
+  let code = 0;
+  const answer = producing(cluster.topic, (partition) => {
+    sent.add(partition);
+    return code;
+  });
+  const broker = await startBroker(cluster, answer);
+  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  try {
+    // Of so many some are on each of four partitions.
+    const events = [...manyTenants(), ...manyTenants()];
+    await sink.publish(events);
+    expect(sent).toEqual(new Set([0, 1]));
+    cluster.leaders = [0, 0, 0, 0];
+    // With the next producer it asks what there is.
+    code = tooFewCopies;
+    await expect(sink.publish(events)).rejects.toThrow();
+    code = 0;
+    sent.clear();
+    await sink.publish(events);
+    expect(sent).toEqual(new Set([0, 1, 2, 3]));
+  } finally {
+    await sink.close();
+    await broker.close();
+  }
+});

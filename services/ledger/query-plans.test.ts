@@ -1,0 +1,211 @@
+// By which index accounts are found, asked of the statements as they were prepared, on a connection with the ledger's own settings.
+import { randomUUID } from 'node:crypto';
+import { jest } from '@jest/globals';
+import pg from 'pg';
+import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { createAccount, listAccounts, updateAccount } from './accounts.ts';
+import { ledgerPlans } from './query-plans.ts';
+import { listTransactions } from './reads.ts';
+import { usedKeys, readAccounts } from './writer-queries.ts';
+import type { ValidatedPosting } from './mapping.ts';
+
+let ledger: RunningLedger;
+let owner: pg.Client;
+/** One connection, which keeps what was prepared on it. */
+let one: Pool;
+const { tenant, tenantId } = newTenant();
+const children = 3000;
+
+beforeAll(async () => {
+  ledger = await startLedger();
+  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
+  await owner.connect();
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+  one = openPool(ledger.database.serviceUrl, { name: 'one', max: 1, logger: openLog('test', 'silent'), settings: ledgerPlans });
+  const account = { name: 'n', type: 'asset', normalBalance: null, currency: null, description: undefined, metadata: '{}' } as const;
+  const by = { actor: 'k', requestId: 'r' };
+  for (const [code, isGroup, parentCode] of [
+    ['group', true, null],
+    ['empty', true, null],
+    ['child', false, 'group'],
+  ] as const) {
+    await createAccount(one, tenant, { ...account, code, isGroup, parentCode, allowNegative: true }, by);
+  }
+  const page = { limit: 50, cursor: '' };
+  for (const parentCode of [null, 'group']) await listAccounts(one, tenant, { type: null, status: null, parentCode }, page);
+  await updateAccount(one, tenant, 'empty', { status: 'closed' }, by);
+  await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
+  await owner.query(
+    `insert into accounts select tenant_id, gen_random_uuid(), 'c' || n, name, type, normal_balance, currency, parent_code, is_group, description,
+        allow_negative, status, system, metadata, version, created_at, updated_at
+      from accounts, generate_series(1, ${children - 1}) n where tenant_id = $1 and code = 'child'`,
+    [tenant],
+  );
+});
+
+afterAll(async () => {
+  await one.end();
+  await owner.end();
+  await ledger.end();
+});
+
+interface PlanNode {
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Index Cond'?: string;
+  Plans?: PlanNode[];
+}
+
+const scansOf = (node: PlanNode): PlanNode[] => [
+  ...(node['Relation Name'] === 'accounts' ? [node] : []),
+  ...(node.Plans ?? []).flatMap(scansOf),
+];
+
+/** The index by which a prepared statement finds accounts, and how many of its columns it compares. */
+async function indexOf(name: string): Promise<[index: string | undefined, columns: number][]> {
+  return inTransaction(one, [tenant], async (client) => {
+    const { rows: prepared } = await client.query<{ types: string[] }>(
+      'select parameter_types::text[] as types from pg_prepared_statements where name = $1',
+      [name],
+    );
+    const nulls = prepared[0]!.types.map((type) => `null::${type}`).join(', ');
+    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`explain (format json) execute ${name} (${nulls})`);
+    const scans = scansOf(rows[0]!['QUERY PLAN'][0].Plan);
+    return scans.map((scan) => [scan['Index Name'], (scan['Index Cond'] ?? '').split(' AND ').length]);
+  });
+}
+
+describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
+  beforeAll(async () => {
+    if (when === 'after it was analysed') await owner.query('analyze accounts');
+  });
+
+  test.each([
+    ['why_not_close', 'accounts_parent', 2],
+    ['list_accounts_below', 'accounts_parent', 3],
+    ['list_accounts', 'accounts_pkey', 2],
+    ['depth_of_account', 'accounts_tenant_id_code_key', 2],
+    ['accounts_by_code', 'accounts_tenant_id_code_key', 2],
+    ['open_accounts', 'accounts_tenant_id_code_key', 2],
+  ])('%s finds accounts by %s', async (name, index, columns) => {
+    expect(await indexOf(name)).toEqual([[index, columns]]);
+  });
+});
+
+test('what a rebuild deletes looks for the children of each account by index', async () => {
+  await owner.query('begin');
+  await owner.query('delete from accounts where tenant_id = $1', [tenant]);
+  const { rows } = await owner.query<{ scans: number }>(`select pg_stat_get_xact_numscans('accounts_parent'::regclass)::int as scans`);
+  await owner.query('rollback');
+  expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
+});
+
+test('a tenant of many transactions is read by the right index, though most had one when they were analysed', async () => {
+  const posting = { tenantId, idempotencyKey: 'k', entries: entries('child debit 1.00 NGN', 'c1 credit 1.00 NGN') };
+  await ledger.client.postTransaction({ posting: { tenantId, entries: entries('c2 debit 1.00 EUR', 'c3 credit 1.00 EUR') } });
+  await ledger.client.postTransaction({ posting });
+  const few = Array.from({ length: 300 }, () => randomUUID());
+  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${[tenant, ...few].join()}}`]);
+  const copied = (change: string, from: string) =>
+    `insert into transactions select (jsonb_populate_record(t, ${change})).* from transactions t, ${from} where t.tenant_id = $1 and t.idempotency_key = 'k'`;
+  await owner.query(copied(`jsonb_build_object('tenant_id', few)`, 'unnest($2::uuid[]) as few'), [tenant, few]);
+  await owner.query('analyze transactions');
+  await owner.query(
+    copied(
+      `jsonb_build_object('id', gen_random_uuid(), 'idempotency_key', 'k' || n, 'reference', 'payroll', 'sequence', t.sequence + n)`,
+      'generate_series(1, 3000) as n',
+    ),
+    [tenant],
+  );
+  await owner.query(
+    `insert into log select (jsonb_populate_record(l, jsonb_build_object('event_id', gen_random_uuid(), 'sequence', l.sequence + n))).*
+      from log l, generate_series(1, 3000) as n where l.tenant_id = $1 and l.sequence = (select max(sequence) from log where tenant_id = $1)`,
+    [tenant],
+  );
+  const reads = async (table = 'transactions') => {
+    await one.query('select pg_stat_force_next_flush()');
+    const text = 'select sum(idx_tup_read)::int as read from pg_stat_user_indexes where relname = $1';
+    return (await owner.query<{ read: number }>(text, [table])).rows[0]!.read;
+  };
+  const before = await reads();
+  const { transactions } = await listTransactions(one, tenant, {}, { limit: 100, cursor: '' });
+  const keys = Array.from({ length: 100 }, (_, n) => ({ tenant, idempotencyKey: `k${n + 1}` }) as ValidatedPosting);
+  const known = await inTransaction(one, [tenant], (client) => usedKeys(client, keys));
+  expect([transactions.length, known.length]).toEqual([100, 100]);
+  const after = await reads();
+  expect(after - before).toBeLessThan(1_000);
+  const { transactions: found } = await listTransactions(
+    one,
+    tenant,
+    { reference: 'payroll', idempotencyKey: 'k7' },
+    { limit: 100, cursor: '' },
+  );
+  expect(found).toHaveLength(1);
+  expect((await reads()) - after).toBeLessThan(10);
+  // Of a common reference and a rare account or currency: the 500 of the first turn, the one of the second, and the like of their records.
+  for (const rare of [{ accountCode: 'c2' }, { currency: 'EUR' }, { accountCode: 'nobody' }]) {
+    const alone = await reads();
+    const { transactions: none, nextCursor } = await listTransactions(
+      one,
+      tenant,
+      { reference: 'payroll', ...rare },
+      { limit: 100, cursor: '' },
+    );
+    expect([none, nextCursor]).toEqual([[], '']);
+    expect((await reads()) - alone).toBeLessThan(1_000);
+  }
+  // Where many balances of the currency have many entries these are not looked through for it.
+  const entriesRead = async () => {
+    const already = await reads('entries');
+    await listTransactions(one, tenant, { reference: 'payroll', currency: 'EUR' }, { limit: 100, cursor: '' });
+    return (await reads('entries')) - already;
+  };
+  await owner.query(`update balances set version = 10001 where tenant_id = $1 and currency = 'EUR'`, [tenant]);
+  expect(await entriesRead()).toBeGreaterThan(0);
+  const { rowCount } = await owner.query(
+    `insert into balances select (jsonb_populate_record(b, jsonb_build_object('account_id', a.id))).* from balances b, accounts a
+      where b.tenant_id = $1 and b.currency = 'EUR' and b.account_id = (select id from accounts where tenant_id = $1 and code = 'c2')
+        and a.tenant_id = $1 and a.code like 'c1___'`,
+    [tenant],
+  );
+  expect(rowCount).toBe(1000);
+  expect(await entriesRead()).toBe(0);
+  const ask = (currency: string, cursor = '') => listTransactions(one, tenant, { reference: 'payroll', currency }, { limit: 100, cursor });
+  expect(await ask('EUR')).toEqual({ transactions: [], nextCursor: '' });
+  // What takes long to judge ends the page where it is, and the next goes on.
+  const slowly = async (currency: string) => {
+    let now = 0;
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => (now += 1_000));
+    return ask(currency).finally(() => clock.mockRestore());
+  };
+  const { transactions: judged, nextCursor } = await slowly('EUR');
+  expect(judged).toEqual([]);
+  expect(nextCursor).not.toBe('');
+  expect(await ask('EUR', nextCursor)).toEqual({ transactions: [], nextCursor: '' });
+  await owner.query(
+    `update balances set currency = 'NGN' where tenant_id = $1 and version = 10001
+      and account_id in (select id from accounts where tenant_id = $1 and code like 'c1___')`,
+    [tenant],
+  );
+  expect((await ask('NGN')).transactions).toHaveLength(100);
+  // The entries have had their turn by then.
+  expect(await slowly('EUR')).toEqual({ transactions: [], nextCursor: '' });
+});
+
+test('the planner assumes that a tenant has many rows, whatever a sample says', async () => {
+  const { rows } = await owner.query<{ name: string }>(
+    `select attrelid::regclass::text as name from pg_attribute where attname = 'tenant_id' and attoptions = '{n_distinct=-0.001}' order by 1`,
+  );
+  expect(rows.map(({ name }) => name)).toEqual(['accounts', 'transactions']);
+});
+
+test('what every posting is written to is analysed by a small sample', async () => {
+  const { rows } = await owner.query<{ table: string; targets: number[] }>(
+    `select relname as table, array_agg(distinct coalesce(attstattarget, -1))::int[] as targets from pg_attribute join pg_class on pg_class.oid = attrelid
+     where relname = any ($1) and attnum > 0 and not attisdropped group by relname order by relname`,
+    [['balances', 'entries', 'log', 'transactions']],
+  );
+  expect(rows).toEqual(['balances', 'entries', 'log', 'transactions'].map((table) => ({ table, targets: [10] })));
+});

@@ -1,0 +1,334 @@
+import type { ServerResponse } from 'node:http';
+import pino from 'pino';
+import { attemptsOf, bounds, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { settled, until, type Received, type RunningNotifier } from '../../test/notifier.ts';
+import { toUuid } from '../platform/ids.ts';
+import { inTransaction } from '../platform/postgres.ts';
+import { leaseDue } from './leases.ts';
+import { bodySignature, standardSignature } from './webhook.ts';
+
+afterEach(endStarted);
+
+test('an event reaches the receiver signed, and its delivery says so', async () => {
+  const notifier = await start();
+  const { url, count } = await receiver((_, response) => response.end('thanks'));
+  const { tenantId, posting, secret } = await subscribe(notifier, url);
+  expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  const event = posting();
+  await notifier.client.ingest({ events: [event] });
+  const [{ headers, body }] = (await count(1)) as [Received];
+  const [delivery] = await settled(notifier.client, tenantId, 1);
+  expect(headers).toMatchObject({
+    'content-type': 'application/json',
+    'x-webhook-signature': bodySignature(secret, body),
+    'x-webhook-id': event.id,
+    'x-webhook-event': 'transaction.posted',
+    'x-webhook-delivery': delivery!.id,
+    'x-webhook-attempt': '1',
+    'webhook-id': event.id,
+    'webhook-signature': standardSignature(secret, { id: event.id, timestamp: Number(headers['webhook-timestamp']), body }),
+  });
+  expect(Math.abs(Number(headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(60);
+  expect(JSON.parse(body)).toMatchObject({ id: event.id, type: 'transaction.posted', tenant_id: tenantId, livemode: true });
+  expect(delivery).toMatchObject({ status: 'delivered', statusCode: 200, attempts: 1, maxAttempts: 3, eventId: event.id });
+  expect(delivery!.nextRetryMs).toBeUndefined();
+  const whole = await notifier.client.getDelivery({ tenantId, deliveryId: delivery!.id });
+  expect(whole).toMatchObject({ payload: body, responseBody: 'thanks', attempts: [{ number: 1, statusCode: 200 }] });
+});
+
+test('how late deliveries were is told, also where tenants take turns and were looked at just now', async () => {
+  const notifier = await start({ claims: false });
+  const { url, count } = await receiver();
+  const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(notifier, url)));
+  for (const tenant of tenants) {
+    await ingest(notifier, tenant, 2);
+    await inTransaction(notifier.work, [tenant.tenant], (client) =>
+      client.query(`update deliveries set run_at = now() - interval '1 hour'`),
+    );
+  }
+  notifier.courier.start();
+  await count(6);
+  await ingest(notifier, tenants[0]!);
+  await count(7);
+  const told = await notifier.metrics.getSingleMetricAsString('notifier_late_seconds');
+  expect(told).toMatch(/^notifier_late_seconds_bucket\{le="1800"\} 1$/m);
+  expect(told).toMatch(/^notifier_late_seconds_bucket\{le="7200"\} 7$/m);
+});
+
+test('a receiver that hangs up on an event each time gets it once more than it is tried at most, and a test once', async () => {
+  const notifier = await start({ config: { retryDelays: [0.5, 0.5] } });
+  const hungUpOn: string[] = [];
+  let bad = 'none yet';
+  const { url } = await receiver(({ headers }, response) => {
+    const what = headers['x-webhook-event'] === 'test.webhook' ? 'test' : String(headers['webhook-id']);
+    if (what !== 'test' && what !== bad) return response.end('ok');
+    hungUpOn.push(what);
+    return response.socket!.destroy();
+  });
+  const tenant = await subscribe(notifier, url);
+  const { tenantId, posting } = tenant;
+  // What is hung up on comes over a connection that has answered, where the machine is not too slow for that.
+  await ingest(notifier, tenant);
+  await settled(notifier.client, tenantId, 1);
+  await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow();
+  await ingest(notifier, tenant);
+  await settled(notifier.client, tenantId, 3);
+  const event = posting();
+  bad = event.id;
+  await notifier.client.ingest({ events: [event] });
+  // So does each attempt: others are answered meanwhile.
+  const failed = await until(async () => {
+    await ingest(notifier, tenant);
+    const { deliveries } = await notifier.client.listDeliveries({ tenantId, limit: 1, status: 'failed', eventType: 'transaction.posted' });
+    return deliveries[0];
+  });
+  expect(failed).toMatchObject({ eventId: bad, status: 'failed', attempts: 3 });
+  expect(hungUpOn.filter((what) => what === 'test')).toHaveLength(1);
+  expect([3, 4]).toContain(hungUpOn.filter((what) => what === bad).length);
+});
+
+describe('the schedule', () => {
+  test('a delivery that fails is tried again 60 s after its first attempt and 120 s after its second, then it has failed', async () => {
+    const notifier = await start({ config: { retryDelays: [60, 120] } });
+    const failing = await receiver((_, response) => response.writeHead(500).end('no'));
+    const tenant = await subscribe(notifier, failing.url);
+    await ingest(notifier, tenant);
+    const waits: number[] = [];
+    for (const attempt of [1, 2]) {
+      const waiting = await until(async () => {
+        const delivery = await only(notifier, tenant);
+        return delivery.tries.length === attempt ? delivery : null;
+      });
+      expect(waiting).toMatchObject({ status: 'pending', attempts: attempt, statusCode: 500, errorClass: 'http_status' });
+      waits.push(Number(waiting.nextRetryMs! - waiting.tries.at(-1)!.startedMs));
+      await passTime(notifier, tenant);
+      notifier.courier.wake();
+    }
+    expect(waits).toEqual([60_000, 120_000]);
+    await settled(notifier.client, tenant.tenantId, 1);
+    const end = await only(notifier, tenant);
+    expect(end).toMatchObject({ status: 'failed', attempts: 3, statusCode: 500 });
+    expect(end.nextRetryMs).toBeUndefined();
+    expect(end.failedMs).toBeDefined();
+    expect(end.tries.map(({ number }) => number)).toEqual([1, 2, 3]);
+    expect(attemptsOf(failing)).toEqual(['1', '2', '3']);
+  });
+
+  test('each attempt carries the same bytes, and its own time and signature', async () => {
+    const notifier = await start();
+    const { url, received } = await receiver((_, response, place) => response.writeHead(place < 2 ? 500 : 200).end());
+    const tenant = await subscribe(notifier, url);
+    await ingest(notifier, tenant);
+    const [delivery] = await settled(notifier.client, tenant.tenantId, 1);
+    expect(delivery).toMatchObject({ status: 'delivered', attempts: 3, statusCode: 200 });
+    expect(delivery!.errorClass).toBeUndefined();
+    expect(new Set(received.map(({ body }) => body)).size).toBe(1);
+    for (const { headers, body } of received) {
+      const signed = { id: delivery!.eventId, timestamp: Number(headers['webhook-timestamp']), body };
+      expect(headers['webhook-signature']).toBe(standardSignature(tenant.secret, signed));
+    }
+  });
+
+  test('a retry by hand is one attempt more, at once, and fails for good', async () => {
+    const notifier = await start();
+    let answer = 500;
+    const failing = await receiver((_, response) => response.writeHead(answer).end());
+    const { tenantId, ...tenant } = await subscribe(notifier, failing.url);
+    await ingest(notifier, { tenantId, ...tenant });
+    const [failed] = await settled(notifier.client, tenantId, 1);
+    expect(failed).toMatchObject({ status: 'failed', attempts: 3 });
+    const deliveryId = failed!.id;
+    const queued = await notifier.client.retryDelivery({ tenantId, deliveryId });
+    expect(queued.delivery).toMatchObject({ id: deliveryId, status: 'pending', attempts: 4 });
+    expect(queued.delivery!.nextRetryMs).toBeDefined();
+    expect(queued.delivery!.failedMs).toBeUndefined();
+    expect(await settled(notifier.client, tenantId, 1)).toMatchObject([{ status: 'failed', attempts: 4 }]);
+    answer = 200;
+    await notifier.client.retryDelivery({ tenantId, deliveryId });
+    expect(await settled(notifier.client, tenantId, 1)).toMatchObject([{ status: 'delivered', attempts: 5 }]);
+    expect(attemptsOf(failing)).toEqual(['1', '2', '3', '4', '5']);
+  });
+});
+
+describe('a webhook that is gone by the time of sending', () => {
+  test.each(['disabled', 'deleted'])('%s: the delivery fails without being sent', async (how) => {
+    const notifier = await start({ claims: false });
+    const { url, received } = await receiver();
+    const tenant = await subscribe(notifier, url);
+    await ingest(notifier, tenant, 3);
+    const { tenantId } = tenant;
+    if (how === 'disabled') await notifier.client.updateWebhook({ tenantId, enabled: false });
+    else await notifier.client.deleteWebhook({ tenantId });
+    notifier.courier.start();
+    const deliveries = await settled(notifier.client, tenantId, 3);
+    expect(deliveries).toMatchObject(Array(3).fill({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 }));
+    expect(await notifier.client.getDelivery({ tenantId, deliveryId: deliveries[0]!.id })).toMatchObject({ attempts: [] });
+    expect(received).toEqual([]);
+    await until(async () => (await notifier.metrics.metrics()).includes('notifier_unsent_total 3\n'));
+  });
+
+  test('what was meant for a webhook that is deleted does not go to the next one, unless it is retried by hand', async () => {
+    const notifier = await start({ claims: false });
+    const [before, after] = [await receiver(), await receiver()];
+    const tenant = await subscribe(notifier, before.url);
+    await ingest(notifier, tenant, 3);
+    const { tenantId } = tenant;
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url: after.url, events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant);
+    notifier.courier.start();
+    const deliveries = await settled(notifier.client, tenantId, 4);
+    // Newest first.
+    expect(deliveries.map(({ status }) => status)).toEqual(['delivered', 'failed', 'failed', 'failed']);
+    expect(deliveries.slice(1)).toMatchObject(Array(3).fill({ errorClass: 'webhook_disabled', attempts: 1 }));
+    await notifier.client.retryDelivery({ tenantId, deliveryId: deliveries[1]!.id });
+    expect((await settled(notifier.client, tenantId, 4)).map(({ status }) => status)).toEqual([
+      'delivered',
+      'delivered',
+      'failed',
+      'failed',
+    ]);
+    expect([before.received.length, after.received.length]).toEqual([0, 2]);
+  });
+
+  test('is not waited for by what the next one gets, however much was left: so much fails at once', async () => {
+    const notifier = await start({ claims: false });
+    const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
+    const { tenantId } = tenant;
+    const own = toUuid('tenant', tenantId) as string;
+    const claimed = (most: number, swept = false) => leaseDue(notifier.work, { ...bounds, ofTenant: () => most, sweeps: () => swept });
+    await ingest(notifier, tenant, 20);
+    // Another worker has it, and may have for long.
+    expect((await claimed(1)).claimed).toHaveLength(1);
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:2/', events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant, 3);
+    expect(await claimed(2)).toMatchObject({ claimed: [], failed: [own] });
+    // Of what the new one gets no more is claimed than its endpoint may have.
+    const { claimed: next, failed } = await claimed(3, true);
+    expect([next.map(({ destination }) => destination.url), failed]).toEqual([Array(2).fill('http://127.0.0.1:2/'), Array(18).fill(own)]);
+  });
+
+  test('of what it left, more than a few fail at a time', async () => {
+    const lines: { msg: string; deliveries?: number }[] = [];
+    const logger = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+    const notifier = await start({ claims: false, logger });
+    const { url, count } = await receiver();
+    const tenant = await subscribe(notifier, url);
+    const { tenantId } = tenant;
+    await ingest(notifier, tenant, 500);
+    await notifier.client.deleteWebhook({ tenantId });
+    await notifier.client.configureWebhook({ tenantId, url, events: ['transaction.posted'], enabled: true });
+    await ingest(notifier, tenant);
+    notifier.courier.start();
+    await count(1);
+    const failed = lines.flatMap(({ msg, deliveries = 0 }) => (msg === 'deliveries failed without an attempt' ? [deliveries] : []));
+    expect([failed.length, failed.reduce((sum, each) => sum + each, 0)]).toEqual([2, 500]);
+  });
+
+  test('a webhook that was made while the clock was ahead is still that of what happens later', async () => {
+    const notifier = await start();
+    const { url, count } = await receiver();
+    const tenant = await subscribe(notifier, url);
+    await inTransaction(notifier.work, [tenant.tenant], (client) =>
+      client.query(`update webhooks set created_at = created_at + interval '1 hour' + interval '987 microseconds'`),
+    );
+    // The ledger's log does not go back.
+    await notifier.client.ingest({ events: [tenant.posting({ createdMs: BigInt(Date.now() + 2 * 3_600_000) })] });
+    await count(1);
+    expect(await settled(notifier.client, tenant.tenantId, 1)).toMatchObject([{ status: 'delivered' }]);
+  });
+
+  test('a retry that was promised is not counted when it is not made', async () => {
+    const notifier = await start({ config: { retryDelays: [60] } });
+    const { url, received } = await receiver((_, response) => response.writeHead(500).end());
+    const tenant = await subscribe(notifier, url);
+    await ingest(notifier, tenant);
+    await until(async () => (await only(notifier, tenant)).tries.length === 1);
+    await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
+    await passTime(notifier, tenant);
+    await settled(notifier.client, tenant.tenantId, 1);
+    expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, statusCode: 500 });
+    expect(received).toHaveLength(1);
+  });
+
+  test('pending deliveries go where the webhook points when they are sent', async () => {
+    const notifier = await start({ claims: false });
+    const [before, after] = [await receiver(), await receiver()];
+    const tenant = await subscribe(notifier, before.url);
+    await ingest(notifier, tenant);
+    await notifier.client.updateWebhook({ tenantId: tenant.tenantId, url: after.url });
+    notifier.courier.start();
+    await after.count(1);
+    expect(before.received).toEqual([]);
+  });
+
+  // Five at a time are sent of what is claimed at once; the first five answers release the next.
+  async function changedWhileSent(change: (client: RunningNotifier['client'], tenantId: string) => Promise<unknown>) {
+    const notifier = await start({ config: { endpointConcurrency: 5 } });
+    const held: ServerResponse[] = [];
+    const before = await receiver((_, response, place) => (place < 5 || place >= 10 ? response.end() : held.push(response)));
+    const tenant = await subscribe(notifier, before.url);
+    await ingest(notifier, tenant, 5);
+    await settled(notifier.client, tenant.tenantId, 5);
+    await ingest(notifier, tenant, 20);
+    await before.count(10);
+    await change(notifier.client, tenant.tenantId);
+    // As long as what is known of a webhook may serve.
+    await new Promise((done) => setTimeout(done, 100));
+    held.forEach((response) => response.end());
+    return { notifier, before, deliveries: () => settled(notifier.client, tenant.tenantId, 25) };
+  }
+
+  test('what is claimed already goes where the webhook points when its turn comes', async () => {
+    const after = await receiver();
+    const { before, deliveries } = await changedWhileSent((client, tenantId) => client.updateWebhook({ tenantId, url: after.url }));
+    expect(await deliveries()).toMatchObject(Array(25).fill({ status: 'delivered', attempts: 1 }));
+    expect([before.received.length, after.received.length]).toEqual([10, 15]);
+  });
+
+  test('what is claimed already is signed with the secret of when its turn comes', async () => {
+    const secret = 'a secret that was sent meanwhile';
+    const { before, deliveries } = await changedWhileSent((client, tenantId) => client.updateWebhook({ tenantId, secret }));
+    await deliveries();
+    const signedAnew = before.received.map(({ headers, body }) => headers['x-webhook-signature'] === bodySignature(secret, body));
+    expect(signedAnew).toEqual([...Array<boolean>(10).fill(false), ...Array<boolean>(15).fill(true)]);
+  });
+
+  test.each<[string, Parameters<typeof changedWhileSent>[0]]>([
+    ['disabled', (client, tenantId) => client.updateWebhook({ tenantId, enabled: false })],
+    [
+      'another',
+      async (client, tenantId) => {
+        const { webhook } = await client.getWebhook({ tenantId });
+        await client.deleteWebhook({ tenantId });
+        await client.configureWebhook({ tenantId, url: webhook!.url, events: webhook!.events, enabled: true });
+      },
+    ],
+  ])('what is claimed already fails unsent where the webhook is %s when its turn comes', async (_, change) => {
+    const { before, deliveries } = await changedWhileSent(change);
+    const all = await deliveries();
+    expect(all.filter(({ status }) => status === 'delivered')).toHaveLength(10);
+    const unsent = all.filter(({ status }) => status === 'failed');
+    expect(unsent).toMatchObject(Array(15).fill({ errorClass: 'webhook_disabled', attempts: 1 }));
+    expect(before.received).toHaveLength(10);
+  });
+});
+
+test('deliveries wait while the database refuses work, and none is lost', async () => {
+  // What was claimed by a statement whose answer was lost waits for the end of its lease, which is 15 s longer.
+  const notifier = await start({ config: { timeoutMs: 5_000 } });
+  const { url, received } = await receiver();
+  const tenant = await subscribe(notifier, url);
+  const kill = () =>
+    notifier.work
+      .query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
+      .catch(() => undefined);
+  for (let round = 0; round < 10; round++) {
+    const batch = Array.from({ length: 10 }, () => tenant.posting());
+    await Promise.all([kill(), until(() => notifier.client.ingest({ events: batch }).catch(() => null))]);
+  }
+  const deliveries = await settled(notifier.client, tenant.tenantId, 100);
+  expect(deliveries.filter(({ status }) => status === 'delivered')).toHaveLength(100);
+  expect(new Set(received.map(({ headers }) => headers['x-webhook-id'])).size).toBe(100);
+});

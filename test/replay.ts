@@ -1,0 +1,107 @@
+// Logs as an honest writer makes them, event by event, for tests of what is derived from them.
+import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import { TransactionPostedSchema, type AccountRecord, type TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import { createdEvent, newAccount } from '../services/ledger/chart.ts';
+import { Replay, type AddedRows } from '../services/ledger/audit/replay.ts';
+import { append, genesisHash, type Head, type LogRow, type NewEvent } from '../services/ledger/log.ts';
+import type { BusinessType } from '../services/ledger/templates.ts';
+import { newId } from '../services/platform/ids.ts';
+import { newTenant } from './ledger.ts';
+
+/** Who did everything in these logs. */
+export const by = { actor: 'test', requestId: 'r' };
+/** Whose logs they are, a UUID. */
+export const { tenant } = newTenant();
+/** When everything happened. */
+export const nowMs = 1_700_000_000_000;
+
+/** A new account, an asset that may be negative unless told otherwise. */
+export function account(code: string, more: Partial<AccountRecord> = {}): AccountRecord {
+  const line = { code, name: code, type: 'asset' as const, normalBalance: 'debit' as const, currency: null, parentCode: null };
+  const made = newAccount({ ...line, isGroup: false, allowNegative: true, system: false }, { sequence: 1n, createdMs: nowMs });
+  return Object.assign(made, { id: newId('acc') }, more);
+}
+
+/** An asset. */
+export const a = account('a');
+/** A liability that may not go below zero. */
+export const b = account('b', { type: 'liability', normalBalance: 'credit', allowNegative: false });
+/** The accounts that each log begins with. */
+export const accounts = [
+  a,
+  b,
+  account('closed', { status: 'closed' }),
+  account('group', { isGroup: true }),
+  account('pounds', { currency: 'GBP' }),
+];
+/** What balances single postings in NGN; made where one is to be. */
+export const suspense = account('SUSPENSE-NGN', { type: 'liability', normalBalance: 'credit', currency: 'NGN', system: true });
+export const byCode = new Map([...accounts, suspense].map((each) => [each.accountCode, each]));
+
+/** A posting as an honest writer tells it, from its lines (`a debit 1.00 NGN 1.00`, the last the balance after) and balances. */
+export function posting(
+  lines: string[],
+  balances: string[],
+  more: MessageInitShape<typeof TransactionPostedSchema> = {},
+): TransactionPosted {
+  const transactionId = newId('txn');
+  return create(TransactionPostedSchema, {
+    ...{ transactionId, idempotencyKey: transactionId, kind: 'double', fingerprint: new Uint8Array(33), metadata: '{}' },
+    entries: lines.map((line) => {
+      const [accountCode = '', side = '', amount = '', currency = '', balanceAfter = ''] = line.split(' ');
+      return { accountId: byCode.get(accountCode)?.id ?? newId('acc'), accountCode, side, amount, currency, balanceAfter };
+    }),
+    balances: balances.map((line) => {
+      const [accountCode = '', currency = '', previousBalance = '', balance = '', debits = '', credits = '', version = ''] =
+        line.split(' ');
+      const pending = { pendingDebits: '0.00', pendingCredits: '0.00' };
+      const accountId = byCode.get(accountCode)?.id ?? '';
+      return {
+        accountId,
+        accountCode,
+        currency,
+        previousBalance,
+        balance,
+        debits,
+        credits,
+        ...pending,
+        available: balance,
+        version: BigInt(version),
+      };
+    }),
+    ...more,
+  });
+}
+
+/** 5.00 from b to a, the first posting of a log. */
+export const first = (): TransactionPosted =>
+  posting(['a debit 5.00 NGN 5.00', 'b credit 5.00 NGN 5.00'], ['a NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1']);
+/** 2.00 back, the one after it. */
+export const second = (): TransactionPosted =>
+  posting(
+    ['b debit 2.00 NGN 3.00', 'a credit 1.50 NGN 3.50', 'a credit 0.50 NGN 3.00'],
+    ['b NGN 5.00 3.00 2.00 5.00 2', 'a NGN 5.00 3.00 5.00 2.00 2'],
+  );
+
+/** A posting as an event. */
+export const event = (message: TransactionPosted): NewEvent => ({
+  ...{ type: 'transaction.posted', ...by },
+  payload: toBinary(TransactionPostedSchema, message),
+});
+
+/** A log of the accounts and then these events, chained as the ledger chains them, and what is derived from it. */
+export function derived(
+  events: NewEvent[],
+  tamper: (rows: LogRow[]) => void = () => undefined,
+  template: BusinessType | null = null,
+): { rows: LogRow[]; findings: string[]; derivation: Replay; added: AddedRows[] } {
+  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
+  const rows = [...accounts.map((each) => createdEvent(each, template, by)), ...events].map((each) => append(head, each, nowMs));
+  tamper(rows);
+  const findings: string[] = [];
+  const derivation = new Replay(tenant, (problem) => findings.push(problem));
+  const added: AddedRows[] = rows.map((row) => derivation.apply(row));
+  return { rows, findings, derivation, added };
+}
+/** What is found wrong with such a log. */
+export const findings = (...log: Parameters<typeof derived>): string[] => derived(...log).findings;

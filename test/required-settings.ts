@@ -1,0 +1,67 @@
+// The environment variables and secrets that each process needs.
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root, services } from '../deploy/local/plan.ts';
+import { newSigningKey } from '../deploy/local/secrets.ts';
+import { gatewayConfig } from '../gateway/config.ts';
+import { identityConfig } from '../services/identity/config.ts';
+import { ledgerConfig } from '../services/ledger/config.ts';
+import { notifierConfig } from '../services/notifier/config.ts';
+import { kafkaSettings } from '../services/platform/kafka-settings.ts';
+import { Settings } from '../services/platform/settings.ts';
+import { currentRun } from './run.ts';
+import { imports, variablesIn } from './sources.ts';
+
+/** The processes of the cluster. */
+export const processes = ['gateway', ...services] as const;
+export type Process = (typeof processes)[number];
+
+/** What a process does with its environment first; throws where it would not start. */
+export const start: Record<Process, (settings: Settings) => unknown> = {
+  gateway: gatewayConfig,
+  identity: identityConfig,
+  ledger: ledgerConfig,
+  notifier: (settings) => [notifierConfig(settings), kafkaSettings(settings)],
+};
+
+const directory = mkdtempSync(join(currentRun().directory, 'manifests-'));
+
+/** What an operator puts into the secrets, by file name. */
+const secrets: Record<string, string> = {
+  'internal-token': 'internal',
+  'database-url': 'postgres://service:password@postgresql:5432/database',
+  'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
+  'jwt-private-key': newSigningKey(),
+  'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
+  'kafka-sasl-password': 'password',
+};
+for (const [name, value] of Object.entries(secrets)) writeFileSync(join(directory, name), value);
+
+/** Removes the secrets: for `afterAll`. */
+export const forgetSecrets = (): void => rmSync(directory, { recursive: true, force: true });
+
+/** The settings of an environment whose secrets lie in this test's directory. */
+export function settingsOf(environment: Record<string, string>): Settings {
+  const moved = Object.entries(environment).map(([name, value]) => [name, value.replace(/^\/(run\/secrets|etc\/ledger)(?=\/)/, directory)]);
+  return new Settings(Object.fromEntries(moved));
+}
+
+/** The variables that a process reads: named in its main, what that loads to serve, its config, and what these import of the platform. */
+export function variablesOf(process: Process): string[] {
+  const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
+  const own = ['main.ts', 'serving.ts', 'config.ts'].map((file) => join(folder, file)).filter((file) => existsSync(join(root, file)));
+  const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
+  return [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap(variablesIn);
+}
+
+/** Whose process a container runs, by its first argument. */
+export function processOf(args: string[]): Process {
+  const process = processes.find((each) => args[0] === `services/${each}/main.ts` || args[0] === `${each}/main.ts`);
+  if (!process || !existsSync(join(root, args[0] ?? ''))) throw new Error(`there is no process ${args.join(' ')}`);
+  return process;
+}
+
+/** The variables of an environment that a process does not read. */
+export const unread = (process: Process, environment: Record<string, string>): string[] =>
+  Object.keys(environment).filter((name) => !variablesOf(process).includes(name.replace(/_FILE$/, '')));
