@@ -69,7 +69,7 @@ async function measureAll(): Promise<boolean> {
   if (!books) return true;
   const check = await checkBooks(cluster, books.postings, meter.all);
   say(`\n${check.lines.map((line) => `- ${line}`).join('\n')}`);
-  if (asked.verify) say(`- verify: ${(await cluster.command('verify', ['services/ledger/audit/cli.ts', 'verify'])).trim()}`);
+  if (asked.verify) say(`- verify: ${(await cluster.command('verify', ['services/ledger/cli.ts', 'verify'])).trim()}`);
   return check.right;
 }
 

@@ -1437,7 +1437,7 @@ export declare const LedgerService: GenService<{
     output: typeof ReverseTransactionResponseSchema;
   },
   /**
-   * GetTransaction reads one. Refused: `transaction_not_found`.
+   * GetTransaction reads one. Errors: `transaction_not_found`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetTransaction
    */
@@ -1502,7 +1502,7 @@ export declare const LedgerService: GenService<{
     output: typeof UpdateAccountResponseSchema;
   },
   /**
-   * GetAccount reads one account. Refused: `account_not_found`.
+   * GetAccount reads one account. Errors: `account_not_found`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetAccount
    */

@@ -3,11 +3,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
-import { withClient } from '../../../deploy/local/databases.ts';
-import { root } from '../../../deploy/local/plan.ts';
-import { freshDatabase, type FreshDatabase } from '../../../test/cluster.ts';
-import { openProxy } from '../../../test/proxy.ts';
-import { bareEnvironment } from '../../../test/run.ts';
+import { withClient } from '../../deploy/local/databases.ts';
+import { root } from '../../deploy/local/plan.ts';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
+import { openProxy } from '../../test/proxy.ts';
+import { bareEnvironment } from '../../test/run.ts';
 
 let database: FreshDatabase;
 
@@ -30,7 +30,7 @@ interface Way {
 }
 
 async function run(command: string, url: string, { flags = [], isRead = true, file, meanwhile }: Way = {}) {
-  const child = spawn(process.execPath, [...flags, 'services/ledger/audit/cli.ts', command], {
+  const child = spawn(process.execPath, [...flags, 'services/ledger/cli.ts', command], {
     cwd: root,
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     stdio: ['ignore', file ?? 'pipe', 'pipe'],

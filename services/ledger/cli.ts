@@ -1,15 +1,15 @@
 // The operator's commands, as `usage` says. Run as the database's owner.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { toUuid } from '../../platform/ids.ts';
-import { StartFailure, errorMessage } from '../../platform/lifetime.ts';
-import { isTransient } from '../../platform/postgres-errors.ts';
-import { BadSetting, Settings } from '../../platform/settings.ts';
-import { parseHeads, printHeads, type KeptHeads } from './kept-heads.ts';
-import { discard, redrive } from '../outbox/dead-letters.ts';
-import { SchemaDamaged, Findings, counted, openOperator, projections } from './operator.ts';
-import { rebuild } from './rebuild.ts';
-import { verify } from './verify.ts';
+import { toUuid } from '../platform/ids.ts';
+import { StartFailure, errorMessage } from '../platform/lifetime.ts';
+import { isTransient } from '../platform/postgres-errors.ts';
+import { BadSetting, Settings } from '../platform/settings.ts';
+import { parseHeads, printHeads, type KeptHeads } from './audit/kept-heads.ts';
+import { discard, redrive } from './outbox/dead-letters.ts';
+import { SchemaDamaged, Findings, counted, openOperator, projections } from './audit/operator.ts';
+import { rebuild } from './audit/rebuild.ts';
+import { verify } from './audit/verify.ts';
 
 const usage = `usage: verify [--tenant ID]             walk logs and books, print what differs
        verify --heads FILE             the same, and hold the logs against what \`heads\` has printed
