@@ -1,7 +1,7 @@
 // One tenant's clients: what each asks next is drawn from a seed, and everything that is asked and answered is recorded.
 import type { Tenant } from '../cluster.ts';
-import { Failed, type Call, type Doors } from './doors.ts';
-import type { Seen } from './expectation.ts';
+import { Failed, type Call, type ApiClients } from './api-clients.ts';
+import type { Seen } from './model/expectation.ts';
 import type { History, LogEvent, Op, Sent } from './history.ts';
 
 const wallets = ['W1', 'W2', 'W3', 'W4', 'W5', 'W6'];
@@ -36,12 +36,12 @@ export class Recorder {
   readonly ops: Op[] = [];
   private readonly sent: Request[] = [];
   private readonly known: { id: string; entries: any[] }[] = [];
-  private readonly doors: Doors;
+  private readonly doors: ApiClients;
   private readonly tenant: Tenant;
   private readonly key: string;
   private turn = 0;
 
-  constructor(doors: Doors, tenant: Tenant, key: string) {
+  constructor(doors: ApiClients, tenant: Tenant, key: string) {
     this.doors = doors;
     this.tenant = tenant;
     this.key = key;

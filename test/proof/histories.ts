@@ -4,7 +4,7 @@ import pg from 'pg';
 import { toId, toUuid } from '../../services/platform/ids.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
 import { Recorder, drawFrom } from './crowd.ts';
-import { Doors } from './doors.ts';
+import { ApiClients } from './api-clients.ts';
 import { faultsOf, type History } from './history.ts';
 import type { Task } from './task.ts';
 
@@ -30,7 +30,7 @@ export async function startCrowd(): Promise<{ cluster: Cluster; run: (round: Rou
   const cluster = await startCluster({ ledgers: 2 });
   const books = new pg.Pool({ connectionString: cluster.databases.ledger.adminUrl, max: 2 });
   books.on('error', () => undefined);
-  const doors = new Doors(cluster);
+  const doors = new ApiClients(cluster);
   return {
     cluster,
     async run({ seed, clients, seconds }) {

@@ -1,6 +1,6 @@
 // What concurrent clients asked and were told, and the check of it against the log: one effect for each answer, and no read that goes back.
 import { isDeepStrictEqual } from 'node:util';
-import { decimal, minor } from './records.ts';
+import { decimal, minor } from './model/records.ts';
 
 /** An entry, as it is sent and as it is told. */
 export interface Sent {
