@@ -1,8 +1,8 @@
-// What concurrent clients asked and were told, and the check of it against the log: one effect for each answer, and no read that goes back.
+// Checks the recorded calls of concurrent clients against the log: one effect per answer, in real-time order, and monotonic reads.
 import { isDeepStrictEqual } from 'node:util';
 import { decimal, minor } from './model/records.ts';
 
-/** An entry, as it is sent and as it is told. */
+/** An entry, as sent and as answered. */
 export interface Sent {
   account_code: string;
   amount: string;
@@ -15,26 +15,26 @@ export interface Op {
   client: number;
   kind: 'post' | 'reverse' | 'balance' | 'transaction' | 'events' | 'transactions';
   start: number;
-  /** Null: it was never answered, or by a code that leaves open what has become of it. */
+  /** Null: without an answer, or with one that leaves the outcome unknown. */
   end: number | null;
-  /** What came instead of an answer, where the client did not hang up by itself. */
+  /** The error, unless the client hung up itself. */
   failed?: string;
-  /** Of a posting or reversal: the text that tells it from all others; the same of what is sent again. */
+  /** Of a posting or reversal: a unique text, repeated when it is sent again. */
   name?: string;
   key?: string;
   /** Of a posting: its entries, or the one of a single entry. */
   sent?: Sent[];
-  /** Of a read or a reversal: the transaction asked for; of a read: the account and the currency, or the place in the log. */
+  /** Of a reversal or read: its transaction, account and currency, or sequence. */
   about?: { transaction?: string; account?: string; currency?: string; after?: number };
   /** The refusal's code, or undefined. */
   code?: string | undefined;
-  /** The account that a refusal blames. */
-  blamed?: string;
+  /** The account that a refusal names. */
+  named?: string;
   replayed?: boolean;
   data?: any;
 }
 
-/** An event of the log as `GET /events` tells it. */
+/** An event of the log as `GET /events` shows it. */
 export interface LogEvent {
   sequence: number;
   type: string;
@@ -47,7 +47,7 @@ export interface LogEvent {
 export interface History {
   ops: Op[];
   log: LogEvent[];
-  /** By `code currency`, as they were read at the end. */
+  /** By `code currency`, as read at the end. */
   balances: Map<string, { debits: string; credits: string; version: number }>;
 }
 
@@ -59,13 +59,13 @@ interface State {
 
 interface Effect {
   event: LogEvent;
-  /** When it was first asked for, and when it was first answered. */
+  /** When it was first sent, and when it was first answered. */
   asked: number;
   answered: number;
 }
 
-/** Everything that is wrong with a history; nothing where it is sound. */
-export function faultsOf({ ops, log, balances }: History): string[] {
+/** What is wrong with a history, one line each. */
+export function historyFaults({ ops, log, balances }: History): string[] {
   const faults: string[] = [];
   const fault = (what: string, op?: Op) => faults.push(op ? `${what}: ${JSON.stringify(op).slice(0, 600)}` : what);
   chainMustHold(log, fault);
@@ -81,7 +81,7 @@ export function faultsOf({ ops, log, balances }: History): string[] {
   for (const event of posted) {
     const { description, reverses, transaction_id, idempotency_key } = event.data;
     const requests = asked.get(description) ?? [];
-    if (requests.length === 0) fault(`nobody asked for event ${event.sequence}`);
+    if (requests.length === 0) fault(`no client sent event ${event.sequence}`);
     if (effects.has(description))
       fault(`${description} was posted twice, as ${effects.get(description)!.event.sequence} and ${event.sequence}`);
     const ends = requests.filter(({ data }) => data?.transaction_id === transaction_id).map(({ end }) => end ?? Infinity);
@@ -114,7 +114,7 @@ export function faultsOf({ ops, log, balances }: History): string[] {
   for (const op of ops) {
     if (op.failed !== undefined) fault(`${op.failed} instead of an answer`, op);
     if (op.code === 'internal') fault('the cluster has failed', op);
-    // Nothing was looked at.
+    // It had no effect.
     if (op.end === null || op.code === 'internal' || op.code === 'overloaded') continue;
     if (op.kind === 'balance') {
       const place = `${op.about!.account} ${op.about!.currency}`;
@@ -125,8 +125,8 @@ export function faultsOf({ ops, log, balances }: History): string[] {
       if (version > most) fault(`a balance of version ${version} is read before it was asked for`, op);
       if (state?.debits !== minor(debits) || state.credits !== minor(credits)) fault('a balance that never was', op);
     } else if (op.code === 'insufficient_funds') {
-      const { data: { lowered = {} } = {}, blamed = '' } = op;
-      const [account, currency, amount] = [blamed, lowered.currency, lowered.amount];
+      const { data: { lowered = {} } = {}, named = '' } = op;
+      const [account, currency, amount] = [named, lowered.currency, lowered.amount];
       const place = places.get(`${account} ${currency}`);
       const [least, most] = within(`${account} ${currency}`, op);
       if (amount === undefined) {
@@ -160,7 +160,7 @@ function chainMustHold(log: LogEvent[], fault: Report): void {
   }
 }
 
-/** What was answered before another was asked for comes before it in the log. */
+/** A posting that was answered before another was sent comes first in the log. */
 function orderMustBeReal(effects: Effect[], fault: Report): void {
   let earliest = Infinity;
   for (const { event, asked, answered } of [...effects].sort((one, two) => two.event.sequence - one.event.sequence)) {
@@ -169,7 +169,7 @@ function orderMustBeReal(effects: Effect[], fault: Report): void {
   }
 }
 
-/** The answers to one request, however often it was sent, and its one effect. */
+/** The answers to one request, however often sent, match its one effect. */
 function answersMustFit(
   name: string,
   requests: Op[],
@@ -185,8 +185,8 @@ function answersMustFit(
     const { transaction_id, sequence } = op.data;
     if (effect && (transaction_id !== effect.event.data.transaction_id || sequence !== effect.event.sequence))
       fault(`another effect than ${effect.event.sequence}`, op);
-    if (effect && !isDeepStrictEqual(op.data.entries.map(told), effect.event.data.lines.map(told)))
-      fault(`told other entries than those of ${effect.event.sequence}`, op);
+    if (effect && !isDeepStrictEqual(op.data.entries.map(entryAfter), effect.event.data.lines.map(entryAfter)))
+      fault(`answered other entries than those of ${effect.event.sequence}`, op);
   }
   for (const op of effect ? requests : []) {
     const { lines, idempotency_key } = effect!.event.data;
@@ -206,8 +206,8 @@ function answersMustFit(
         : op.code === 'already_reversed'
           ? reversals.get(op.about!.transaction!)
           : undefined;
-    const blamesOther = op.code === 'idempotency_key_reused' || op.code === 'already_reversed';
-    if (blamesOther && !(cause && cause.asked < op.end!)) fault('refused for something that had not happened', op);
+    const namesOther = op.code === 'idempotency_key_reused' || op.code === 'already_reversed';
+    if (namesOther && !(cause && cause.asked < op.end!)) fault('refused for something that had not happened', op);
   }
 }
 
@@ -215,11 +215,11 @@ function entryOf({ account_code, amount, side, currency }: Sent): string {
   return `${side} ${account_code} ${minor(amount)} ${currency}`;
 }
 
-function told(entry: Sent & { balance_after: string }): string {
+function entryAfter(entry: Sent & { balance_after: string }): string {
   return `${entryOf(entry)}, ${entry.balance_after} after it`;
 }
 
-/** Every balance after each of its postings; nothing below zero that may not be, and every currency sums to zero at every place. */
+/** Every balance after each posting. Nothing is below zero that may not be, and every currency sums to zero. */
 function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]; effects: number[] }> {
   const accounts = new Map<string, any>();
   const places = new Map<string, { states: State[]; effects: number[] }>();
@@ -256,7 +256,7 @@ function statesOf(log: LogEvent[], fault: Report): Map<string, { states: State[]
   return places;
 }
 
-/** The last place of the log that had been answered before a request began. */
+/** The last sequence that had been answered before a request began. */
 function answeredBefore(effects: Map<string, Effect>, op: Op): number {
   let last = 0;
   for (const { event, answered } of effects.values()) if (answered < op.start && event.sequence > last) last = event.sequence;
@@ -280,7 +280,7 @@ function listMustFit(op: Op, posted: LogEvent[], effects: Map<string, Effect>, f
   if ((listed[0]?.sequence ?? 0) < answeredBefore(effects, op)) fault('a transaction that had been answered is not listed', op);
 }
 
-/** Whoever reads after another read has ended sees no less than it did. */
+/** A read that begins after another has ended sees at least as much. */
 function readsMustNotGoBack(ops: Op[], fault: Report): void {
   const seen = (op: Op): [what: string, how: number] | null => {
     if (op.end === null || op.code !== undefined) return null;

@@ -1,55 +1,54 @@
-// The yardstick: how many postings PostgreSQL itself takes on this machine, when nothing is done but writing their rows. The same rows as the
-// ledger's (log, transaction, two entries, two balances, the head once a batch) on the ledger's own schema, set-based, batches of 200, as
-// superuser (so without row-level security), without rules, hash chain or protocol. And the bare commit: one row, one transaction.
+// The baseline: how many postings PostgreSQL itself can write on this machine, without rules, hash chain, row-level security or protocol.
+// The rows are the ledger's, on its schema, set-based in batches of 200. And the bare commit: one row, one transaction.
 import { randomBytes } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { v7 } from 'uuid';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../../services/platform/ids.ts';
-import type { Cluster } from './cluster.ts';
+import { freshDatabase, type FreshDatabase } from '../cluster.ts';
 import { currency, postingOf, transfer, wallet } from './posting.ts';
 import { percentile } from './figures.ts';
 
 const batchSize = 200;
 const accountsPerTenant = 1000;
-const mostConnections = 4;
+const maxConnections = 4;
 
-/** A database of its own on the cluster's server. */
-export class Yardstick {
+/** A database of its own on the run's server. */
+export class Baseline {
   private readonly single: pg.Client;
   private readonly clients: pg.Client[];
-  private readonly books: Books[];
+  private readonly database: FreshDatabase;
+  private readonly tenants: TenantRows[];
 
-  private constructor(single: pg.Client, clients: pg.Client[], books: Books[]) {
+  private constructor(database: FreshDatabase, single: pg.Client, clients: pg.Client[], tenants: TenantRows[]) {
+    this.database = database;
     this.single = single;
     this.clients = clients;
-    this.books = books;
+    this.tenants = tenants;
   }
 
-  /** Makes the database, brings the ledger's schema into it and gives each connection a tenant with 1,000 accounts. */
-  static async open(cluster: Cluster): Promise<Yardstick> {
-    await cluster.migrateLedger(await cluster.newDatabase('yardstick'));
-    const url = new URL(cluster.adminUrl);
-    url.pathname = '/yardstick';
+  /** Makes a database with the ledger's schema and a tenant with 1,000 accounts for each connection. */
+  static async open(): Promise<Baseline> {
+    const database = await freshDatabase('ledger', { migrated: true });
     const clients: pg.Client[] = [];
-    const books: Books[] = [];
-    for (let place = 0; place < mostConnections; place++) {
-      const client = await connect(url.href);
+    const tenants: TenantRows[] = [];
+    for (let index = 0; index < maxConnections; index++) {
+      const client = await connect(database.adminUrl);
       clients.push(client);
-      books.push(await openBooks(client));
+      tenants.push(await newTenant(client));
     }
-    const single = await connect(url.href);
+    const single = await connect(database.adminUrl);
     await single.query('create table bare (id bigint primary key, note text not null)');
-    return new Yardstick(single, clients, books);
+    return new Baseline(database, single, clients, tenants);
   }
 
   /** Postings per second over so many connections, each with a tenant of its own. */
   async measure(connections: number, seconds: number): Promise<{ postings: number; perSecond: number }> {
     const started = performance.now();
     const until = started + seconds * 1000;
-    const lanes = this.clients.slice(0, connections).map((client, place) => lane(client, this.books[place]!, until));
-    const postings = (await Promise.all(lanes)).reduce((sum, each) => sum + each, 0);
+    const written = this.clients.slice(0, connections).map((client, index) => writeBatches(client, this.tenants[index]!, until));
+    const postings = (await Promise.all(written)).reduce((sum, each) => sum + each, 0);
     return { postings, perSecond: postings / ((performance.now() - started) / 1000) };
   }
 
@@ -70,10 +69,11 @@ export class Yardstick {
 
   async end(): Promise<void> {
     await Promise.all([this.single, ...this.clients].map((client) => client.end()));
+    await this.database.drop();
   }
 }
 
-// Plans by index, made once: what the planner would choose while the tables are small gets slower with every posting.
+// Index plans from the start: what the planner chooses for small tables gets slower with every posting.
 const settings = [
   'plan_cache_mode=force_generic_plan',
   'enable_seqscan=off',
@@ -90,19 +90,19 @@ async function connect(url: string): Promise<pg.Client> {
   return client;
 }
 
-interface Books {
+interface TenantRows {
   tenant: string;
   sequence: number;
-  /** Account ids, and each one's balance in minor units as far as it is known here. */
+  /** Account ids, and their balances in minor units. */
   accounts: string[];
   balances: number[];
-  /** What is the same in kind for every posting, made beforehand so that this process costs the machine little. */
+  /** Made in advance, so that this process uses little CPU. */
   payloads: string[];
   hashes: string[];
   fingerprints: string[];
 }
 
-async function openBooks(client: pg.Client): Promise<Books> {
+async function newTenant(client: pg.Client): Promise<TenantRows> {
   const tenant = v7();
   const accounts = Array.from({ length: accountsPerTenant }, () => v7());
   const hex = (bytes: Uint8Array) => `"\\\\x${Buffer.from(bytes).toString('hex')}"`;
@@ -129,7 +129,7 @@ async function openBooks(client: pg.Client): Promise<Books> {
   };
 }
 
-/** An event as long as the ledger's own. */
+/** An event of the ledger's usual length. */
 function payload(): Uint8Array {
   const { from, to, amount } = transfer(accountsPerTenant);
   const { idempotencyKey = '', description = '', reference = '', metadata = '' } = postingOf('', 'yard-01-1', 0, accountsPerTenant);
@@ -156,21 +156,21 @@ function payload(): Uint8Array {
   return toBinary(TransactionPostedSchema, event);
 }
 
-async function lane(client: pg.Client, books: Books, until: number): Promise<number> {
+async function writeBatches(client: pg.Client, rows: TenantRows, until: number): Promise<number> {
   let written = 0;
-  let next = statements(books);
+  let next = statements(rows);
   while (performance.now() < until) {
-    // All in one round trip; the next batch is made while this one is written.
+    // One round trip; the next batch is prepared meanwhile.
     const answers = Promise.all(next.map((statement) => client.query(statement)));
-    next = statements(books);
+    next = statements(rows);
     await answers;
     written += batchSize;
   }
   return written;
 }
 
-function statements(books: Books): pg.QueryConfig[] {
-  const { tenant, accounts, balances } = books;
+function statements(rows: TenantRows): pg.QueryConfig[] {
+  const { tenant, accounts, balances } = rows;
   const pick = (from: string[]) => from[Math.floor(Math.random() * from.length)]!;
   const log = { sequences: [] as number[], events: [] as string[], payloads: [] as string[], hashes: [] as string[] };
   const transactions = { ids: [] as string[], keys: [] as string[], fingerprints: [] as string[], references: [] as string[] };
@@ -184,14 +184,14 @@ function statements(books: Books): pg.QueryConfig[] {
   };
   const changed = new Map<number, { debits: number; credits: number; postings: number }>();
   for (let count = 0; count < batchSize; count++) {
-    const sequence = ++books.sequence;
+    const sequence = ++rows.sequence;
     log.sequences.push(sequence);
     log.events.push(v7());
-    log.payloads.push(pick(books.payloads));
-    log.hashes.push(pick(books.hashes));
+    log.payloads.push(pick(rows.payloads));
+    log.hashes.push(pick(rows.hashes));
     transactions.ids.push(v7());
     transactions.keys.push(`bench-yard-01-1-${String(sequence).padStart(9, '0')}`);
-    transactions.fingerprints.push(pick(books.fingerprints));
+    transactions.fingerprints.push(pick(rows.fingerprints));
     transactions.references.push(`INV-yard-01-1-${String(sequence).padStart(9, '0')}`);
     const { from, to, amount } = transfer(accountsPerTenant);
     const minor = Math.round(Number(amount) * 100);
@@ -249,7 +249,7 @@ function statements(books: Books): pg.QueryConfig[] {
     },
     {
       name: 'balances',
-      // offset 0: with the tenant as a constant, the plan may read all balances of the tenant and look for each among the new ones.
+      // offset 0 keeps the planner from reading all balances of the tenant.
       text: `update balances b set debits = debits + d, credits = credits + c, version = version + n, updated_at = clock_timestamp()
         from (select $1::uuid as t, * from unnest($2::uuid[], $3::numeric[], $4::numeric[], $5::bigint[]) as new (a, d, c, n) offset 0) as new
         where b.tenant_id = t and b.account_id = a and b.currency = '${currency}'`,
@@ -264,7 +264,7 @@ function statements(books: Books): pg.QueryConfig[] {
     {
       name: 'head',
       text: `update heads set sequence = $2, hash = decode($3, 'hex'), last_at = clock_timestamp() where tenant_id = $1`,
-      values: [tenant, books.sequence, 'ab'.repeat(32)],
+      values: [tenant, rows.sequence, 'ab'.repeat(32)],
     },
     { text: 'commit' },
   ];

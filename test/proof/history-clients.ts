@@ -1,37 +1,24 @@
-// One tenant's clients: what each asks next is drawn from a seed, and everything that is asked and answered is recorded.
+// The clients of one tenant: each draws its next call from a seed, and all calls and answers are recorded.
 import type { Tenant } from '../cluster.ts';
 import { Failed, type Call, type ApiClients } from './api-clients.ts';
 import type { Seen } from './model/expectation.ts';
-import type { History, LogEvent, Op, Sent } from './history.ts';
+import type { SeededRandom } from './seeded-random.ts';
+import type { History, LogEvent, Op, Sent } from './history-check.ts';
 
 const wallets = ['W1', 'W2', 'W3', 'W4', 'W5', 'W6'];
 const currencies = ['NGN', 'USD'];
-
-/** Numbers below a bound; the same seed gives the same ones. */
-export type Draw = (bound: number) => number;
-
-/** Mulberry32. */
-export function drawFrom(seed: number): Draw {
-  let state = seed >>> 0;
-  return (bound) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % bound;
-  };
-}
 
 interface Request {
   name: string;
   key?: string;
   path: string;
   body: Record<string, any>;
-  /** What it takes from an account, by the account's code. */
+  /** What it subtracts from an account, by the account's code. */
   lowers: Record<string, { currency: string; amount: string }>;
   reverses?: string;
 }
 
-/** A tenant whose clients' doings are recorded. */
+/** Records the calls of a tenant's clients. */
 export class Recorder {
   readonly ops: Op[] = [];
   private readonly sent: Request[] = [];
@@ -57,14 +44,15 @@ export class Recorder {
     for (const code of wallets) await open(code, 'liability', false);
   }
 
-  /** One client until its time is over. */
-  async work(client: number, draw: Draw, until: number): Promise<void> {
+  /** Runs one client until this time. */
+  async work(client: number, random: SeededRandom, until: number): Promise<void> {
     while (performance.now() < until) {
-      const kind = draw(100);
-      if (kind < 58) await this.post(client, kind < 50 ? this.fresh(draw) : this.reversal(draw), draw);
-      else if (kind < 68) await this.post(client, this.sent[this.sent.length - 1 - draw(Math.min(20, this.sent.length || 1))], draw);
-      else if (kind < 71) await this.post(client, this.clash(draw), draw);
-      else await this.read(client, draw);
+      const kind = random.whole(0, 99);
+      if (kind < 58) await this.post(client, kind < 50 ? this.fresh(random) : this.reversal(random), random);
+      else if (kind < 68)
+        await this.post(client, this.sent[this.sent.length - 1 - random.whole(0, Math.min(20, this.sent.length || 1) - 1)], random);
+      else if (kind < 71) await this.post(client, this.clash(random), random);
+      else await this.read(client, random);
     }
   }
 
@@ -76,11 +64,8 @@ export class Recorder {
     return this.doors.call(call, [], signal);
   }
 
-  /**
-   * Asks, and notes what has come of it. Null where that is open: the client has hung up, or the cluster has said that it is overloaded or that
-   * something is away. Whatever else is no answer is a fault of the cluster.
-   */
-  private async ask(op: Op, call: Call, signal?: AbortSignal): Promise<Seen | null> {
+  /** Calls and records. Null where the outcome is unknown: the client hung up, or the cluster is overloaded or unavailable. */
+  private async record(op: Op, call: Call, signal?: AbortSignal): Promise<Seen | null> {
     this.ops.push(op);
     try {
       const seen = await this.call(call, signal);
@@ -95,14 +80,14 @@ export class Recorder {
     }
   }
 
-  private fresh(draw: Draw): Request {
+  private fresh(random: SeededRandom): Request {
     const name = `d${this.turn++}`;
-    const currency = currencies[draw(2)]!;
-    const amount = `${1 + draw(40)}.${10 + draw(90)}`;
-    const key = draw(5) > 0 ? { key: `k${name}` } : {};
-    const kind = draw(20);
-    const from = kind < 8 ? 'BANK' : wallets[draw(wallets.length)]!;
-    const to = kind > 17 ? 'BANK' : wallets[draw(wallets.length)]!;
+    const currency = currencies[random.whole(0, 1)]!;
+    const amount = `${1 + random.whole(0, 39)}.${10 + random.whole(0, 89)}`;
+    const key = random.whole(0, 4) > 0 ? { key: `k${name}` } : {};
+    const kind = random.whole(0, 19);
+    const from = kind < 8 ? 'BANK' : wallets[random.whole(0, wallets.length - 1)]!;
+    const to = kind > 17 ? 'BANK' : wallets[random.whole(0, wallets.length - 1)]!;
     const about = { description: name, ...(key.key && { idempotency_key: key.key }) };
     const lowers = from === 'BANK' || from === to ? {} : { [from]: { currency, amount } };
     if (kind === 8)
@@ -122,11 +107,11 @@ export class Recorder {
     return { name, ...key, path: '/transactions/double-entry', body: { ...about, entries }, lowers };
   }
 
-  private reversal(draw: Draw): Request | undefined {
-    const original = this.known[this.known.length - 1 - draw(Math.min(30, this.known.length || 1))];
+  private reversal(random: SeededRandom): Request | undefined {
+    const original = this.known[this.known.length - 1 - random.whole(0, Math.min(30, this.known.length || 1) - 1)];
     if (!original) return undefined;
     const name = `r${this.turn++}`;
-    const key = draw(3) > 0 ? { key: `k${name}` } : {};
+    const key = random.whole(0, 2) > 0 ? { key: `k${name}` } : {};
     const lowered = original.entries.filter(({ side, account_code }) => side === 'credit' && wallets.includes(account_code));
     const lowers = Object.fromEntries(lowered.map(({ account_code, currency, amount }) => [account_code, { currency, amount }]));
     const body = { description: name, ...(key.key && { idempotency_key: key.key }) };
@@ -134,36 +119,36 @@ export class Recorder {
   }
 
   /** Another request under a key that has been sent. */
-  private clash(draw: Draw): Request | undefined {
-    const other = this.sent[draw(this.sent.length || 1)];
+  private clash(random: SeededRandom): Request | undefined {
+    const other = this.sent[random.whole(0, (this.sent.length || 1) - 1)];
     if (other?.key === undefined) return undefined;
-    const request = this.fresh(draw);
+    const request = this.fresh(random);
     return { ...request, key: other.key, body: { ...request.body, idempotency_key: other.key } };
   }
 
-  private async post(client: number, request: Request | undefined, draw: Draw): Promise<void> {
+  private async post(client: number, request: Request | undefined, random: SeededRandom): Promise<void> {
     if (!request) return;
     const { name, key, body, path, reverses, lowers } = request;
     const again = this.sent.includes(request);
-    // Without a key it would be another posting.
+    // Without a key a repetition would be a new posting.
     if (again && key === undefined) return;
     if (!again) this.sent.push(request);
     const op: Op = { client, kind: reverses === undefined ? 'post' : 'reverse', start: performance.now(), end: null, name };
     if (key !== undefined) op.key = key;
     if (reverses === undefined) op.sent = (body['entries'] as Sent[] | undefined) ?? [body as Sent];
     else op.about = { transaction: reverses };
-    const signal = draw(20) === 0 ? AbortSignal.timeout(1 + draw(12)) : undefined;
-    const seen = await this.ask(op, this.callOf(path, body, reverses, draw), signal);
+    const signal = random.whole(0, 19) === 0 ? AbortSignal.timeout(1 + random.whole(0, 11)) : undefined;
+    const seen = await this.record(op, this.callOf(path, body, reverses, random), signal);
     if (!seen) return;
     op.replayed = seen.replayed;
-    op.blamed = String(seen.value);
-    op.data = seen.code === undefined ? seen.data.transaction : { lowered: lowers[op.blamed] };
+    op.named = String(seen.value);
+    op.data = seen.code === undefined ? seen.data.transaction : { lowered: lowers[op.named] };
     const { transaction_id: id, kind, entries } = op.data;
     if (seen.code === undefined && !seen.replayed && kind !== 'reversal') this.known.push({ id, entries });
   }
 
-  private callOf(path: string, body: Record<string, any>, reverses: string | undefined, draw: Draw): Call {
-    if (draw(3) > 0) return this.rest('POST', path, body);
+  private callOf(path: string, body: Record<string, any>, reverses: string | undefined, random: SeededRandom): Call {
+    if (random.whole(0, 2) > 0) return this.rest('POST', path, body);
     const {
       description,
       idempotency_key: idempotencyKey = '',
@@ -179,13 +164,13 @@ export class Recorder {
     return { via: 'grpc', method: 'postTransaction', request: { posting: { ...about, entries: lines } } };
   }
 
-  private async read(client: number, draw: Draw): Promise<void> {
-    const kind = (['balance', 'balance', 'balance', 'transaction', 'events', 'transactions'] as const)[draw(6)]!;
-    const account = ['BANK', ...wallets][draw(wallets.length + 1)]!;
-    const currency = currencies[draw(2)]!;
-    const transaction = this.known[this.known.length - 1 - draw(Math.min(30, this.known.length || 1))]?.id;
+  private async read(client: number, random: SeededRandom): Promise<void> {
+    const kind = (['balance', 'balance', 'balance', 'transaction', 'events', 'transactions'] as const)[random.whole(0, 5)]!;
+    const account = ['BANK', ...wallets][random.whole(0, wallets.length)]!;
+    const currency = currencies[random.whole(0, 1)]!;
+    const transaction = this.known[this.known.length - 1 - random.whole(0, Math.min(30, this.known.length || 1) - 1)]?.id;
     const newest = this.ops.findLast(({ data }) => typeof data?.sequence === 'number')?.data.sequence ?? 0;
-    const after = Math.max(0, newest - draw(40));
+    const after = Math.max(0, newest - random.whole(0, 39));
     const tenantId = this.tenant.id;
     const limit = 100;
     if (kind === 'transaction' && transaction === undefined) return;
@@ -207,19 +192,19 @@ export class Recorder {
     };
     const [path, method, request, about] = calls[kind];
     const op: Op = { client, kind, start: performance.now(), end: null, about: about! };
-    const seen = await this.ask(op, draw(2) === 0 ? this.rest('GET', path) : { via: 'grpc', method, request });
+    const seen = await this.record(op, random.whole(0, 1) === 0 ? this.rest('GET', path) : { via: 'grpc', method, request });
     if (!seen) return;
     const small = (event: any) => ({ sequence: event.sequence, hash: event.hash });
-    const told: Record<typeof kind, () => unknown> = {
+    const shown: Record<typeof kind, () => unknown> = {
       balance: () => seen.data.balance,
       transaction: () => ({ reversed_by: seen.data.transaction.reversed_by }),
       events: () => ({ events: seen.data.events.map(small), limit }),
       transactions: () => seen.data.transactions.map(({ transaction_id, sequence }: any) => ({ transaction_id, sequence })),
     };
-    op.data = seen.code === undefined ? told[kind]() : undefined;
+    op.data = seen.code === undefined ? shown[kind]() : undefined;
   }
 
-  /** Everything, with the log and the balances as they are in the end. */
+  /** The recorded calls, with the final log and balances. */
   async history(): Promise<History> {
     const log: LogEvent[] = [];
     for (let more = true; more;) {

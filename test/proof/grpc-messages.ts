@@ -1,26 +1,19 @@
-// A message for every gRPC method of every service, right as it stands, in a cluster that has what they name: what the fuzzer mutates.
+// A valid message for every gRPC method of our services, in a cluster that has what they name.
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
-import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
-import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
 import type { Cluster } from '../cluster.ts';
 
-// What each server has beside what all of them have.
 const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
 
-/** A message that a method takes. */
-export interface Seed {
+/** A message that a method accepts. */
+export interface ValidMessage {
   service: Service;
   method: DescMethod;
   init: Record<string, unknown>;
-  /** The call that it carries, of which the message is not in `init`. */
-  carried?: Seed;
 }
 
 /** A method's path. */
@@ -28,8 +21,8 @@ export function pathOf({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;
 }
 
-/** Makes users, books and a webhook, and a message for each method about them. */
-export async function furnish(cluster: Cluster): Promise<Seed[]> {
+/** Makes users, accounts and a webhook, and a message for each method. Throws where a method has none. */
+export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
   const tenant = await cluster.tenant();
   const other = await cluster.tenant();
   const key = await cluster.apiKey(tenant);
@@ -65,7 +58,7 @@ export async function furnish(cluster: Cluster): Promise<Seed[]> {
   const account = { tenantId, accountCode: 'FUZZ-1', name: 'Fuzz', actor: 'fuzzer', requestId: 'req-1', metadata: '{}' };
   const owned = { userId: owner.id, tenantId };
   const page = { limit: 50, cursor: '' };
-  // Events of a tenant whose real ones nobody waits for.
+  // Of a tenant without real events.
   const event = {
     tenantId: newId('tenant'),
     id: newId('evt'),
@@ -107,7 +100,7 @@ export async function furnish(cluster: Cluster): Promise<Seed[]> {
       logout: { refreshToken: 'x'.repeat(43) },
       getKeySet: {},
       getUser: { userId: owner.id },
-      createTenant: { userId: owner.id, name: 'Books', slug: 'books-of-ada', businessType: 'wallet', description: 'x' },
+      createTenant: { userId: owner.id, name: 'Ada', slug: 'ledger-of-ada', businessType: 'wallet', description: 'x' },
       listTenants: { userId: owner.id, ...page },
       createApiKey: { ...owned, name: 'k', scopes: ['accounts:read'], description: 'x', expiresMs: 4_000_000_000_000n },
       listApiKeys: { ...owned, ...page },
@@ -163,29 +156,10 @@ export async function furnish(cluster: Cluster): Promise<Seed[]> {
       testWebhook: { tenantId, eventType: 'test.webhook' },
     },
   };
-  const own = Object.entries(messages).flatMap(([name, inits]) =>
-    Object.entries(inits).map(([method, init]) => {
-      const found = services[name as Service].method[method];
-      if (!found) throw new Error(`${name} has no method ${method}`);
-      return { service: name as Service, method: found, init };
-    }),
-  );
-  return [...own, ...beside(own)];
-}
-
-/** Messages for what every server has: health, reflection, and a stream that carries each of its own calls. */
-function beside(own: Seed[]): Seed[] {
-  return Object.entries(services).flatMap(([name, { typeName }]) => {
-    const service = name as Service;
-    const reflected = { host: 'fuzzer', messageRequest: { case: 'fileContainingSymbol', value: typeName } };
-    const carry = (carried: Seed) => ({ carried, init: { number: 1, path: pathOf(carried.method), timeoutMs: 20_000 } });
-    return [
-      ...own.filter((each) => each.service === service).map((each) => ({ service, method: CallService.method.carry, ...carry(each) })),
-      { service, method: Health.method.check, init: { service: typeName } },
-      { service, method: Health.method.watch, init: { service: typeName } },
-      { service, method: Health.method.list, init: {} },
-      { service, method: ServerReflection.method.serverReflectionInfo, init: reflected },
-      { service, method: ServerReflectionAlpha.method.serverReflectionInfo, init: reflected },
-    ];
+  return Object.entries(services).flatMap(([name, { method, methods }]) => {
+    const inits = messages[name as Service];
+    const missing = methods.find(({ localName }) => !inits[localName]);
+    if (missing) throw new Error(`${missing.toString()} has no message here`);
+    return Object.entries(inits).map(([each, init]) => ({ service: name as Service, method: method[each]!, init }));
   });
 }
