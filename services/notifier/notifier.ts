@@ -18,8 +18,10 @@ import { SecretEncryption } from './secret-encryption.ts';
 export interface Opened {
   /** For calls. */
   calls: Pool;
-  /** For the consumer, claims and records. */
+  /** For leases, results and the retention job. */
   work: Pool;
+  /** For the consumer of events. */
+  consuming: Pool;
   logger: Logger;
   metrics: Registry;
 }
@@ -45,7 +47,7 @@ export function assemble(
     NotifierConfig,
     'encryptionKeys' | 'insecureTargets' | 'retryDelays' | 'timeoutMs' | 'quotas' | 'concurrency' | 'endpointConcurrency'
   >,
-  { calls, work, logger, metrics }: Opened,
+  { calls, work, consuming, logger, metrics }: Opened,
   tuning: Tuning = {},
 ): Notifier {
   const targets = tuning.targets ?? new Targets(config.insecureTargets);
@@ -69,7 +71,7 @@ export function assemble(
     pollMs,
     shunMs,
   });
-  const consumer = new Consumer({ pool: work, logger, metrics, wake: () => courier.wake() });
+  const consumer = new Consumer({ pool: consuming, logger, metrics, wake: () => courier.wake() });
   registerBacklog(calls, metrics);
   return { pool: calls, vault, targets, quotas, courier, consumer, sender };
 }
