@@ -1,7 +1,6 @@
 // Postings of the whole cluster on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
 import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
-import { withClient } from '../deploy/local/databases.ts';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -228,24 +227,6 @@ describe('over gRPC', () => {
     await until(async () => (await readiness())['status'] === 'ok');
     // An event may have been delivered before its mark is raised.
     await until(async () => (await figure('ledger_relay_lag_events')) === 0);
-  });
-
-  test.each([
-    ['ledger', 'snapshot', 'begin isolation level repeatable read; select 1'],
-    ['ledger', 'transaction that has written', 'begin; create temporary table noted (id int)'],
-    ['notifier', 'snapshot', 'begin isolation level repeatable read; select 1'],
-  ] as const)('in the database of the %s a %s that stays open is told of', async (service, _, opening) => {
-    const age = () => figure(`${service}_oldest_snapshot_transactions`, service);
-    const url = cluster.databases[service].ownerUrl;
-    await withClient(url, async (operator) => {
-      await operator.query(opening);
-      await withClient(url, (other) =>
-        other.query('do $$ begin for n in 1..20000 loop perform pg_current_xact_id(); commit; end loop; end $$'),
-      );
-      await until(async () => (await age()) >= 20_000);
-      await operator.query('rollback');
-      await until(async () => (await age()) < 20_000);
-    });
   });
 });
 

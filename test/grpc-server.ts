@@ -13,6 +13,7 @@ export function startGrpcServer(options: Partial<ServeOptions> = {}): Promise<Ru
     routes: () => undefined,
     tokens: ['token'],
     maxMessageBytes: 1 << 20,
+    maxStreams: 1_000,
     logger: openLog('test', 'silent'),
     metrics: new Registry(),
     readiness: () => Promise.resolve({ ready: true, dependencies: {} }),

@@ -32,8 +32,8 @@ beforeAll(async () => {
   cluster = await sharedCluster();
   const address = cluster.addresses.ledger[0] as string;
   ledger = new packages['ledger'].v1.LedgerService(address, credentials.createInsecure(), {
-    'grpc.max_receive_message_length': 32 << 20,
-    'grpc.max_send_message_length': 32 << 20,
+    'grpc.max_receive_message_length': 8 << 20,
+    'grpc.max_send_message_length': 8 << 20,
   });
   health = new packages['grpc'].health.v1.Health(address, credentials.createInsecure());
   authorized = new Metadata();
@@ -164,16 +164,20 @@ test('a batch of a thousand posts, and one more item is refused as a whole', asy
   });
 });
 
-test('the largest batch, a thousand postings of two hundred entries, is posted by an idle ledger', async () => {
-  const entries = Array.from({ length: 200 }, (_, place) => ({
-    account_code: place % 2 === 0 ? 'SETTLEMENT-NGN' : 'CUSTOMER-WALLETS-NGN',
-    amount: '1.00',
-    side: place % 2 === 0 ? 'debit' : 'credit',
-    currency: 'NGN',
-  }));
-  const postings = Array.from({ length: 1000 }, () => deposit({ entries, timeout_ms: 120_000 }));
-  const { results } = await call('PostTransactions', { postings });
+test('a batch of eight megabytes is posted, and one whose answer could be larger is refused before anything is posted', async () => {
+  const batch = (length: number) => {
+    const entries = Array.from({ length }, (_, place) => ({
+      account_code: place % 2 === 0 ? 'SETTLEMENT-NGN' : 'CUSTOMER-WALLETS-NGN',
+      amount: '1.00',
+      side: place % 2 === 0 ? 'debit' : 'credit',
+      currency: 'NGN',
+    }));
+    return { postings: Array.from({ length: 1000 }, () => deposit({ entries, timeout_ms: 120_000 })) };
+  };
+  const { results } = await call('PostTransactions', batch(54));
   expect((results as Message[]).filter((result) => result['outcome'] !== 'transaction')).toEqual([]);
+  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed', fields: ['postings'] };
+  expect(await refusalOf(call('PostTransactions', batch(80)))).toEqual(refused);
 }, 180_000);
 
 test('an item that the database itself refuses costs the forty-nine others, of other tenants, nothing', async () => {

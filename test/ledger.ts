@@ -36,8 +36,8 @@ export async function startLedger({
   const settings = { ...ledgerPlans, ...longLockTimeouts, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
-  const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
-  const writer = new Writer({ pool, pipelines: 1, waiters: 1, bounds, maxCachedAccounts: 10_000, logger, metrics });
+  const limits = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
+  const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 10_000, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],
     routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined }),

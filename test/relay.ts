@@ -69,9 +69,9 @@ export async function openRelayDatabase(): Promise<RelayDatabase> {
     openReplica(sink, log = logger) {
       const metrics = new Registry();
       const relay = new Relay({ pool: relayed, sink, pollMs: 50, logger: log, metrics });
-      const bounds = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
+      const limits = { waiting: 8_000, waitingBytes: 64e6, items: 64, entries: 2_000, bytes: 2e6 };
       const committed = (tenant: string) => relay.wake(tenant);
-      const writer = new Writer({ pool, pipelines: 1, waiters: 1, bounds, maxCachedAccounts: 1000, committed, logger, metrics });
+      const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 1000, committed, logger, metrics });
       let ended: Promise<void> | undefined;
       const end = () => (ended ??= writer.close().then(() => relay.close()));
       ends.push(end);

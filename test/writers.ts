@@ -102,8 +102,8 @@ export async function openWriters(): Promise<Writers> {
         queryTimeoutMs: patienceMs,
         settings: isPatient ? longLockTimeouts : {},
       });
-      const bounds = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
-      const writer = new Writer({ pool: connections, pipelines, waiters: 4, bounds, maxCachedAccounts, logger: log, metrics });
+      const limits = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
+      const writer = new Writer({ pool: connections, pipelines, waiters: 4, limits, maxCachedAccounts, logger: log, metrics });
       opened.push({ writer, connections });
       return writer;
     },

@@ -61,10 +61,11 @@ test.each([
   ['sslrootcert=&sslrootcert=/no/such/file', /^DATABASE_URL names a file by sslrootcert/],
   ['ssl=false', /^DATABASE_URL has an unknown ssl: it must be true, 1 or 0, or sslmode instead$/],
   ['ssl=true&ssl=false', /^DATABASE_URL has an unknown ssl/],
-  ['statement_timeout=0', /^DATABASE_URL sets statement_timeout: each connection has time-outs of its own, which it would replace$/],
-  ['lock_timeout=60000', /^DATABASE_URL sets lock_timeout/],
-  ['query_timeout=1', /^DATABASE_URL sets query_timeout/],
-  ['sslmode=disable&idle_in_transaction_session_timeout=0', /^DATABASE_URL sets idle_in_transaction_session_timeout/],
+  ['statement_timeout=0', /^DATABASE_URL must not set statement_timeout: each connection sets its own$/],
+  ['options=-c%20synchronous_commit%3Doff', /^DATABASE_URL must not set options/],
+  ['lock_timeout=60000', /^DATABASE_URL must not set lock_timeout/],
+  ['query_timeout=1', /^DATABASE_URL must not set query_timeout/],
+  ['sslmode=disable&idle_in_transaction_session_timeout=0', /^DATABASE_URL must not set idle_in_transaction_session_timeout/],
 ])('an address of a database with %s is refused at once', (parameters, message) => {
   expect(() => read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` })).toThrow(message);
 });

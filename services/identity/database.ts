@@ -1,16 +1,7 @@
 // MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
-import {
-  closeStale,
-  connectionOptions,
-  keepAliveMs,
-  assertWritablePrimary,
-  patienceMs,
-  releaseBroken,
-  detectFailover,
-  type Pool,
-} from '../platform/postgres.ts';
+import { connectionOptions, keepAliveMs, assertWritablePrimary, queryTimeoutMs, repairKyselyPool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
@@ -62,14 +53,10 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       connectionTimeoutMillis: 5000,
       // Without `pipeline` a connection that is given up would stay in the pool.
       pipeline: true,
-      query_timeout: patienceMs,
+      query_timeout: queryTimeoutMs,
       options: connectionOptions(),
       verify: assertWritablePrimary,
-      onPoolCreated: (pool: Pool) => {
-        releaseBroken(pool);
-        closeStale(pool);
-        detectFailover(pool, logger);
-      },
+      onPoolCreated: repairKyselyPool,
     },
     debug: false,
     logger: (message) => logger.warn(message),

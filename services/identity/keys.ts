@@ -2,7 +2,7 @@
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { plainArray, uuidArray } from '../platform/arrays.ts';
-import { retryStaleConnection } from '../platform/stale-connection.ts';
+import { retryStaleConnection } from '../platform/postgres-errors.ts';
 import { withClient, sendTogether, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
 import { clockOf, rows } from './database.ts';

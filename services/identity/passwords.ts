@@ -39,7 +39,7 @@ export class Passwords {
   constructor(metrics: Registry, limits: PasswordLimits = defaultLimits) {
     const { concurrency, queue } = limits;
     // Many people share an address: alone it may have all the places.
-    this.turns = new FairSemaphore({ most: concurrency, ofOne: concurrency, waiting: queue, waitingOfOne: queue });
+    this.turns = new FairSemaphore({ max: concurrency, maxPerKey: concurrency, maxWaiting: queue, maxWaitingPerKey: queue });
     this.computed = new Counter({
       name: 'identity_passwords_total',
       help: 'Password computations by kind: hash, verify',

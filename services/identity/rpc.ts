@@ -11,7 +11,7 @@ import {
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import { logFields } from '../platform/serve.ts';
-import { toConnectError } from '../platform/translate.ts';
+import { toConnectError } from '../platform/errors.ts';
 import { Overloaded, type FairSemaphore } from '../platform/fair-semaphore.ts';
 import { rows } from './database.ts';
 import * as field from './fields.ts';

@@ -4,7 +4,7 @@ import { withTimeout, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
-import { databaseState, NewConnections } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
@@ -24,8 +24,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const config = identityConfig(settings);
   const logger = openLog('identity', config.logLevel);
   const metrics = openMetrics('identity');
-  const openOwn = (max: number) => openPool(config.databaseUrl, { max, name: 'identity', logger });
-  const pool = openOwn(5);
+  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
   lifetime.add('pool', () => pool.end());
   await checkDatabase(pool, migrationNames);
   const orm = await openOrm(config.databaseUrl, 5, logger);
@@ -36,9 +35,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   }, sweepMs);
   lifetime.add('sweep', () => clearInterval(sweep));
 
-  const newOnes = new NewConnections(() => openOwn(1));
-  lifetime.add('new connections', () => newOnes.stop());
-  const ask = databaseState(pool, newOnes, logger);
+  const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
     // Logins need both, whose connections break apart from each other.
     const [state, isThere] = await Promise.all([
@@ -56,7 +53,6 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
-    maxMessageBytes: 1 << 20,
     logger,
     metrics,
     readiness,

@@ -1,6 +1,6 @@
 // Slows the guessing of passwords: counts failed logins in PostgreSQL, so that all replicas count together.
 import { withClient, type Pool } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures allowed in a rolling window of `seconds`: per account from one address, and per address. */

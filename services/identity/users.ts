@@ -2,7 +2,7 @@
 import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
-import { rateLimitMetadata, type RateLimitStatus } from '../platform/rate-limit-status.ts';
+import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { clockOf, rows } from './database.ts';
 import * as field from './fields.ts';
@@ -17,10 +17,10 @@ import { admitLogin, recordFailure } from './throttle.ts';
  * are left, so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
  */
 export const strangersTurns = (): FairSemaphore =>
-  new FairSemaphore({ most: 3, ofOne: 3, waiting: 1_000, waitingOfOne: 1_000, patienceMs: 5_000 });
+  new FairSemaphore({ max: 3, maxPerKey: 3, maxWaiting: 1_000, maxWaitingPerKey: 1_000, timeoutMs: 5_000 });
 
 /** The turns of users at the pool of MikroORM, by user: whoever lists his tenants by the hundred leaves connections for the others. */
-export const usersTurns = (): FairSemaphore => new FairSemaphore({ most: 5, ofOne: 3, patienceMs: 5_000 });
+export const usersTurns = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
 
 /** What a registration and a login need. */
 export interface LoginParts {

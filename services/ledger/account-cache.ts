@@ -1,11 +1,10 @@
-// What this process remembers of the tenants' books between batches: accounts and balances, valid exactly while the tenant's head stands
-// where this process left it.
+// Cache of accounts and balances between batches, by tenant.
 import type { Account, Balance } from './accounting.ts';
 import type { Head } from './log.ts';
 
-/** An account as the writer knows it. */
+/** An account as the writer needs it. */
 export interface CachedAccount extends Account {
-  /** The TypeID's UUID, as the database holds it. */
+  /** The TypeID's UUID, as the database stores it. */
   uuid: string;
 }
 
@@ -15,45 +14,43 @@ export interface AccountState {
   balances: Map<string, Balance>;
 }
 
-/** A tenant's books as of one place in its log. */
+/** A tenant's accounts as of one position in its log. They are valid while the database's head equals `head`. */
 export interface TenantState {
-  /** The end of the log that the rest belongs to. */
   head: Head;
-  /** By account code. Codes without an account are not kept: there are as many as somebody cares to invent. */
+  /** By account code. Codes without an account are not cached: clients can invent any number of them. */
   accounts: Map<string, AccountState>;
 }
 
-/** Books by tenant, bounded by accounts: the tenant not used for longest is forgotten first. */
+/** Tenants' accounts, bounded by their number. Evicts the tenant that was used least recently. */
 export class AccountCache {
-  private readonly books = new Map<string, TenantState>();
+  private readonly states = new Map<string, TenantState>();
   private readonly maxAccounts: number;
   private accounts = 0;
 
-  constructor(mostAccounts: number) {
-    this.maxAccounts = mostAccounts;
+  constructor(maxAccounts: number) {
+    this.maxAccounts = maxAccounts;
   }
 
-  /** Whether the tenant's books are on the shelf. */
   has(tenant: string): boolean {
-    return this.books.has(tenant);
+    return this.states.has(tenant);
   }
 
-  /** Takes the tenant's books off the shelf; whoever holds them puts them back when what they say has been committed. */
+  /** Removes a tenant's state and returns it. Put it back once the changes made to it are committed. */
   take(tenant: string): TenantState | undefined {
-    const books = this.books.get(tenant);
-    if (!books) return undefined;
-    this.books.delete(tenant);
-    this.accounts -= books.accounts.size + 1;
-    return books;
+    const state = this.states.get(tenant);
+    if (!state) return undefined;
+    this.states.delete(tenant);
+    this.accounts -= state.accounts.size + 1;
+    return state;
   }
 
-  /** Puts books back as the most recently used, unless they alone are too large to keep. */
-  put(tenant: string, books: TenantState): void {
+  /** Stores a state as the most recently used, unless it is larger than the whole cache. */
+  put(tenant: string, state: TenantState): void {
     this.take(tenant);
-    if (books.accounts.size > this.maxAccounts) return;
-    this.books.set(tenant, books);
-    this.accounts += books.accounts.size + 1;
-    for (const oldest of this.books.keys()) {
+    if (state.accounts.size > this.maxAccounts) return;
+    this.states.set(tenant, state);
+    this.accounts += state.accounts.size + 1;
+    for (const oldest of this.states.keys()) {
       if (this.accounts <= this.maxAccounts) break;
       this.take(oldest);
     }

@@ -13,16 +13,8 @@ import { checkedLimit } from './page.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import {
-  auditContextOf,
-  checkedCode,
-  checkedCurrency,
-  checkedId,
-  checkedMetadata,
-  checkedText,
-  invalid,
-  withTraceparent,
-} from './mapping.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { auditContextOf, withTraceparent } from './mapping.ts';
 
 /**
  * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw
@@ -32,7 +24,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
   const pool = new SharedPool(connections);
   // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need. Those of many tenants
   // leave some to the reads, too.
-  const turns = new FairSemaphore({ most: Math.max(1, Math.floor((connections.options.max * 3) / 4)), ofOne: 1 });
+  const turns = new FairSemaphore({ max: Math.max(1, Math.floor((connections.options.max * 3) / 4)), maxPerKey: 1 });
   const changed = async <Answer>(
     tenant: string,
     { signal }: HandlerContext,

@@ -19,7 +19,7 @@ import {
   type Transaction,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { IngestRequestSchema, type IngestRequest } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import type { Encoder } from '../platform/unary.ts';
+import type { Encoder } from '../platform/fast-unary.ts';
 
 /** So much is kept from message to message, bytes: nearly all are smaller. */
 const kept = 256 * 1024;

@@ -2,11 +2,10 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
-import { turnOf } from '../platform/large.ts';
 import { epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesisHash, type EventType } from './log.ts';
-import { bytesOf, countFitting } from './page.ts';
+import { countFitting } from './page.ts';
 import { decodePosted } from './mapping.ts';
 
 /** A row of the log as {@link eventColumns} reads it. */
@@ -43,7 +42,6 @@ export async function listEvents(
   });
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
   const last = first + countFitting(rows.slice(first), limit);
-  await turnOf(bytesOf(rows.slice(first, last)));
   const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesisHash));
   return { events, hasMore: rows.length > last };
 }

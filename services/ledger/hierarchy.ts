@@ -17,7 +17,7 @@ const accountBytes = 300;
 // beyond the second bound.
 const largeBytes = 1 << 20;
 const mostBytes = 8 << 20;
-const large = new FairSemaphore({ most: 1, ofOne: 1 });
+const large = new FairSemaphore({ max: 1, maxPerKey: 1 });
 
 /**
  * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for

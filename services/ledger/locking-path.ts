@@ -1,37 +1,35 @@
-// A batch under locks: the heads are locked first, then everything is read. The sure way, taken where the books are not remembered, another
-// process writes to the same tenants, or something has gone wrong.
-import { isStaleConnection } from '../platform/stale-connection.ts';
+// Locking path of the writer: lock the heads, read, decide, write. For tenants that are not cached, conflicts and failures.
 import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isTransient, isServerError } from '../platform/postgres-errors.ts';
-import { Batch, unknownTenant } from './batch.ts';
+import { isServerError, isStaleConnection, isTransient } from '../platform/postgres-errors.ts';
 import type { AccountCache } from './account-cache.ts';
-import { headOf, selectHead, lockHeadsTable, type HeadRow } from './log.ts';
+import { Batch, unknownTenant } from './batch.ts';
+import { headOf, lockHeadsTable, selectHead, type HeadRow } from './log.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { begin, commit } from './writer-queries.ts';
 
-/** What became of a batch. Whatever is settled in it has been committed, or changed nothing. */
+/** How a batch ended. What is settled in it has been committed, or changed nothing. */
 export interface LockedResult {
   batch: Batch;
-  /** Items of tenants whose head another process holds; only without waiting. */
-  held: Item[];
-  /** Tenants whose head stood where this process left it. */
+  /** Items of tenants whose head another replica has locked; only without waiting. */
+  lockedElsewhere: Item[];
+  /** Tenants whose head was as cached. */
   current: string[];
 }
 
-/** Nothing of a batch was done, for the reason that is its cause: PostgreSQL refused a statement and has undone the others, or this program failed. */
+/** Nothing of a batch was posted, because of its cause: PostgreSQL rejected a statement and rolled back, or the decision failed. */
 export class RolledBack extends Error {
-  override name = 'Undone';
+  override name = 'RolledBack';
 }
 
 /**
- * Posts a batch in one SQL transaction. With `wait` false a tenant whose head another process holds is left out; with true the lock is
- * waited for, which only a batch of one tenant may do: so no transaction waits for one tenant while it holds another.
- * Throws {@link RolledBack}, or what left open whether it was posted. What the shelf said of these tenants is forgotten then.
+ * Posts a batch in one SQL transaction. With `wait` false it skips tenants whose head another replica has locked. With true it waits for
+ * the lock, which only a batch of one tenant may do: no transaction waits for one tenant while it locks another. Throws
+ * {@link RolledBack}, or an error that leaves the outcome open; the tenants are then no longer cached.
  */
 export async function runLockingPath(
   pool: Pool,
-  shelf: AccountCache,
+  cache: AccountCache,
   cursors: ActiveCursors,
   items: Item[],
   wait: boolean,
@@ -39,24 +37,23 @@ export async function runLockingPath(
   const client = await pool.connect();
   let usable = false;
   try {
-    const end = await lockAndPost(client, shelf, new Batch(items, cursors), wait);
+    const result = await lockAndPost(client, cache, new Batch(items, cursors), wait);
     usable = true;
-    return end;
+    return result;
   } catch (error) {
     const { code } = error as { code?: unknown };
-    // A refused statement leaves a connection behind that answers, and one of which the server speaks last does not. The error's severity would say
-    // so, too, but in the language of `lc_messages`.
-    const answers = isServerError(error) && (await cleared(client));
+    // After a rejected statement the connection still answers. The error's severity would tell, but it is translated by `lc_messages`.
+    const answers = isServerError(error) && (await rollBack(client));
     usable = answers && !isStaleConnection(error);
-    const isOurs = code === undefined || error instanceof TypeError || error instanceof RangeError;
-    if (answers || (isOurs && !isTransient(error))) throw new RolledBack('a batch was undone', { cause: error });
+    const isOwnFault = code === undefined || error instanceof TypeError || error instanceof RangeError;
+    if (answers || (isOwnFault && !isTransient(error))) throw new RolledBack('a batch was rolled back', { cause: error });
     throw error;
   } finally {
     client.release(!usable);
   }
 }
 
-async function lockAndPost(client: Client, shelf: AccountCache, batch: Batch, wait: boolean): Promise<LockedResult> {
+async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wait: boolean): Promise<LockedResult> {
   const { tenants } = batch;
   const lock = wait
     ? { name: 'lock_head', text: `${selectHead} where tenant_id = $1 for update`, values: [tenants[0]] }
@@ -74,29 +71,29 @@ async function lockAndPost(client: Client, shelf: AccountCache, batch: Batch, wa
   const locked = new Set<string>();
   for (const row of rows) {
     const head = headOf(row);
-    const books = shelf.take(head.tenant);
-    const known = books?.head.sequence === head.sequence && books.head.rebuilt === head.rebuilt && books.head.hash.equals(head.hash);
-    if (known) current.push(head.tenant);
+    const cached = cache.take(head.tenant);
+    const isCurrent = cached?.head.sequence === head.sequence && cached.head.rebuilt === head.rebuilt && cached.head.hash.equals(head.hash);
+    if (isCurrent) current.push(head.tenant);
     locked.add(head.tenant);
-    batch.open(known ? books : { head, accounts: new Map() });
+    batch.addState(isCurrent ? cached : { head, accounts: new Map() });
   }
-  const held = await settleHeadless(client, batch, locked);
+  const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
   await allSettledOrThrow(
     sendTogether(client, () => [
       ...batch.fence(client),
-      ...batch.write(client, { holds: true }),
+      ...batch.write(client, { locked: true }),
       batch.readIdsOfRefused(client),
       commit(client),
     ]),
   );
-  for (const books of batch.books) shelf.put(books.head.tenant, books);
-  return { batch, held, current };
+  for (const state of batch.states) cache.put(state.head.tenant, state);
+  return { batch, lockedElsewhere, current };
 }
 
-// A head that was not locked is another process's at the moment, or was never made: then no account exists either.
-async function settleHeadless(client: Client, batch: Batch, locked: Set<string>): Promise<Item[]> {
+/** Refuses items of tenants without a head, which have no accounts either; returns those whose head another replica has locked. */
+async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<string>): Promise<Item[]> {
   const rest = batch.tenants.filter((tenant) => !locked.has(tenant));
   if (rest.length === 0) return [];
   const { rows } = await client.query<{ tenant_id: string }>({
@@ -105,16 +102,16 @@ async function settleHeadless(client: Client, batch: Batch, locked: Set<string>)
     values: [rest],
   });
   const existing = new Set(rows.map((row) => row.tenant_id));
-  const held: Item[] = [];
+  const lockedElsewhere: Item[] = [];
   for (const item of batch.items) {
-    if (locked.has(item.posting.tenant)) continue;
-    if (existing.has(item.posting.tenant)) held.push(item);
-    else batch.settled.push({ item, outcome: { refusal: unknownTenant(item.posting) } });
+    const { posting } = item;
+    if (existing.has(posting.tenant)) lockedElsewhere.push(item);
+    else if (!locked.has(posting.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(posting) } });
   }
-  return held;
+  return lockedElsewhere;
 }
 
-async function cleared(client: Client): Promise<boolean> {
+async function rollBack(client: Client): Promise<boolean> {
   return client.query('rollback').then(
     () => true,
     () => false,

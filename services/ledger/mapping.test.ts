@@ -3,7 +3,8 @@ import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { Refusal } from './accounting.ts';
-import { checkedCode, checkedCurrency, checkedId, checkedText, withTraceparent } from './mapping.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedText } from './fields.ts';
+import { withTraceparent } from './mapping.ts';
 
 const order = (metadata: string) =>
   posted({ tenantId, metadata, entries: [{ accountCode: 'A', amount: '1.00', side: 'debit', currency: 'USD' }] });

@@ -1,4 +1,4 @@
-// Messages ↔ domain for postings: what a caller may send, checked field by field, and how a posted transaction is told.
+// Mapping of postings: gRPC messages to validated postings, and posted transactions to messages.
 import { fromBinary } from '@bufbuild/protobuf';
 import {
   TransactionPostedSchema,
@@ -8,13 +8,13 @@ import {
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { sha256 } from '../platform/digest.ts';
-import { newId, tenantUuid, toUuid } from '../platform/ids.ts';
-import { InvalidJson, parseJson, type JsonProblem } from '../platform/json.ts';
-import { isCurrency, toDecimal, toMinor, type Currency } from '../platform/money.ts';
+import { newId } from '../platform/ids.ts';
+import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { Refusal, net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
+import { net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
+import { checkedActor, checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
 
-/** A posting as the writer takes it: every text checked, every amount in minor units. */
+/** A posting that the writer accepts: every text is checked, every amount is in minor units. */
 export interface ValidatedPosting extends Request {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
@@ -28,91 +28,18 @@ export interface ValidatedPosting extends Request {
   reference: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** The transaction to reverse, whose lines then are the entries. */
+  /** The transaction to reverse; `entries` is empty then. */
   reverses: { id: string; uuid: string } | null;
   actor: string;
   requestId: string;
   /** Trace context of the request, null where it had none. */
   traceparent: string | null;
-  /** Milliseconds the caller waits. */
+  /** How long the caller waits, milliseconds. */
   timeoutMs: number;
-  /** The caller repeats what it may have posted already. */
+  /** The caller may have posted it already. */
   retry: boolean;
-  /** About how large the posting is on the wire and in the log, bytes. */
+  /** Estimated size in messages and in the log, bytes. */
   bytes: number;
-}
-
-const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
-
-/** A refusal that blames a field; `value` is what was sent, of which the beginning is told. */
-export function invalid(field: string, tag: string, value: string, message: string): Refusal {
-  return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 1000) });
-}
-
-/** Checks a text's length in code points and that PostgreSQL can hold it. Throws {@link Refusal} naming the field. */
-export function checkedText(field: string, text: string, bounds: { min?: number; max: number }): string {
-  if (text.includes('\0')) throw invalid(field, 'unicode', text, `${field} holds a NUL`);
-  if (text.length < (bounds.min ?? 0)) throw invalid(field, 'required', text, `${field} is required`);
-  // A code point is one or two UTF-16 units: counted one by one only where the difference matters.
-  if (text.length > bounds.max && (text.length > 2 * bounds.max || [...text].length > bounds.max)) {
-    throw invalid(field, 'max', text, `${field} must have at most ${bounds.max} characters`);
-  }
-  return text;
-}
-
-/** Checks an account code. Throws {@link Refusal} naming the field. */
-export function checkedCode(field: string, code: string): string {
-  if (code === '') throw invalid(field, 'required', code, `${field} is required`);
-  if (!codePattern.test(code)) throw invalid(field, 'code', code, `${field} must match ${codePattern.source}`);
-  return code;
-}
-
-/** Checks an identifier and answers its UUID. Throws {@link Refusal} naming the field. */
-export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], id: string): string {
-  const uuid = prefix === 'tenant' ? tenantUuid(id) : toUuid(prefix, id);
-  if (uuid === null) throw invalid(field, id === '' ? 'required' : 'id', id, `${field} must be an identifier with the prefix ${prefix}_`);
-  return uuid;
-}
-
-/** Checks a currency. Throws {@link Refusal} naming the field. */
-export function checkedCurrency(field: string, currency: string): Currency {
-  if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);
-  if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of NGN USD EUR GBP`);
-  return currency;
-}
-
-const flaws: Record<JsonProblem, string> = {
-  type: 'metadata must be a JSON object',
-  max: 'metadata must be at most 10 deep',
-  unicode: 'metadata holds a NUL or half of a surrogate pair',
-  number: 'metadata holds a number that would come back as another one: send it as text',
-};
-
-/** Checks metadata and answers it as compact JSON text, with its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
-export function checkedMetadata(text: string): { text: string; canonical: string } {
-  if (text === '' || text === '{}') return { text: '{}', canonical: '{}' };
-  const refuse = (tag: string, message: string) => invalid('metadata', tag, text, message);
-  // However it is spaced and escaped: more than that is not worth reading.
-  if (text.length > 65_536) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
-  let value: unknown;
-  try {
-    value = parseJson(text, 10);
-  } catch (error) {
-    if (error instanceof InvalidJson) throw refuse(error.flaw, flaws[error.flaw]);
-    throw error;
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', flaws.type);
-  const compact = JSON.stringify(value);
-  if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
-  return { text: compact, canonical: sorted(value) };
-}
-
-function sorted(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
-  const fields = value as Record<string, unknown>;
-  const keys = Object.keys(value).sort();
-  return `{${keys.map((key) => `${JSON.stringify(key)}:${sorted(fields[key])}`).join(',')}}`;
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
@@ -138,37 +65,36 @@ export function validatePosting(posting: Posting): ValidatedPosting {
   if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
   const { idempotencyKey, description } = common(posting, transactionId);
   const { actor, requestId, traceparent } = auditContextOf(posting);
-  // Field by field, and its fingerprint last: spread from others it was copied twice.
-  const order: ValidatedPosting = {
+  const validated: ValidatedPosting = {
     kind,
     tenantId: posting.tenantId,
     tenant,
     transactionId,
     transaction,
     idempotencyKey,
-    fingerprint: unknown,
+    fingerprint: noFingerprint,
     description,
     actor,
     requestId,
     traceparent,
     reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
-    entries: entries.map((entry, place) => entryOf(entry, kind === 'single' ? '' : `entries[${place}].`)),
+    entries: entries.map((entry, index) => entryOf(entry, kind === 'single' ? '' : `entries[${index}].`)),
     metadata: metadata.text,
     reverses: null,
     timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
   };
-  order.fingerprint = fingerprint(order, metadata.canonical);
-  return order;
+  validated.fingerprint = fingerprint(validated, metadata.canonical);
+  return validated;
 }
 
-/** Checks a request to reverse, as {@link validatePosting}; its entries are the mirrored lines, which the writer reads. */
+/** Checks a reversal, as {@link validatePosting}. The writer reads its entries, which mirror the original's. */
 export function validateReversal(request: ReverseTransactionRequest): ValidatedPosting {
   const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
   const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
   const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
-  const order = {
+  const reversal = {
     ...common(request, transactionId),
     ...auditContextOf(request),
     tenantId: request.tenantId,
@@ -182,10 +108,10 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
     reverses,
     timeoutMs: 10_000,
     retry: request.retry,
-    // The mirrored lines are not known yet: as large as a posting of 200 entries may be.
+    // As for a posting of 200 entries, because the mirrored lines are not known yet.
     bytes: 25_000,
   };
-  return { ...order, fingerprint: fingerprint(order, '{}') };
+  return { ...reversal, fingerprint: fingerprint(reversal, '{}') };
 }
 
 function common(request: { idempotencyKey: string; description: string }, transactionId: string) {
@@ -195,7 +121,7 @@ function common(request: { idempotencyKey: string; description: string }, transa
   };
 }
 
-/** Who asks, and in which request. Throws {@link Refusal} naming the field. */
+/** Actor, request id and trace context of a request. Throws {@link Refusal} naming the field. */
 export function auditContextOf(request: {
   actor: string;
   requestId: string;
@@ -206,19 +132,6 @@ export function auditContextOf(request: {
     requestId: checkedText('request_id', request.requestId, { max: 255 }),
     traceparent: traceparentOf(request.traceparent),
   };
-}
-
-// Characters that hide, turn others or show nothing that all would take for the same, as those do that are not assigned.
-const unseen = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
-// But these choose the form of the one before: of an emoji, as phones write it, or of a character in a Japanese name.
-const chosenForms = /(?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Ideographic})[\u{e0100}-\u{e01ef}]/gu;
-
-// Whoever reads the audit trail shall see what is there, and not another's name.
-function checkedActor(actor: string): string {
-  checkedText('actor', actor, { max: 255 });
-  if (unseen.test(actor.replaceAll(chosenForms, '')) || actor.trim() === '')
-    throw invalid('actor', 'unicode', actor, 'actor must be a name without characters that are invisible or not assigned');
-  return actor;
 }
 
 function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
@@ -235,40 +148,39 @@ function entryOf(entry: { accountCode: string; amount: string; side: string; cur
   return { code: entry.accountCode, amount, side: entry.side, currency: entry.currency, counter: false };
 }
 
-const version = Buffer.from([1]);
-/** Of an order that is not read to its end. */
-const unknown = Buffer.alloc(0);
+const fingerprintVersion = Buffer.from([1]);
+const noFingerprint = Buffer.alloc(0);
 
-// What makes two requests the same: absent and default are one, entries keep their order, metadata's keys do not.
-function fingerprint(order: Omit<ValidatedPosting, 'fingerprint'>, metadata: string): Buffer {
+// Two requests are the same if these are equal. Absent equals default, entries are ordered, metadata's keys are not.
+function fingerprint(posting: Omit<ValidatedPosting, 'fingerprint'>, metadata: string): Buffer {
   const canonical = JSON.stringify([
-    order.kind,
-    order.description,
-    order.reference,
-    order.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
+    posting.kind,
+    posting.description,
+    posting.reference,
+    posting.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
     metadata,
-    order.reverses?.id ?? null,
+    posting.reverses?.id ?? null,
   ]);
-  return Buffer.concat([version, sha256(canonical)]);
+  return Buffer.concat([fingerprintVersion, sha256(canonical)]);
 }
 
-// The messages of each posting are literals: made by `create`, field by field, they cost twice the time and three times the memory.
+// The messages below are literals, because `create` costs twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function postedEventOf(order: ValidatedPosting, { lines, changes }: Posted): TransactionPosted {
+export function postedEventOf(posting: ValidatedPosting, { lines, changes }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
-    transactionId: order.transactionId,
-    kind: order.kind,
-    idempotencyKey: order.idempotencyKey,
-    fingerprint: order.fingerprint,
-    description: order.description,
-    metadata: order.metadata,
+    transactionId: posting.transactionId,
+    kind: posting.kind,
+    idempotencyKey: posting.idempotencyKey,
+    fingerprint: posting.fingerprint,
+    description: posting.description,
+    metadata: posting.metadata,
     entries: lines.map(entryMessage),
     balances: changes.map(balanceMessage),
   };
-  if (order.reference !== null) event.reference = order.reference;
-  if (order.reverses) event.reverses = order.reverses.id;
+  if (posting.reference !== null) event.reference = posting.reference;
+  if (posting.reverses) event.reverses = posting.reverses.id;
   return event;
 }
 
@@ -303,15 +215,15 @@ function balanceMessage({ account, currency, before, after }: Change): ChangedBa
   };
 }
 
-/** A posted transaction as its event tells it. `place` is the event's place and time in the log. */
+/** A posted transaction from its event and the event's position and time in the log. */
 export function transactionOf(
   event: TransactionPosted,
-  place: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined },
+  position: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined },
 ): Transaction {
   const { transactionId, kind, idempotencyKey, description, entries, metadata } = event;
   const transaction: Transaction = {
     $typeName: 'ledger.v1.Transaction',
-    tenantId: place.tenantId,
+    tenantId: position.tenantId,
     transactionId,
     kind,
     status: 'posted',
@@ -319,12 +231,12 @@ export function transactionOf(
     description,
     entries,
     metadata,
-    createdMs: BigInt(place.createdMs),
-    sequence: place.sequence,
+    createdMs: BigInt(position.createdMs),
+    sequence: position.sequence,
   };
   if (event.reference !== undefined) transaction.reference = event.reference;
   if (event.reverses !== undefined) transaction.reverses = event.reverses;
-  if (place.reversedBy !== undefined) transaction.reversedBy = place.reversedBy;
+  if (position.reversedBy !== undefined) transaction.reversedBy = position.reversedBy;
   const currency = entries[0]?.currency;
   if (currency !== undefined && entries.every((entry) => entry.currency === currency)) {
     transaction.currency = currency;
@@ -334,7 +246,7 @@ export function transactionOf(
   return transaction;
 }
 
-/** The event of a posting as the log stores it. */
+/** Decodes the event of a posting. */
 export function decodePosted(payload: Uint8Array): TransactionPosted {
   return fromBinary(TransactionPostedSchema, payload);
 }

@@ -57,8 +57,3 @@ export function countFitting(rows: { payload: Uint8Array }[], limit: number): nu
   const beyond = rows.findIndex((row) => (bytes += row.payload.length) > mostPageBytes);
   return Math.min(limit, beyond < 0 ? limit : Math.max(beyond, 1));
 }
-
-/** What the payloads of rows weigh. */
-export function bytesOf(rows: { payload: Uint8Array }[]): number {
-  return rows.reduce((bytes, { payload }) => bytes + payload.length, 0);
-}

@@ -1,7 +1,8 @@
+// Fairness, limits and locks of the queues that the writer takes batches from.
 import { jest } from '@jest/globals';
 import { TenantQueues, type QueueLimits, type Item, type Outcome } from './queue.ts';
 
-const bounds: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
+const limits: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
 function item(
   tenant: string,
@@ -15,9 +16,9 @@ function item(
 ) {
   const outcomes: Outcome[] = [];
   const { retry = false, bytes = 10, reverses = null } = more;
-  const order = { tenant, description: name, retry, bytes, reverses, entries: Array.from({ length: more.entries ?? 2 }) };
+  const posting = { tenant, description: name, retry, bytes, reverses, entries: Array.from({ length: more.entries ?? 2 }) };
   const made = {
-    order,
+    posting,
     expires: more.expires ?? Number.POSITIVE_INFINITY,
     uncertain: more.uncertain ?? false,
     failFastOnLock: more.failFastOnLock ?? false,
@@ -33,7 +34,7 @@ const tooLate = [{ refusal: expect.objectContaining({ reason: 'unavailable', mes
 const names = (items: Item[] | null) => items?.map(({ posting }) => posting.description) ?? null;
 
 function filled(...items: [tenant: string, name: string, more?: Parameters<typeof item>[2]][]) {
-  const queues = new TenantQueues(bounds);
+  const queues = new TenantQueues(limits);
   for (const each of items) queues.add(item(...each).made);
   return queues;
 }
@@ -45,19 +46,19 @@ test('a batch takes four small postings of each tenant in turn, and keeps the or
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'a5']);
 });
 
-test('of larger postings a tenant has fewer in its turn, and of large ones one', () => {
+test('a tenant takes fewer larger postings per turn, and one large one', () => {
   const of = (name: string, entries: number): Parameters<typeof item> => [name.charAt(0), name, { entries }];
   const queues = filled(of('a1', 5), of('a2', 5), of('a3', 5), of('b1', 9), of('b2', 9), of('c1', 2));
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
 });
 
-test('a batch begins behind the tenants of the one before, though that is still open', () => {
+test('a batch begins with other tenants than the one before, while that is still open', () => {
   const queues = postings('a1', 'a2', 'a3', 'a4', 'b1', 'b2', 'b3', 'a5', 'c1', 'c2', 'b4');
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3', 'a4', 'b1', 'b2']);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['c1', 'c2', 'a5', 'b3', 'b4']);
 });
 
-test('a tenant is in one lane at a time, which may take more of it', () => {
+test('a tenant is in one pipeline at a time, which may take more of it', () => {
   const queues = filled(['a', 'a1']);
   queues.takeMixed(0, 1, 1);
   queues.add(item('a', 'a2').made);
@@ -72,20 +73,20 @@ test('a tenant is in one lane at a time, which may take more of it', () => {
   expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a3']);
 });
 
-test('a tenant that is held alone is in no lane until it is released', () => {
-  for (const lane of [0, 1]) {
+test('an isolated tenant is in no pipeline until it is released', () => {
+  for (const pipeline of [0, 1]) {
     const queues = filled(['a', 'a1']);
-    queues.takeMixed(lane, 1, 1);
+    queues.takeMixed(pipeline, 1, 1);
     queues.isolate(['a']);
     queues.add(item('a', 'a2').made);
-    expect(queues.takeMixed(lane, 1, 1)).toBeNull();
+    expect(queues.takeMixed(pipeline, 1, 1)).toBeNull();
     queues.release(['a']);
-    expect(names(queues.takeMixed(lane, 1, 1))).toEqual(['a2']);
+    expect(names(queues.takeMixed(pipeline, 1, 1))).toEqual(['a2']);
   }
 });
 
-test('what is to be handed back does not wait for a head that another process holds, unless it may have been posted', () => {
-  const queues = new TenantQueues(bounds);
+test('an item that fails fast does not wait for another replica’s lock, unless it may have been posted', () => {
+  const queues = new TenantQueues(limits);
   const items = [item('a', 'a1'), item('a', 'a2', { failFastOnLock: true }), item('a', 'a3', { failFastOnLock: true, uncertain: true })];
   for (const { made } of items) queues.add(made);
   queues.setLockedElsewhere('a', true);
@@ -96,14 +97,14 @@ test('what is to be handed back does not wait for a head that another process ho
   expect(names(queues.takeLockedElsewhere())).toEqual(['a1', 'a3']);
 });
 
-test('of several lanes each takes its share of the tenants, and only where enough waits', () => {
+test('each of several pipelines takes its share of the tenants, and only if enough waits', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1'], ['c', 'c1']);
   expect(queues.takeMixed(0, 2, 3)).toBeNull();
   expect(names(queues.takeMixed(0, 2, 1))).toEqual(['a1', 'b1']);
   expect(names(queues.takeMixed(1, 2, 1))).toEqual(['c1']);
 });
 
-test('a batch is bounded by bytes and entries, and one larger item travels alone', () => {
+test('a batch is bounded by bytes and entries, and a larger item is a batch of its own', () => {
   const queues = filled(['a', 'large', { bytes: 2_000 }], ['a', 'next', { entries: 99 }], ['a', 'last', { entries: 2 }]);
   for (const expected of ['large', 'next', 'last']) {
     expect(names(queues.takeMixed(0, 1, 1))).toEqual([expected]);
@@ -111,7 +112,7 @@ test('a batch is bounded by bytes and entries, and one larger item travels alone
   }
 });
 
-test('a reversal counts for many, as what it reverses may have as many', () => {
+test('a reversal counts as many entries, because the original may have as many', () => {
   const of = (name: string): Parameters<typeof item> => [name.charAt(0), name, { entries: 0, reverses: {} }];
   const queues = filled(of('a1'), of('a2'), of('b1'));
   expect([names(queues.takeMixed(0, 1, 1)), names(queues.takeMixed(1, 1, 1))]).toEqual([['a1', 'b1'], null]);
@@ -122,7 +123,7 @@ test('an item too large for the batch does not let a later one of its tenant ove
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'b1']);
 });
 
-test('items put back stand first again, in their order', () => {
+test('items put back come first again, in their order', () => {
   const queues = filled(['a', 'a1'], ['a', 'a2']);
   const batch = queues.takeMixed(0, 1, 1) as Item[];
   queues.add(item('a', 'a3').made);
@@ -131,19 +132,19 @@ test('items put back stand first again, in their order', () => {
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1', 'a2', 'a3']);
 });
 
-test('a tenant may hold half of the queue; beyond it is told so at once', () => {
-  const queues = new TenantQueues(bounds);
-  const all = Array.from({ length: 12 }, (_, place) => item('greedy', `g${place}`));
+test('a tenant may use half of the queue; beyond that its postings are refused at once', () => {
+  const queues = new TenantQueues(limits);
+  const all = Array.from({ length: 12 }, (_, index) => item('greedy', `g${index}`));
   all.forEach(({ made }) => queues.add(made));
   expect(all.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
   expect(all.at(-1)?.outcomes).toEqual(overloaded);
   expect(queues.size).toBe(10);
 });
 
-test('a full queue sheds the newest of whoever has most waiting, not the newcomer', () => {
-  const queues = new TenantQueues(bounds);
-  const greedy = Array.from({ length: 10 }, (_, place) => item('greedy', `g${place}`));
-  const other = Array.from({ length: 9 }, (_, place) => item('other', `o${place}`));
+test('a full queue rejects the newest of the tenant with most waiting, not the new item', () => {
+  const queues = new TenantQueues(limits);
+  const greedy = Array.from({ length: 10 }, (_, index) => item('greedy', `g${index}`));
+  const other = Array.from({ length: 9 }, (_, index) => item('other', `o${index}`));
   [...greedy, ...other, item('third', 't')].forEach(({ made }) => queues.add(made));
   const newcomer = item('fourth', 'f');
   queues.add(newcomer.made);
@@ -151,48 +152,48 @@ test('a full queue sheds the newest of whoever has most waiting, not the newcome
   expect(greedy.map(({ outcomes }) => outcomes.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 });
 
-describe('what may have been posted', () => {
+describe('an item that may have been posted', () => {
   const waiting = (tenant: string, count: number, more: Parameters<typeof item>[2] = {}) =>
-    Array.from({ length: count }, (_, place) => item(tenant, `${tenant}${place}`, more));
+    Array.from({ length: count }, (_, index) => item(tenant, `${tenant}${index}`, more));
   const put = (queues: TenantQueues, items: ReturnType<typeof item>[]) => items.forEach(({ made }) => queues.add(made));
-  const shedOf = (items: ReturnType<typeof item>[]) => items.flatMap(({ outcomes }, place) => (outcomes.length > 0 ? [place] : []));
+  const rejectedOf = (items: ReturnType<typeof item>[]) => items.flatMap(({ outcomes }, index) => (outcomes.length > 0 ? [index] : []));
 
-  test('takes the place of the newest of its tenant that was never begun, where that has its share', () => {
-    const queues = new TenantQueues(bounds);
+  test('replaces its tenant’s newest that was never sent, if the tenant is at its limit', () => {
+    const queues = new TenantQueues(limits);
     const own = [...waiting('a', 8), ...waiting('a', 2, { retry: true })];
     put(queues, own);
     const again = waiting('a', 2, { retry: true });
     put(queues, again);
-    expect([shedOf(own), shedOf(again), queues.size]).toEqual([[6, 7], [], 10]);
+    expect([rejectedOf(own), rejectedOf(again), queues.size]).toEqual([[6, 7], [], 10]);
     expect(own[7]?.outcomes).toEqual(overloaded);
   });
 
-  test('takes the place of what was never begun of whoever has most of that waiting', () => {
-    const queues = new TenantQueues(bounds);
+  test('replaces one that was never sent, of the tenant with most waiting', () => {
+    const queues = new TenantQueues(limits);
     const [open, begun, few] = [waiting('open', 9, { uncertain: true }), waiting('begun', 8, { retry: true }), waiting('few', 3)];
     put(queues, [...open, ...begun, ...few]);
     const again = waiting('again', 2, { retry: true });
     put(queues, again);
-    expect([open, begun, few, again].map(shedOf)).toEqual([[], [], [1, 2], []]);
+    expect([open, begun, few, again].map(rejectedOf)).toEqual([[], [], [1, 2], []]);
     const [own] = waiting('open', 1, { retry: true });
     put(queues, [own!]);
-    expect([open, begun, few, [own!]].map(shedOf)).toEqual([[], [], [0, 1, 2], []]);
-    // Whose all was shed counts no longer: of three tenants one of three lanes takes one.
+    expect([open, begun, few, [own!]].map(rejectedOf)).toEqual([[], [], [0, 1, 2], []]);
+    // A tenant with nothing left no longer counts: of three tenants one of three pipelines takes one.
     expect(new Set(queues.takeMixed(0, 3, 1)?.map(({ posting }) => posting.tenant)).size).toBe(1);
   });
 
-  test('is shed itself where nothing waits that was never begun, and for nothing that was', () => {
-    const queues = new TenantQueues(bounds);
+  test('is rejected itself if everything that waits may have been posted', () => {
+    const queues = new TenantQueues(limits);
     const all = ['a', 'b'].flatMap((tenant) => [...waiting(tenant, 5, { uncertain: true }), ...waiting(tenant, 5, { retry: true })]);
     put(queues, all);
     const late = [...waiting('a', 1), ...waiting('a', 1, { retry: true }), ...waiting('c', 1), ...waiting('c', 1, { retry: true })];
     put(queues, late);
-    expect([shedOf(all), shedOf(late), queues.size]).toEqual([[], [0, 1, 2, 3], 20]);
+    expect([rejectedOf(all), rejectedOf(late), queues.size]).toEqual([[], [0, 1, 2, 3], 20]);
   });
 });
 
-test('what waited too long is settled and not taken, but what may have been posted is resolved', () => {
-  const queues = new TenantQueues(bounds);
+test('an item that waited too long is settled and not taken, unless it may have been posted', () => {
+  const queues = new TenantQueues(limits);
   const [late, open] = [item('a', 'late', { expires: 0 }), item('a', 'open', { expires: 0, uncertain: true })];
   queues.add(late.made);
   queues.add(open.made);
@@ -201,15 +202,7 @@ test('what waited too long is settled and not taken, but what may have been post
   expect(queues.size).toBe(0);
 });
 
-test('a contended tenant is taken alone and not with others', () => {
-  const queues = filled(['a', 'a1'], ['b', 'b1']);
-  queues.setLockedElsewhere('a', true);
-  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
-  expect(names(queues.takeLockedElsewhere())).toEqual(['a1']);
-  expect(queues.takeLockedElsewhere()).toBeNull();
-});
-
-test('a contended tenant is in one place at a time, too, and one that is not contended is not taken alone', () => {
+test('a tenant locked elsewhere is in one batch at a time, without other tenants', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1']);
   expect(queues.takeLockedElsewhere()).toBeNull();
   queues.setLockedElsewhere('a', true);
@@ -220,14 +213,14 @@ test('a contended tenant is in one place at a time, too, and one that is not con
   expect(names(queues.takeLockedElsewhere())).toEqual(['a2']);
 });
 
-test('of contended tenants one whose items nobody waits for does not stand before the others', () => {
+test('a tenant locked elsewhere whose items have expired does not block the others', () => {
   const queues = filled(['a', 'a1', { expires: 0 }], ['b', 'b1']);
   for (const tenant of ['a', 'b']) queues.setLockedElsewhere(tenant, true);
   expect(names(queues.takeLockedElsewhere())).toEqual(['b1']);
 });
 
-test('a tenant stays contended while nothing of it waits', () => {
-  const queues = new TenantQueues(bounds);
+test('a tenant stays locked elsewhere while nothing of it waits', () => {
+  const queues = new TenantQueues(limits);
   const items = [item('a', 'a1', { failFastOnLock: true }), item('a', 'a2', { failFastOnLock: true })];
   queues.add(items[0]!.made);
   queues.setLockedElsewhere('a', true);
@@ -236,24 +229,16 @@ test('a tenant stays contended while nothing of it waits', () => {
   expect(items.map(({ outcomes }) => outcomes)).toEqual([[{ lockConflict: true }], [{ lockConflict: true }]]);
 });
 
-test('a tenant that is contended no longer waits with the others, and nothing of it is handed back', () => {
+test('a tenant that is no longer locked elsewhere is batched with others again, and nothing of it fails', () => {
   const waiting = item('a', 'a1', { failFastOnLock: true });
-  const queues = new TenantQueues(bounds);
+  const queues = new TenantQueues(limits);
   queues.add(waiting.made);
   queues.setLockedElsewhere('a', false);
   expect([waiting.outcomes, names(queues.takeMixed(0, 1, 1))]).toEqual([[], ['a1']]);
 });
 
-test('what is said of a tenant of whom nothing waits has no effect', () => {
-  const queues = filled(['a', 'a1']);
-  queues.setLockedElsewhere('nobody', true);
-  queues.isolate(['nobody']);
-  queues.release(['nobody']);
-  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1']);
-});
-
-describe('bytes', () => {
-  test('of which a tenant may hold half', () => {
+describe('waiting bytes', () => {
+  test('are half per tenant', () => {
     const queues = filled(['a', 'a1', { bytes: 2_500 }], ['a', 'a2', { bytes: 2_500 }]);
     const more = item('a', 'a3');
     queues.add(more.made);
@@ -261,8 +246,8 @@ describe('bytes', () => {
     expect(queues.size).toBe(2);
   });
 
-  test('of which there are no more are shed from whoever has most of them, and are free then', () => {
-    const queues = new TenantQueues(bounds);
+  test('beyond the limit are rejected from the tenant with most, and are free then', () => {
+    const queues = new TenantQueues(limits);
     const items = [
       ...[item('a', 'a1', { bytes: 2_000 }), item('a', 'a2', { bytes: 2_000 })],
       ...[item('b', 'b1', { bytes: 3_000 }), item('b', 'b2', { bytes: 1_500 })],
@@ -276,10 +261,10 @@ describe('bytes', () => {
 
 test.each([
   ['has most waiting', 8, 6, 6],
-  ['has as much waiting as who has most', 7, 7, 6],
-])('a full queue sheds the newcomer itself where its tenant %s', (_, ...counts) => {
-  const queues = new TenantQueues(bounds);
-  const waiting = counts.flatMap((count, tenant) => Array.from({ length: count }, (__, place) => item(`t${tenant}`, `${place}`)));
+  ['has as much waiting as any', 7, 7, 6],
+])('a full queue rejects the new item itself if its tenant %s', (_, ...counts) => {
+  const queues = new TenantQueues(limits);
+  const waiting = counts.flatMap((count, tenant) => Array.from({ length: count }, (__, index) => item(`t${tenant}`, `${index}`)));
   const newcomer = item('t0', 'newcomer');
   [...waiting, newcomer].forEach(({ made }) => queues.add(made));
   expect(newcomer.outcomes).toEqual(overloaded);
@@ -287,27 +272,27 @@ test.each([
   expect(queues.size).toBe(20);
 });
 
-test('what fills a batch exactly still fits', () => {
+test('an item that fills a batch exactly still fits', () => {
   expect(names(filled(['a', 'a1', { bytes: 500 }], ['a', 'a2', { bytes: 500 }]).takeMixed(0, 1, 1))).toEqual(['a1', 'a2']);
   expect(names(filled(['a', 'a1', { entries: 50 }], ['a', 'a2', { entries: 50 }]).takeMixed(0, 1, 1))).toEqual(['a1', 'a2']);
 });
 
-test('a tenant that found no place in a full batch is in the next one, of whichever lane', () => {
+test('a tenant that did not fit into a full batch is in the next one, of any pipeline', () => {
   const queues = filled(...['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((tenant): [string, string] => [tenant, `${tenant}1`]));
   expect(names(queues.takeMixed(0, 1, 1))).toHaveLength(6);
   expect(names(queues.takeMixed(1, 1, 1))).toEqual(['g1']);
 });
 
-test('of what may have been sent before nobody is told that it was not begun', () => {
+test('an item that may have been sent before is not reported as not begun', () => {
   const { made, outcomes } = item('a', 'late', { retry: true, expires: 0 });
-  const queues = new TenantQueues(bounds);
+  const queues = new TenantQueues(limits);
   queues.add(made);
   expect(queues.takeMixed(0, 1, 1)).toBeNull();
   const message = 'the posting waited too long; a retry with the same key finds out';
   expect(outcomes).toEqual([{ refusal: expect.objectContaining({ reason: 'unavailable', message }) }]);
 });
 
-test('what expires now is not begun, nor what its caller has left', () => {
+test('an item that expires now is not begun, nor one whose client has disconnected', () => {
   jest.spyOn(performance, 'now').mockReturnValue(1_000);
   const gone = new AbortController();
   gone.abort();
@@ -316,14 +301,14 @@ test('what expires now is not begun, nor what its caller has left', () => {
     item('b', 'b1', { signal: gone.signal }),
     item('c', 'c1', { expires: 1_000.5, signal: new AbortController().signal }),
   ];
-  const queues = new TenantQueues(bounds);
+  const queues = new TenantQueues(limits);
   for (const { made } of items) queues.add(made);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['c1']);
   expect(items.map(({ outcomes }) => outcomes)).toEqual([tooLate, tooLate, []]);
   jest.restoreAllMocks();
 });
 
-test('a tenant of whom all has expired is held by no lane, and one of whom a lane has something still is', () => {
+test('a tenant whose items all expired belongs to no pipeline, but one with an open batch does', () => {
   const queues = filled(['a', 'a1', { expires: 0 }]);
   expect(queues.takeMixed(0, 1, 1)).toBeNull();
   queues.add(item('a', 'a2').made);
@@ -336,19 +321,7 @@ test('a tenant of whom all has expired is held by no lane, and one of whom a lan
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a4']);
 });
 
-test('a tenant stays with its lane until the last of its batches is released, though nothing of it waits', () => {
-  const queues = filled(['a', 'a1']);
-  queues.takeMixed(0, 1, 1);
-  queues.add(item('a', 'a2').made);
-  queues.takeMixed(0, 1, 1);
-  queues.release(['a']);
-  queues.add(item('a', 'a3').made);
-  expect(queues.takeMixed(1, 1, 1)).toBeNull();
-  queues.release(['a']);
-  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a3']);
-});
-
-test('a released tenant stands behind those that wait', () => {
+test('a released tenant comes after those that wait', () => {
   const queues = filled(['a', 'a1'], ['b', 'b1']);
   expect(names(queues.takeMixed(0, 2, 1))).toEqual(['a1']);
   queues.add(item('a', 'a2').made);
@@ -356,28 +329,18 @@ test('a released tenant stands behind those that wait', () => {
   expect(names(queues.takeMixed(0, 2, 1))).toEqual(['b1']);
 });
 
-test('a lane’s share is of the tenants of whom something waits or is under way, and is filled with those of whom something waits', () => {
+test('a pipeline’s share counts tenants with open batches, and is filled with those that wait', () => {
   const queues = filled(['a', 'a1', { expires: 0 }], ['b', 'b1']);
   expect(names(queues.takeMixed(0, 1, 1))).toEqual(['b1']);
   queues.release(['b']);
   for (const tenant of ['c', 'd']) queues.add(item(tenant, `${tenant}1`).made);
   expect(names(queues.takeMixed(0, 2, 1))).toEqual(['c1']);
   queues.add(item('e', 'e1').made);
-  // Three tenants, c under way.
+  // Three tenants, c has an open batch.
   expect(names(queues.takeMixed(0, 2, 1))).toEqual(['d1', 'e1']);
 });
 
-test('items put back wait, though nothing of their tenant did meanwhile', () => {
-  const queues = filled(['a', 'a1']);
-  const batch = queues.takeMixed(0, 1, 1) as Item[];
-  queues.release(['a']);
-  expect(queues.size).toBe(0);
-  queues.putBack(batch);
-  expect(queues.size).toBe(1);
-  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a1']);
-});
-
-test('what is drained is all that waits, and then nothing does', () => {
+test('takeAll removes everything that waits', () => {
   const queues = filled(['a', 'a1', { bytes: 4_000 }], ['a', 'a2', { bytes: 500 }], ['b', 'b1', { bytes: 4_000 }]);
   expect(names(queues.takeAll())).toEqual(['a1', 'a2', 'b1']);
   expect([queues.size, queues.takeAll(), queues.takeMixed(0, 1, 0)]).toEqual([0, [], null]);

@@ -3,10 +3,9 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
-import { turnOf } from '../platform/large.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { bytesOf, cursorAt, cutPage, countFitting, positionOf, type Page } from './page.ts';
+import { cursorAt, cutPage, countFitting, positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type LogRange, type TimeRange } from './time-range.ts';
 import { decodePosted, transactionOf } from './mapping.ts';
 
@@ -77,7 +76,6 @@ export async function listTransactions(
   const before = positionOf('transactions', cursor, 1)?.[0];
   const { rows, goesOn } = await readPage(pool, tenant, filter, limit, before);
   const { page, nextCursor } = cutPage(rows, countFitting(rows, limit), 'transactions', (row) => [row.sequence]);
-  await turnOf(bytesOf(page));
   return {
     transactions: page.map((row) => recordOf(tenant, row)),
     nextCursor: nextCursor === '' && goesOn !== null ? cursorAt('transactions', [goesOn]) : nextCursor,

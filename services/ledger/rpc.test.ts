@@ -97,7 +97,7 @@ test('a change of a tenant whose head stays held is told so, and nothing is chan
     await withClient(ledger.database.adminUrl, async (other) => {
       await other.query('begin');
       await other.query('select from heads where tenant_id = $1 for update', [tenant]);
-      const locked = { reason: 'unavailable', message: 'the books are locked; nothing was changed', retryAfter: 1 };
+      const locked = { reason: 'unavailable', message: 'the ledger is locked; nothing was changed', retryAfter: 1 };
       const safe = { tenantId, accountCode: 'safe', name: 'safe', type: 'asset' };
       expect(await refusal(ledger.client.createAccount(safe))).toMatchObject(locked);
       expect(await refusal(ledger.client.updateAccount({ tenantId, accountCode: 'till', name: 'Till' }))).toMatchObject(locked);

@@ -1,20 +1,19 @@
-// The ledger's RPCs: message → domain → message. Refusals become gRPC errors here, by one table.
+// The ledger's gRPC interface: messages are validated, posted by the writer and answered; refusals become gRPC errors.
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { inSlices } from '../platform/large.ts';
+import { refuse } from '../platform/errors.ts';
+import { Overloaded } from '../platform/fair-semaphore.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
-import { refuse } from '../platform/errors.ts';
 import { logFields } from '../platform/serve.ts';
-import { Overloaded } from '../platform/fair-semaphore.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
-import type { Outcome } from './queue.ts';
 import { validatePosting, validateReversal, withTraceparent, type ValidatedPosting } from './mapping.ts';
+import type { Outcome } from './queue.ts';
 import type { Writer } from './writer.ts';
 
-/** How each reason is told as a gRPC code: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
+/** The gRPC code of each reason: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
 const codes: Record<Reason, Code> = {
   validation_failed: Code.InvalidArgument,
   account_not_found: Code.FailedPrecondition,
@@ -38,109 +37,102 @@ const codes: Record<Reason, Code> = {
   internal: Code.Internal,
 };
 
-/** The most items of one PostTransactions call. */
-const mostItems = 1000;
+const maxPostings = 1000;
 
-/** What the RPCs of the ledger work with. */
+/** What the RPCs of the ledger need. */
 export interface LedgerDependencies {
   writer: Writer;
   reads: Pool;
   /** Largest message in either direction, bytes. */
   maxMessageBytes: number;
-  /** Told each tenant (UUID) whose chart has changed, after the commit. */
+  /** Called after the commit with each tenant (UUID) whose chart has changed. */
   committed: (tenant: string) => void;
 }
 
+type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
+
 /** The RPCs of the ledger. */
 export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerDependencies): (router: ConnectRouter) => void {
-  // Whatever is wrong with one posting of a call is told of that one alone.
-  const readOr = <Asked extends Pick<ValidatedPosting, 'tenantId' | 'requestId'>>(
-    asked: Asked,
-    read: (asked: Asked) => ValidatedPosting,
-  ): ValidatedPosting | Refusal => {
+  const postings = postingHandlers(writer, maxMessageBytes);
+  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(reads, committed) }));
+}
+
+function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
+  // A malformed posting is refused alone, not the whole call.
+  const validated = <Message extends Named>(message: Message, validate: (message: Message) => ValidatedPosting) => {
     try {
-      return read(asked);
+      return validate(message);
     } catch (error) {
-      return writer.rejectInvalid(error, asked);
+      return writer.rejectInvalid(error, message);
     }
   };
-  const post = async (order: ValidatedPosting | Refusal, context: HandlerContext) => {
-    if (order instanceof Refusal) throw order;
-    const outcome = await writer.post(order, waitOf(context));
+  const postOne = async (posting: ValidatedPosting | Refusal, context: HandlerContext) => {
+    if (posting instanceof Refusal) throw posting;
+    const outcome = await writer.post(posting, waitOf(context));
     if ('refusal' in outcome) throw outcome.refusal;
-    if ('lockConflict' in outcome) throw new Error('a posting was handed back unasked');
-    const { outcome: answer, replayed } = outcome.result;
-    if (answer.case !== 'transaction') throw new Error('a posting without a transaction');
-    return { transaction: answer.value, replayed };
+    if (!('result' in outcome) || outcome.result.outcome.case !== 'transaction') throw new Error('a posting without a transaction');
+    return { transaction: outcome.result.outcome.value, replayed: outcome.result.replayed };
   };
-  const postings: Partial<ServiceImpl<typeof LedgerService>> = {
-    async postTransaction(request, context) {
-      const { posting } = request;
-      if (!posting) throw requiredPosting();
-      Object.assign(context.values.get(logFields), named(posting));
-      return post(readOr(withTraceparent(posting, context), validatePosting), context);
+  return {
+    async postTransaction({ posting }, context) {
+      if (!posting) {
+        throw new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
+      }
+      Object.assign(context.values.get(logFields), namesOf(posting));
+      return postOne(validated(withTraceparent(posting, context), validatePosting), context);
     },
     async reverseTransaction(request, context) {
-      return post(readOr(withTraceparent(request, context), validateReversal), context);
+      return postOne(validated(withTraceparent(request, context), validateReversal), context);
     },
-    async postTransactions(request, context) {
-      const { postings } = request;
+    async postTransactions({ postings, handBackHeld }, context) {
       const fields = context.values.get(logFields);
       fields['items'] = postings.length;
-      if (postings.length > mostItems) {
-        const blame = { field: 'postings', tag: 'max', value: String(postings.length) };
-        throw new Refusal('validation_failed', `postings must have at most ${mostItems} items`, blame);
-      }
-      const callTrace = context.requestHeader.get('traceparent') ?? '';
-      const read: (ValidatedPosting | Refusal)[] = [];
-      await inSlices(
-        postings,
-        (posting) => {
-          if (posting.traceparent === '') posting.traceparent = callTrace;
-          read.push(readOr(posting, validatePosting));
-        },
-        context.signal,
-      );
-      answerMustFit(read, maxMessageBytes);
-      const how = { ...waitOf(context), failFastOnLock: request.handBackHeld };
-      const results = await Promise.all(read.map((order) => resultOf(writer, order, how)));
+      if (postings.length > maxPostings) throw tooMany(postings.length, `postings must have at most ${maxPostings} items`);
+      const all = postings.map((posting) => validated(withTraceparent(posting, context), validatePosting));
+      checkAnswerSize(all, maxMessageBytes);
+      const options = { ...waitOf(context), failFastOnLock: handBackHeld };
+      const results = await Promise.all(all.map((posting) => resultOf(writer, posting, options)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
-      // Whole, so that nothing of it is copied into another.
+      // A complete message, which Connect does not copy.
       return { $typeName: 'ledger.v1.PostTransactionsResponse' as const, results };
     },
   };
-  return (router) => router.service(LedgerService, translated({ ...postings, ...chartAndReads(reads, committed) }));
 }
 
-// How long the caller waits, who may have a deadline of his own beside what the postings say.
+/** How long the caller waits. It may have a deadline besides the postings' own. */
 function waitOf({ signal, timeoutMs }: HandlerContext): { signal: AbortSignal; timeoutMs: number | undefined } {
   return { signal, timeoutMs: timeoutMs() };
 }
 
-// What an entry of an answer may take beside its code, and a transaction beside its entries and texts.
+function tooMany(count: number, message: string): Refusal {
+  return new Refusal('validation_failed', message, { field: 'postings', tag: 'max', value: String(count) });
+}
+
+// Bytes of an answer for an entry without its code, and for a transaction without its entries and texts.
 const entryBytes = 115;
 const transactionBytes = 500;
 
-// An answer tells more of each entry than the request, and is written when everything is posted: then it is too late to refuse the call.
-function answerMustFit(read: (ValidatedPosting | Refusal)[], most: number): void {
+// Before anything is posted, because an answer that is too large can't be sent, and it is larger than its request.
+function checkAnswerSize(all: (ValidatedPosting | Refusal)[], maxBytes: number): void {
   let bytes = 0;
-  for (const each of read) {
+  for (const each of all) {
     bytes += transactionBytes;
-    if (each instanceof Refusal) {
-      bytes += Buffer.byteLength(each.message + (each.blame?.value ?? ''));
-      continue;
+    if (each instanceof Refusal) bytes += Buffer.byteLength(each.message + (each.blame?.value ?? ''));
+    else {
+      for (const text of [each.metadata, each.description, each.idempotencyKey, each.reference ?? '']) bytes += Buffer.byteLength(text);
+      for (const { code } of each.entries) bytes += entryBytes + code.length;
     }
-    for (const text of [each.metadata, each.description, each.idempotencyKey, each.reference ?? '']) bytes += Buffer.byteLength(text);
-    for (const { code } of each.entries) bytes += entryBytes + code.length;
   }
-  if (bytes <= most) return;
-  const blame = { field: 'postings', tag: 'max', value: String(read.length) };
-  throw new Refusal('validation_failed', `the answer to these postings might have more than ${most} bytes: send fewer at once`, blame);
+  if (bytes > maxBytes)
+    throw tooMany(all.length, `the answer to these postings might have more than ${maxBytes} bytes: send fewer at once`);
 }
 
-async function resultOf(writer: Writer, order: ValidatedPosting | Refusal, how: Parameters<Writer['post']>[1]): Promise<PostingResult> {
-  const internal = (): Outcome => ({ refusal: new Refusal('internal', 'internal error') });
-  const outcome = order instanceof Refusal ? { refusal: order } : await writer.post(order, how).catch(internal);
+async function resultOf(
+  writer: Writer,
+  posting: ValidatedPosting | Refusal,
+  options: Parameters<Writer['post']>[1],
+): Promise<PostingResult> {
+  const outcome: Outcome = posting instanceof Refusal ? { refusal: posting } : await writer.post(posting, options);
   if ('result' in outcome) return outcome.result;
   if ('lockConflict' in outcome) return create(PostingResultSchema, {});
   const { reason, message, blame } = outcome.refusal;
@@ -148,46 +140,40 @@ async function resultOf(writer: Writer, order: ValidatedPosting | Refusal, how: 
   return create(PostingResultSchema, { outcome: { case: 'refusal', value } });
 }
 
-function requiredPosting(): Refusal {
-  return new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
-}
-
-/** A refusal as a gRPC error. A resource that the request itself names, without a field to blame, is NOT_FOUND. */
-function asConnectError(refusal: Refusal): ConnectError {
-  const { reason, message, blame } = refusal;
-  const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
-  const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
-  return refuse(code, { reason, message, ...blame, retryAfter });
-}
-
 interface Named {
-  tenantId?: string;
-  requestId?: string;
+  tenantId: string;
+  requestId: string;
 }
 
-/** What a log line tells of a request, where it names it: what is malformed may be as long as a message. */
-function named({ tenantId, requestId }: Named): { tenant?: string; request_id?: string } {
+/** A log line's fields for a request, cut, because a malformed id may be as long as a message. */
+function namesOf({ tenantId, requestId }: Partial<Named>): { tenant?: string; request_id?: string } {
   return {
     ...(tenantId !== undefined && { tenant: tenantId.slice(0, 100) }),
     ...(requestId !== undefined && requestId !== '' && { request_id: requestId.slice(0, 128) }),
   };
 }
 
-// PostgreSQL being away, or a head that stays locked, is the caller's to wait for; everything else that is no refusal stays an internal error.
+/** A refusal as a gRPC error. A resource that the request itself names, without a field to blame, is NOT_FOUND. */
+function asConnectError({ reason, message, blame }: Refusal): ConnectError {
+  const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
+  const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
+  return refuse(code, { reason, message, ...blame, retryAfter });
+}
+
+// An unreachable database and a locked head are worth a retry. Everything else that is no refusal stays an internal error.
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
   if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
   if (!isTransient(error)) return error;
-  return asConnectError(
-    new Refusal('unavailable', isLockTimeout(error) ? 'the books are locked; nothing was changed' : 'the database is away'),
-  );
+  const message = isLockTimeout(error) ? 'the ledger is locked; nothing was changed' : 'the database is unreachable';
+  return asConnectError(new Refusal('unavailable', message));
 }
 
-function translated(handlers: Partial<ServiceImpl<typeof LedgerService>>): Partial<ServiceImpl<typeof LedgerService>> {
-  type Handler = (request: Named, context: HandlerContext) => Promise<unknown>;
+function withErrors(handlers: Handlers): Handlers {
+  type Handler = (request: Partial<Named>, context: HandlerContext) => Promise<unknown>;
   const wrap = (handler: Handler): Handler => {
     return async (request, context) => {
-      Object.assign(context.values.get(logFields), named(request));
+      Object.assign(context.values.get(logFields), namesOf(request));
       try {
         return await handler(request, context);
       } catch (error) {

@@ -3,10 +3,9 @@ import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
-import { databaseState, NewConnections } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
-import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
@@ -17,9 +16,6 @@ import { Relay } from './outbox/relay.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { Writer } from './writer.ts';
-
-// The largest legal call: 1,000 postings with 16 KiB of metadata each; one more MiB for the rest.
-const maxMessageBytes = 32 * 1024 * 1024;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
 export async function serveLedger(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -46,7 +42,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const sink = kafka
     ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
-      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', maxMessageBytes)
+      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', config.grpcMaxMessageBytes)
       : null;
   const relay = new Relay({ pool: relayed, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());
@@ -56,7 +52,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     pool: writes,
     pipelines: config.writerPipelines,
     waiters: config.writerWaiters,
-    bounds: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
+    limits: { waiting: config.writerQueue, waitingBytes: 64 * 1024 * 1024, items: 128, entries: 500, bytes: 2 * 1024 * 1024 },
     maxCachedAccounts: 100_000,
     committed,
     logger,
@@ -65,22 +61,16 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   lifetime.add('writer', () => writer.close());
 
   // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
-  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'ledger readiness', max, logger });
-  const asked = openAsked(2);
+  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
-  registerSnapshots('ledger', asked, metrics);
-  const newOnes = new NewConnections(() => openAsked(1));
-  lifetime.add('new connections', () => newOnes.stop());
-  const ask = databaseState(asked, newOnes, logger);
+  const ask = databaseState(asked, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await ask();
-    const answer = state === 'ok' && writer.isDiskFull ? 'full' : state;
-    return { ready: answer === 'ok', dependencies: { postgresql: answer, ...relay.state() } };
+    return { ready: state === 'ok', dependencies: { postgresql: state, ...relay.state() } };
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads, maxMessageBytes, committed }),
-    maxMessageBytes,
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed }),
     encoders,
     logger,
     metrics,

@@ -1,47 +1,44 @@
-// A lane: batches on one connection, the next one decided while the one before is still being committed. It takes no lock before it decides:
-// it decides on the books that this process remembers, and sends everything in one call that begins with locking the heads and fails as a
-// whole unless they stand where they are remembered, and unless the keys are new. What it lacks it reads ahead on another connection. What
-// fails is run again under locks.
+// Optimistic writer pipeline: one connection's batches, each decided on cached state while the one before commits.
 //
-// Locking first made the ledger and PostgreSQL take turns on one tenant: neither's core was busy while the other's worked.
-import { isStaleConnection } from '../platform/stale-connection.ts';
+// A batch locks nothing before it decides. Its one call moves the heads on condition that they are as cached, and otherwise fails whole.
+// Locking first would let the ledger and PostgreSQL take turns instead of working at the same time.
 import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
-import { isServerError } from '../platform/postgres-errors.ts';
-import { Batch } from './batch.ts';
+import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts';
 import type { AccountCache, TenantState } from './account-cache.ts';
+import { Batch } from './batch.ts';
+import { DatabaseClock } from './clock.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
-import { DatabaseClock } from './clock.ts';
 import { begin, commit } from './writer-queries.ts';
 
-/** Batches that may be open at a time: one being committed, one that waits behind it, one being decided. */
-const mostOpen = 3;
-/** So long after a key was met again keys are read ahead, milliseconds: who repeats one mostly repeats more, and each would fail a batch. */
-const repetitionMs = 1_000;
+/** Open batches: one being committed, one that waits behind it, one being decided. */
+const maxOpen = 3;
+/** After a repeated key, read keys before deciding for so long: a client that repeats one mostly repeats more. */
+const readKeysMs = 1_000;
 
-/** What a lane needs. */
+/** What a pipeline needs. */
 export interface PipelineOptions {
   pool: Pool;
-  shelf: AccountCache;
+  cache: AccountCache;
   cursors: ActiveCursors;
   /** Called when the next batch may be started. */
   freed: () => void;
   /** Called when a batch is committed. */
   posted: (batch: Batch) => void;
   /**
-   * Called, when nothing is open any more, with the items of batches that failed, in their order: some may have been committed. The lane
-   * takes nothing new until it resolves.
+   * Called, once no batch is open, with the items of failed batches in their order; some may have been committed. The pipeline starts
+   * nothing new until it resolves.
    */
   failed: (items: Item[], error: unknown) => Promise<void>;
 }
 
-/** One connection's work. */
+/** Batches on one connection. What fails goes to the locking path. */
 export class WriterPipeline {
   private readonly options: PipelineOptions;
   private client: Client | undefined;
   /** Connections on which something is being read for it. */
   private readonly readers = new Set<Client>();
-  /** Books as of the newest batch that was sent and is not yet known to be committed. */
+  /** State after the newest batch that was sent and is not yet known to be committed. */
   private readonly sent = new Map<string, TenantState>();
   /** Keys of batches that were sent and are not yet known to be committed. */
   private pending: Batch['keys'][] = [];
@@ -50,7 +47,7 @@ export class WriterPipeline {
   private repeatedAt = -Infinity;
   private open = 0;
   private deciding = false;
-  private failures: { place: number; items: Item[]; error: unknown; sent: boolean }[] = [];
+  private failures: { number: number; items: Item[]; error: unknown; sent: boolean }[] = [];
   private settling = Promise.withResolvers<void>();
 
   constructor(options: PipelineOptions) {
@@ -58,40 +55,37 @@ export class WriterPipeline {
   }
 
   /** Whether a batch may be started now. */
-  get free(): boolean {
-    return this.open < mostOpen && !this.deciding && this.failures.length === 0;
+  get isFree(): boolean {
+    return this.open < maxOpen && !this.deciding && this.failures.length === 0;
   }
 
-  /** Whether a batch is under way. */
-  get busy(): boolean {
+  /** Whether a batch is open. */
+  get isBusy(): boolean {
     return this.open > 0;
   }
 
-  /** Whether a tenant's books are remembered, without which a batch has to lock first. */
+  /** Whether a tenant's state is cached, without which a batch takes the locking path. */
   isCached(tenant: string): boolean {
-    return this.sent.has(tenant) || this.options.shelf.has(tenant);
+    return this.sent.has(tenant) || this.options.cache.has(tenant);
   }
 
-  /** Runs a batch to its end. Never rejects. To be called when the lane is free and remembers the books of all the items' tenants. */
+  /** Runs a batch to its end. Never rejects. Call it when the pipeline is free and all the items' tenants are cached. */
   async start(items: Item[]): Promise<void> {
-    const place = this.started++;
+    const number = this.started++;
     this.open++;
     this.deciding = true;
     let sent = false;
     try {
       const batch = new Batch(items, this.options.cursors, this.pending);
-      for (const tenant of batch.tenants) batch.open(this.booksOf(tenant));
-      const nowMs = this.clock.now();
-      const blind = nowMs !== null && batch.complete && performance.now() - this.repeatedAt > repetitionMs;
-      const askedAt = performance.now();
-      if (blind) batch.nowMs = nowMs;
-      else this.clock.observe(await this.readAhead(batch), askedAt);
+      for (const tenant of batch.tenants) batch.addState(this.stateOf(tenant));
+      const optimistic = this.setTime(batch);
+      if (!optimistic) await this.readAhead(batch);
       batch.expire();
       this.client ??= await this.options.pool.connect();
-      // The batch before has failed meanwhile: what this one builds on is void.
+      // The batch before has failed meanwhile, so the state that this one builds on is void.
       if (this.failures.length > 0) throw this.failures[0]?.error;
       batch.decide();
-      if (batch.ambiguous.length > 0) throw new Error('what was refused may be on its way: the heads have to be held');
+      if (batch.ambiguous.length > 0) throw new Error('a refused posting may be on its way: the heads have to be locked');
       const sentAt = performance.now();
       sent = true;
       const answers = this.send(batch, this.client);
@@ -99,7 +93,7 @@ export class WriterPipeline {
       this.deciding = false;
       this.options.freed();
       this.clock.observe((await allSettledOrThrow(answers)).at(-1) as number, sentAt);
-      if (batch.hasRefusals) await this.lookBack(batch, blind);
+      if (batch.hasRefusals) await this.recheckRefusals(batch, optimistic);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -107,33 +101,41 @@ export class WriterPipeline {
       this.deciding = false;
       this.open--;
       if ((error as { code?: unknown }).code === '23505') this.repeatedAt = performance.now();
-      this.failures.push({ place, items, error, sent });
-      // What took this connection has mostly taken theirs: each would be waited for with a patience of its own, and this batch with it. (A ledger whose
-      // connections were forgotten posted nothing for 21 s instead of 15.)
+      this.failures.push({ number, items, error, sent });
+      // What broke this connection mostly broke the readers' too: without this each would be waited for until its own time-out.
       if (sent && !isServerError(error)) for (const reader of this.readers) destroyConnection(reader);
       if (this.open > 0) await this.settling.promise;
     }
     if (this.open === 0 && this.failures.length > 0) await this.settleFailures();
   }
 
-  /** Lets go of the connection. */
+  /** Releases the connection. */
   close(): void {
     this.client?.release();
     this.client = undefined;
   }
 
-  private booksOf(tenant: string): TenantState {
+  private stateOf(tenant: string): TenantState {
     const sent = this.sent.get(tenant);
     this.sent.delete(tenant);
-    return sent ?? (this.options.shelf.take(tenant) as TenantState);
+    return sent ?? (this.options.cache.take(tenant) as TenantState);
   }
 
-  private async readAhead(batch: Batch): Promise<number> {
+  /** Sets the batch's time and returns true if nothing has to be read first: used keys are then left to the unique index. */
+  private setTime(batch: Batch): boolean {
+    const nowMs = this.clock.now();
+    if (nowMs === null || !batch.isComplete || performance.now() - this.repeatedAt <= readKeysMs) return false;
+    batch.nowMs = nowMs;
+    return true;
+  }
+
+  private async readAhead(batch: Batch): Promise<void> {
+    const askedAt = performance.now();
     await this.reading(async (reader) => {
       await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
       await batch.readOn(reader);
     });
-    return batch.nowMs;
+    this.clock.observe(batch.nowMs, askedAt);
   }
 
   /** Reads in a transaction that `read` begins. */
@@ -148,20 +150,20 @@ export class WriterPipeline {
     } finally {
       this.readers.delete(reader);
     }
-    // Nothing was written: nobody waits for the end of this.
+    // Nothing was written, so nothing waits for the end of this.
     reader.query('commit').then(
       () => reader.release(),
       () => reader.release(true),
     );
   }
 
-  /** What was posted stays posted: a failure leaves its outcome open, as a lost answer does. Where it was not decided `blind` its keys were read. */
-  private async lookBack(batch: Batch, blind: boolean): Promise<void> {
+  /** After the commit, looks up what the refused postings' keys and ids were used for. A failure leaves the outcome open. */
+  private async recheckRefusals(batch: Batch, optimistic: boolean): Promise<void> {
     try {
       await this.reading(async (reader) => {
-        const read = () => (blind ? batch.readKeysOfRefused(reader) : batch.readIdsOfRefused(reader));
+        const read = () => (optimistic ? batch.readKeysOfRefused(reader) : batch.readIdsOfRefused(reader));
         await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), read()]));
-        if (blind) await batch.readIdsOfRefused(reader);
+        if (optimistic) await batch.readIdsOfRefused(reader);
       });
     } catch (error) {
       throw new Error('keys could not be read after the commit', { cause: error });
@@ -170,7 +172,7 @@ export class WriterPipeline {
 
   private send(batch: Batch, client: Client): Promise<unknown>[] {
     const answers =
-      batch.made.length === 0
+      batch.newAccounts.length === 0
         ? batch.write(client)
         : sendTogether(client, () => {
             const begun = begin(client, batch.tenants);
@@ -178,16 +180,16 @@ export class WriterPipeline {
             const committed = commit(client);
             return [...begun, committed, ...written];
           });
-    for (const books of batch.books) this.sent.set(books.head.tenant, books);
+    for (const state of batch.states) this.sent.set(state.head.tenant, state);
     return answers;
   }
 
   private committed(batch: Batch): void {
-    for (const books of batch.books) {
-      // Unless the next batch has taken them.
-      if (this.sent.get(books.head.tenant) !== books) continue;
-      this.sent.delete(books.head.tenant);
-      this.options.shelf.put(books.head.tenant, books);
+    for (const state of batch.states) {
+      // Unless the next batch has taken it.
+      if (this.sent.get(state.head.tenant) !== state) continue;
+      this.sent.delete(state.head.tenant);
+      this.options.cache.put(state.head.tenant, state);
     }
     this.pending = this.pending.filter((keys) => keys !== batch.keys);
   }
@@ -201,9 +203,9 @@ export class WriterPipeline {
   }
 
   private async settleFailures(): Promise<void> {
-    const failures = this.failures.toSorted((a, b) => a.place - b.place);
-    // A refused statement rolls back and leaves a connection behind that answers; anything else leaves open what was sent. A connection that said
-    // nothing is not asked: it may be waited for in vain once more.
+    const failures = this.failures.toSorted((a, b) => a.number - b.number);
+    // A refused statement rolls back and the connection still answers; anything else leaves open what was sent.
+    // A silent connection is not queried again: that would only wait for another time-out.
     const isLost = failures.some(({ error }) => isServerError(error)) && !(await this.answers());
     const open = failures.filter(({ sent, error }) => sent && (isLost || !isServerError(error)));
     for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;

@@ -1,109 +1,83 @@
-// Group commit: lanes take what waits, fairly over tenants, into one SQL transaction each; and what happens when that goes wrong.
-import { Counter, Histogram, type Registry } from 'prom-client';
-import { openGauge } from '../platform/gauges.ts';
+// Group commit: postings that wait while one batch commits form the next, fairly over tenants. Also handles failures.
+import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { AccountCache } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
 import { idReused, type Batch } from './batch.ts';
-import { AccountCache } from './account-cache.ts';
-import { WriterPipeline } from './writer-pipeline.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
-import { ActiveCursors } from './outbox/active-cursors.ts';
-import { TenantQueues, neverSent, type QueueLimits, type Item, type Outcome } from './queue.ts';
 import type { ValidatedPosting } from './mapping.ts';
+import { ActiveCursors } from './outbox/active-cursors.ts';
+import { TenantQueues, failsFast, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
+import { openWriterMetrics, type WriterMetrics } from './writer-metrics.ts';
+import { WriterPipeline } from './writer-pipeline.ts';
 
 /** What a writer needs. */
 export interface WriterOptions {
-  /** Connections for lanes and waiters. */
+  /** Connections: two per pipeline, one per waiter. */
   pool: Pool;
-  /** Lanes, each with a connection of its own. */
+  /** Batches of mixed tenants at a time, each on a connection of its own. */
   pipelines: number;
   /** Batches at a time that wait for one tenant's head. */
   waiters: number;
-  bounds: QueueLimits;
-  /** Accounts remembered between batches. */
+  limits: QueueLimits;
+  /** Accounts cached between batches. */
   maxCachedAccounts: number;
-  /** Told each tenant (UUID) whose log has grown, after the commit; must not throw. */
+  /** Called after the commit with each tenant (UUID) whose log has grown; must not throw. */
   committed?: (tenant: string) => void;
   logger: Logger;
   metrics: Registry;
 }
 
-// A second batch is begun while one is being committed only if so many wait: two half-empty batches cost more than one.
+// Items that a second batch needs while one is being committed: two half-empty batches cost more than one.
 const aheadItems = 16;
+/** Pause after the database was unreachable, milliseconds. */
+const pauseMs = 100;
+/** How long after its caller has stopped waiting an item with an unknown outcome is still resolved, milliseconds. */
+const resolveMs = 5_000;
 
-/** Posts orders. */
+/** Posts validated postings. */
 export class Writer {
   private readonly options: WriterOptions;
   private readonly queues: TenantQueues;
-  private readonly shelf: AccountCache;
+  private readonly cache: AccountCache;
   private readonly cursors = new ActiveCursors();
   private readonly running = new Set<Promise<void>>();
-  private readonly lanes: WriterPipeline[];
-  private cold = 0;
-  private waiters = 0;
-  private woken = false;
-  private closing = false;
-  /** When the database's disk last had no room for a batch, `performance.now()`. */
-  private fullAt = -Infinity;
-  /** Until then the database is left alone after it was away, `performance.now()`. */
+  private readonly pipelines: WriterPipeline[];
+  private readonly metrics: WriterMetrics;
+  /** Batches on the locking path: of uncached tenants, and of one tenant that waits for its lock. */
+  private uncachedBatches = 0;
+  private waitingBatches = 0;
+  private isWoken = false;
+  private isClosing = false;
+  /** No batch is begun before then, `performance.now()`. */
   private pausedUntil = -Infinity;
-  private readonly batchItems: Histogram;
-  private readonly lockedSeconds: Histogram;
-  private readonly outcomes: Counter;
-  private readonly failures: Counter;
 
   constructor(options: WriterOptions) {
     this.options = options;
-    this.queues = new TenantQueues(options.bounds);
-    this.shelf = new AccountCache(options.maxCachedAccounts);
+    this.queues = new TenantQueues(options.limits);
+    this.cache = new AccountCache(options.maxCachedAccounts);
     const { pool } = options;
     pool.on('connect', () => this.cursors.clear());
-    const lane: ConstructorParameters<typeof WriterPipeline>[0] = {
+    const pipeline = {
       pool,
-      shelf: this.shelf,
+      cache: this.cache,
       cursors: this.cursors,
       freed: () => this.wake(),
-      posted: (batch) => this.settle(batch),
-      failed: (items, error) => this.runAgain(items, error),
+      posted: (batch: Batch) => this.settle(batch),
+      failed: (items: Item[], error: unknown) => this.runAgain(items, error),
     };
-    this.lanes = Array.from({ length: options.pipelines }, () => new WriterPipeline(lane));
-    const registers = [options.metrics];
-    openGauge(options.metrics, 'ledger_postings_waiting', 'Postings that wait for a batch', () => this.queues.size);
-    this.batchItems = new Histogram({
-      name: 'ledger_batch_items',
-      help: 'Postings in a batch',
-      buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
-      registers,
-    });
-    this.lockedSeconds = new Histogram({
-      name: 'ledger_locked_batch_seconds',
-      help: 'Duration of a batch that locks first, to its commit',
-      buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
-      registers,
-    });
-    this.outcomes = new Counter({
-      name: 'ledger_postings_total',
-      help: 'Answers to postings: posted; found, where an earlier call has posted and the caller sends it again or waits no more; replayed; held, where it is handed back and comes again; or the reason of the refusal',
-      labelNames: ['outcome'],
-      registers,
-    });
-    this.failures = new Counter({
-      name: 'ledger_batch_failures_total',
-      help: 'Batches that failed, by SQLSTATE; those that were refused for what is in them are halved until the culprit is alone',
-      labelNames: ['sqlstate'],
-      registers,
-    });
+    this.pipelines = Array.from({ length: options.pipelines }, () => new WriterPipeline(pipeline));
+    this.metrics = openWriterMetrics(options.metrics, () => this.queues.size);
   }
 
   /**
-   * Posts one order: answers after the durable commit, or with the refusal. Never throws. `signal` tells that the caller is gone: an order
-   * that is not yet decided is then not posted, nor is one whose time is over. With `failFastOnLock` an order of a tenant whose head another process
-   * holds is not waited for. `timeoutMs` (milliseconds) is how long the caller waits where that is less than the order says.
+   * Posts: answers after the durable commit, or with the refusal. Never throws. A posting that is undecided when `signal` aborts or its
+   * time is over is not posted. `timeoutMs` limits the posting's own. With `failFastOnLock` it does not wait for another replica's lock.
    */
   post(
-    order: ValidatedPosting,
+    posting: ValidatedPosting,
     {
       signal,
       timeoutMs = Infinity,
@@ -112,99 +86,95 @@ export class Writer {
   ): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
-        this.outcomes.inc({ outcome: nameOf(outcome) });
+        this.metrics.outcomes.inc({ outcome: labelOf(outcome) });
         resolve(outcome);
       };
-      if (this.closing) {
+      if (this.isClosing) {
         settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
         return;
       }
-      const expires = performance.now() + Math.min(order.timeoutMs, timeoutMs);
-      this.queues.add({ posting: order, expires, uncertain: false, failFastOnLock, signal, settle });
+      const expires = performance.now() + Math.min(posting.timeoutMs, timeoutMs);
+      this.queues.add({ posting, expires, uncertain: false, failFastOnLock, signal, settle });
       this.wake();
     });
   }
 
-  /** The refusal of a posting in which something is malformed, which is the `error`; or a fault of this program, which is logged whole. */
+  /** The refusal of a malformed posting, which is `error`; any other error is logged whole and answered as `internal`. */
   rejectInvalid(error: unknown, { tenantId, requestId }: Pick<ValidatedPosting, 'tenantId' | 'requestId'>): Refusal {
     const refusal = error instanceof Refusal ? error : new Refusal('internal', 'internal error');
     if (refusal !== error)
       this.options.logger.error({ err: error, tenant: tenantId, request_id: requestId }, 'a posting could not be read');
-    this.outcomes.inc({ outcome: nameOf({ refusal }) });
+    this.metrics.outcomes.inc({ outcome: refusal.reason });
     return refusal;
   }
 
-  /** Whether the database's disk had no room for a batch within 5 s: while it is full, small ones may still find some on the pages there are. */
-  get isDiskFull(): boolean {
-    return performance.now() - this.fullAt < 5_000;
-  }
-
-  /** Finishes what waits and is in flight, then stops. */
+  /** Finishes what waits and what is in flight, then stops. */
   async close(): Promise<void> {
-    this.closing = true;
+    this.isClosing = true;
     this.wake();
-    while (this.running.size > 0 || this.woken) {
+    while (this.running.size > 0 || this.isWoken) {
       await Promise.all(this.running);
       await new Promise((done) => setImmediate(done));
     }
-    for (const lane of this.lanes) lane.close();
+    for (const pipeline of this.pipelines) pipeline.close();
     for (const item of this.queues.takeAll()) item.settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
   }
 
   // After the current turn of the event loop, so that all items of one message are in the queue.
   private wake(): void {
-    if (this.woken) return;
-    this.woken = true;
+    if (this.isWoken) return;
+    this.isWoken = true;
     const pause = this.pausedUntil - performance.now();
     const start = () => {
-      this.woken = false;
-      this.fillLanes();
+      this.isWoken = false;
+      this.startBatches();
     };
     if (pause > 0) setTimeout(start, pause);
     else setImmediate(start);
   }
 
-  private fillLanes(): void {
-    for (const [number, lane] of this.lanes.entries()) {
-      while (lane.free) {
-        const items = this.queues.takeMixed(number, this.lanes.length, lane.busy ? aheadItems : 1);
-        if (!items || !this.begin(lane, items)) break;
+  private startBatches(): void {
+    for (const [number, pipeline] of this.pipelines.entries()) {
+      while (pipeline.isFree) {
+        const items = this.queues.takeMixed(number, this.pipelines.length, pipeline.isBusy ? aheadItems : 1);
+        if (!items || !this.begin(pipeline, items)) break;
       }
     }
-    while (this.waiters < this.options.waiters) {
+    while (this.waitingBatches < this.options.waiters) {
       const items = this.queues.takeLockedElsewhere();
       if (!items) break;
-      this.waiters++;
+      this.waitingBatches++;
       this.track(
         items,
-        this.run(items, true).finally(() => this.waiters--),
+        this.run(items, true).finally(() => this.waitingBatches--),
       );
     }
   }
 
-  // Tenants whose books are not remembered go under locks, beside the lane; false where there is no room for them yet.
-  private begin(lane: WriterPipeline, items: Item[]): boolean {
-    const warm = items.filter(({ posting }) => lane.isCached(posting.tenant));
-    const cold = items.filter(({ posting }) => !lane.isCached(posting.tenant));
-    if (warm.length > 0) this.track(warm, lane.start(warm));
-    if (cold.length === 0) return true;
-    if (this.cold >= this.options.pipelines) {
-      this.queues.putBack(cold);
-      this.queues.release(tenantsOf(cold));
+  /** Starts a batch in the pipeline; uncached tenants take the locking path. False if that has no capacity for them. */
+  private begin(pipeline: WriterPipeline, items: Item[]): boolean {
+    const { cached = [], uncached = [] } = Object.groupBy(items, ({ posting }) =>
+      pipeline.isCached(posting.tenant) ? 'cached' : 'uncached',
+    );
+    if (cached.length > 0) this.track(cached, pipeline.start(cached));
+    if (uncached.length === 0) return true;
+    if (this.uncachedBatches >= this.options.pipelines) {
+      this.queues.putBack(uncached);
+      this.queues.release(tenantsOf(uncached));
       return false;
     }
-    this.cold++;
-    this.queues.isolate(tenantsOf(cold));
+    this.uncachedBatches++;
+    this.queues.isolate(tenantsOf(uncached));
     this.track(
-      cold,
-      this.run(cold, false).finally(() => this.cold--),
+      uncached,
+      this.run(uncached, false).finally(() => this.uncachedBatches--),
     );
     return true;
   }
 
   private track(items: Item[], work: Promise<void>): void {
     const tracked = work
-      .catch((error: unknown) => this.options.logger.error({ err: error }, 'a lane failed'))
+      .catch((error: unknown) => this.options.logger.error({ err: error }, 'the writer failed'))
       .finally(() => {
         this.running.delete(tracked);
         this.queues.release(tenantsOf(items));
@@ -214,131 +184,129 @@ export class Writer {
   }
 
   private settle(batch: Batch): void {
-    this.batchItems.observe(batch.items.length);
+    this.metrics.batchItems.observe(batch.items.length);
     batch.committed();
     if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
     for (const { item, outcome } of batch.settled) {
-      if ('refusal' in outcome && outcome.refusal.reason === 'internal') this.fail(item, outcome.refusal);
+      if ('refusal' in outcome && outcome.refusal.reason === 'internal') this.settleFault(item, outcome.refusal);
       else item.settle(outcome);
     }
   }
 
-  /** Its caller can't help it; who watches the house is told. */
-  private fail(item: Item, error: unknown): void {
+  private settleFault(item: Item, error: unknown): void {
     const { tenantId, transactionId, requestId } = item.posting;
     this.options.logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
     item.settle({ refusal: new Refusal('internal', 'internal error') });
   }
 
-  // A lane's batch failed as a whole: mostly because another process has written to one of its tenants, or a key came again. What it was is
-  // found out under locks.
+  // Mostly another replica has written to one of the tenants, or a key was repeated. The locking path finds out.
   private async runAgain(items: Item[], error: unknown): Promise<void> {
-    const code = (error as { code?: unknown }).code;
-    this.failures.inc({ sqlstate: typeof code === 'string' ? code : 'none' });
-    this.options.logger[code === '40001' || code === '55P03' || code === '23505' ? 'debug' : 'warn'](
-      { err: error, items: items.length },
-      'a batch was not committed ahead',
-    );
+    const sqlstate = this.countFailure(error);
+    const isExpected = ['40001', '55P03', '23505'].includes(sqlstate);
+    this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
     await this.run(items, false);
   }
 
-  /** Runs items under locks to their end: settled, or back in their queues. */
-  private async run(items: Item[], wait: boolean): Promise<void> {
-    this.queues.putBack(await this.settleUnderLocks(items, wait));
+  private countFailure(error: unknown): string {
+    const { code } = error as { code?: unknown };
+    const sqlstate = typeof code === 'string' ? code : 'none';
+    this.metrics.failures.inc({ sqlstate });
+    return sqlstate;
   }
 
-  /** Runs items under locks; answers those that are not settled, a tenant's in their order. */
-  private async settleUnderLocks(items: Item[], wait: boolean): Promise<Item[]> {
+  /** Runs items on the locking path to their end: settled, or back in their queues. */
+  private async run(items: Item[], wait: boolean): Promise<void> {
+    this.queues.putBack(await this.runLocked(items, wait));
+  }
+
+  /** Runs items on the locking path; returns those that are not settled, each tenant's in their order. */
+  private async runLocked(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
-      const { batch, held, current } = await runLockingPath(this.options.pool, this.shelf, this.cursors, items, wait);
-      this.lockedSeconds.observe((performance.now() - started) / 1000);
-      // Nobody else wrote: the next batch of this tenant may travel with others again.
+      const { batch, lockedElsewhere, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
+      this.metrics.lockingSeconds.observe((performance.now() - started) / 1000);
+      // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
-      const left = this.setApart(held);
+      const left = this.isolateTenants(lockedElsewhere);
       this.settle(batch);
       return left;
     } catch (error) {
-      return this.failed(items, wait, error);
+      return this.handleFailure(items, wait, error);
     }
   }
 
-  /** Lets these items' tenants go alone from now on, waiting for their locks; answers the items that are not handed back. */
-  private setApart(items: Item[]): Item[] {
+  /** Makes these items' tenants wait for their locks in batches of their own; returns the items that do not fail fast. */
+  private isolateTenants(items: Item[]): Item[] {
     for (const tenant of tenantsOf(items)) this.queues.setLockedElsewhere(tenant, true);
-    // What may have been posted has to be resolved here.
-    const handedBack = items.filter((item) => item.failFastOnLock && !item.uncertain);
-    for (const item of handedBack) item.settle({ lockConflict: true });
-    return items.filter((item) => !handedBack.includes(item));
+    for (const item of items.filter(failsFast)) item.settle({ lockConflict: true });
+    return items.filter((item) => !failsFast(item));
   }
 
-  /** Runs a batch by halves, to find the item that undoes it. What comes behind an item of its tenant that is left waits with it. */
-  private async halve(items: Item[], wait: boolean): Promise<Item[]> {
+  /** Runs a batch by halves to find the item that fails it. An item that is left keeps its tenant's later items waiting. */
+  private async bisect(items: Item[], wait: boolean): Promise<Item[]> {
     const [first, second] = splitInHalf(items);
-    const left = await this.settleUnderLocks(first, wait);
-    const leftOf = tenantsOf(left);
+    const left = await this.runLocked(first, wait);
+    const leftTenants = tenantsOf(left);
     const {
-      apart = [],
+      locked = [],
       behind = [],
       next = [],
     } = Object.groupBy(second, ({ posting: { tenant } }) => {
-      if (!wait && this.queues.isLockedElsewhere(tenant)) return 'apart';
-      return leftOf.has(tenant) ? 'behind' : 'next';
+      if (!wait && this.queues.isLockedElsewhere(tenant)) return 'locked';
+      return leftTenants.has(tenant) ? 'behind' : 'next';
     });
-    left.push(...this.setApart(apart), ...behind);
-    return next.length === 0 ? left : [...left, ...(await this.settleUnderLocks(next, wait))];
+    left.push(...this.isolateTenants(locked), ...behind);
+    return next.length === 0 ? left : [...left, ...(await this.runLocked(next, wait))];
   }
 
-  /** What becomes of items whose run has failed; answers those that are not settled. */
-  private async failed(items: Item[], wait: boolean, failure: unknown): Promise<Item[]> {
-    const { logger } = this.options;
-    const undone = failure instanceof RolledBack;
-    const error = undone ? failure.cause : failure;
-    const state = (error as { code?: unknown }).code;
-    const sqlstate = typeof state === 'string' ? state : 'none';
-    this.failures.inc({ sqlstate });
-    if (sqlstate === '53100') this.fullAt = performance.now();
-    if (undone && isPermanent(error)) {
-      if (items.length > 1) return this.halve(items, wait);
+  /** Decides what happens to items whose batch failed; returns those that are not settled. */
+  private async handleFailure(items: Item[], wait: boolean, failure: unknown): Promise<Item[]> {
+    const rolledBack = failure instanceof RolledBack;
+    const error = rolledBack ? failure.cause : failure;
+    const sqlstate = this.countFailure(error);
+    const isFull = sqlstate === '53100';
+    if (rolledBack && isPermanent(error)) {
+      if (items.length > 1) return this.bisect(items, wait);
       const item = items[0] as Item;
-      const constraint = (error as { constraint?: string }).constraint;
-      if (sqlstate === '23505' && constraint === 'transactions_tenant_id_id_key') {
+      if ((error as { constraint?: string }).constraint === 'transactions_tenant_id_id_key') {
         item.settle({ refusal: idReused(item.posting) });
-        return [];
-      }
-      this.fail(item, error);
+      } else this.settleFault(item, error);
       return [];
     }
-    // Heads of several tenants are not waited for: somebody changes a table. Who has need of it waits by himself, and the others go on.
-    if (sqlstate === '55P03' && tenantsOf(items).size > 1) return this.setApart(items);
-    // The head stayed locked for lock_timeout: this tenant is told, the others never knew. Or the disk had no room for a statement, and nothing was
-    // posted. The lock may be that of the very call whose outcome is open, and what it posted is still to be found: then it is tried again.
-    const isFull = undone && sqlstate === '53100';
-    if ((isFull || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
-      const why = isFull ? 'the database has no room' : 'the books are locked';
-      logger.warn(
-        { err: error, tenant: items[0]?.posting.tenantId, items: items.length },
-        isFull ? 'the disk is full' : 'a head stayed locked',
-      );
-      for (const item of items) {
-        const outcome = isFull || !neverSent(item) ? 'a retry with the same key finds out' : 'nothing was posted';
-        if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
-      }
+    // A batch of several tenants never waits for a head, so the table itself is locked, by a schema change for example.
+    if (sqlstate === '55P03' && tenantsOf(items).size > 1) return this.isolateTenants(items);
+    // Nothing was posted. Uncertain items are tried again, because the lock may be that of the very call whose outcome is unknown.
+    if (((rolledBack && isFull) || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
+      this.refuseUnavailable(items, isFull, error);
       return items.filter((item) => item.uncertain);
     }
-    // Anything else (connection lost, server stopping, statement time-out) leaves open whether it was committed. Running the same items
-    // again resolves it: under the head's lock, what was posted is found by its key.
-    const now = performance.now();
-    // One line for each time that the database is away.
-    const goesOn = now < this.pausedUntil + 1_000;
-    logger[goesOn ? 'debug' : 'warn']({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
-    for (const item of items) item.uncertain = true;
-    const [hopeless, hopeful] = [items.filter((item) => item.expires + 5_000 < now), items.filter((item) => item.expires + 5_000 >= now)];
-    for (const item of hopeless) {
-      item.settle({ refusal: new Refusal('unavailable', 'the database is away; a retry with the same key finds out') });
+    return this.resolveLater(items, error);
+  }
+
+  private refuseUnavailable(items: Item[], isFull: boolean, error: unknown): void {
+    const why = isFull ? 'the database disk is full' : 'the ledger is locked';
+    const fields = { err: error, tenant: items[0]?.posting.tenantId, items: items.length };
+    this.options.logger.warn(fields, isFull ? 'the disk is full' : 'a head stayed locked');
+    for (const item of items) {
+      const outcome = isFull || !neverSent(item) ? 'a retry with the same key finds out' : 'nothing was posted';
+      if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
     }
-    this.pausedUntil = now + 100;
-    return hopeful;
+  }
+
+  // A lost connection, server stop or time-out leaves open whether the batch was committed. Running the items again resolves it, because
+  // under the head's lock what was posted is found by its key.
+  private resolveLater(items: Item[], error: unknown): Item[] {
+    const now = performance.now();
+    // One warning per outage.
+    const isSameOutage = now < this.pausedUntil + 1_000;
+    this.options.logger[isSameOutage ? 'debug' : 'warn']({ err: error, items: items.length }, 'outcome of a batch unknown, resolving');
+    for (const item of items) {
+      item.uncertain = true;
+      if (item.expires + resolveMs >= now) continue;
+      item.settle({ refusal: new Refusal('unavailable', 'the database is unreachable; a retry with the same key finds out') });
+    }
+    this.pausedUntil = now + pauseMs;
+    return items.filter((item) => item.expires + resolveMs >= now);
   }
 }
 
@@ -346,7 +314,7 @@ function tenantsOf(items: Item[]): Set<string> {
   return new Set(items.map(({ posting }) => posting.tenant));
 }
 
-function nameOf(outcome: Outcome): string {
+function labelOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
   if ('lockConflict' in outcome) return 'lock_conflict';
   if (outcome.found === true) return 'found';

@@ -161,7 +161,7 @@ describeWithKafka('the Kafka consumer', () => {
     expect(await delivered()).toEqual([]);
     isStuck = false;
     await hasDelivered(1);
-    expect(consumer.state()).toBe('ok');
+    await until(() => Promise.resolve(consumer.state() === 'ok'));
   });
 
   test('a message that is no event becomes a dead letter, and the events around it are consumed', async () => {

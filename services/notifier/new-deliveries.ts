@@ -5,7 +5,7 @@ import { uuidAt } from '../platform/ids.ts';
 import type { Client } from '../platform/postgres.ts';
 import { traceparentOf } from '../platform/trace.ts';
 import { eventBody } from './envelope.ts';
-import { keepEarlierDueTime } from './rows.ts';
+import { keepEarlierDueTime } from './leases.ts';
 
 /** An event whose ids are valid. */
 export interface IdentifiedEvent {

@@ -6,10 +6,9 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { queryPlanSettings } from '../platform/query-plans.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
-import { databaseState, NewConnections } from '../platform/readiness.ts';
+import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
-import { registerSnapshots } from '../platform/snapshots.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
 import type { KafkaConsumer, KafkaConsumerOptions } from './kafka-consumer.ts';
@@ -18,18 +17,15 @@ import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpired } from './retention.ts';
 
-// Ingest carries batches of events, the largest of which holds 16 KiB of metadata and 200 entries.
-const maxMessageBytes = 32 * 1024 * 1024;
-
 // Leases, results, destinations and the retention job, each one transaction at a time.
 const workConnections = 4;
 
 // Transactions of the consumer at a time. Each may wait two seconds for a tenant that is locked.
 const consumerConnections = 3;
 
-const sweepEveryMs = 10 * 60_000;
+const retentionIntervalMs = 10 * 60_000;
 
-// Of the 25 s in which a process has to end, after five at most each for calls and for Kafka: what is in flight then is handed back.
+// Of the 25 s in which a process has to end, after at most five each for calls and for Kafka.
 const graceMs = 13_000;
 
 async function openConsumer(
@@ -65,37 +61,33 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   await checkDatabase(calls, migrationNames);
 
   const notifier = assemble(config, { calls, work, consuming, logger, metrics });
-  lifetime.add('sender', () => notifier.sender.close());
-  notifier.courier.start();
-  lifetime.add('courier', () => notifier.courier.stop(graceMs));
+  lifetime.add('http client', () => notifier.httpClient.close());
+  notifier.worker.start();
+  lifetime.add('delivery worker', () => notifier.worker.stop(graceMs));
 
   const ending = new AbortController();
-  let sweeping: Promise<void> | undefined;
+  let running: Promise<void> | undefined;
   const timer = setInterval(() => {
-    sweeping ??= deleteExpired(work, config.retentionDays, ending.signal)
+    running ??= deleteExpired(work, config.retentionDays, ending.signal)
       .then(
-        (deliveries) => logger.info({ deliveries }, 'swept'),
-        (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
+        (deliveries) => logger.info({ deliveries }, 'expired deliveries deleted'),
+        (error: unknown) => logger.warn({ err: error }, 'deleting expired deliveries failed'),
       )
-      .finally(() => (sweeping = undefined));
-  }, sweepEveryMs);
-  lifetime.add('sweep', () => {
+      .finally(() => (running = undefined));
+  }, retentionIntervalMs);
+  lifetime.add('retention', () => {
     clearInterval(timer);
     ending.abort();
-    return sweeping;
+    return running;
   });
 
   const events = kafka && (await openConsumer(kafka, notifier, { pool: consuming, logger, metrics }));
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const openAsked = (max: number) => openPool(config.databaseUrl, { name: 'notifier readiness', max, logger });
-  const asked = openAsked(2);
+  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
   lifetime.add('asked', () => asked.end());
-  registerSnapshots('notifier', asked, metrics);
-  const newOnes = new NewConnections(() => openAsked(1));
-  lifetime.add('new connections', () => newOnes.stop());
-  const ask = databaseState(asked, newOnes, logger);
+  const ask = databaseState(asked, logger);
   const readiness = async (): Promise<Readiness> => {
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };
@@ -103,7 +95,6 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   await serveUntilEnd(lifetime, config, {
     services: [NotifierService],
     routes: notifierRoutes(notifier),
-    maxMessageBytes,
     logger,
     metrics,
     readiness,

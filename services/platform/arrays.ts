@@ -1,15 +1,12 @@
 // Array parameters of statements, mostly in PostgreSQL's binary form.
 import { writeUuid } from './ids.ts';
 
-/**
- * An array parameter of numbers or words without spaces, quotes, commas or braces, as text: pg's own form looks at every character of every
- * element for something to escape.
- */
+/** An array parameter of numbers or words, as text. They must hold no spaces, quotes, commas or braces, because nothing is escaped. */
 export function plainArray(values: readonly (string | number | bigint | boolean | null)[]): string {
   return `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 }
 
-/** An array parameter of UUIDs in PostgreSQL's binary form: parsing the text of arrays took it a fifth of a busy writer's time. */
+/** An array parameter of UUIDs in binary form, which PostgreSQL reads faster than text. */
 export function uuidArray(values: readonly (string | null)[]): Buffer {
   let nulls = 0;
   for (const value of values) if (value === null) nulls++;
@@ -25,7 +22,7 @@ export function uuidArray(values: readonly (string | null)[]): Buffer {
   return bytes;
 }
 
-// Numbers by a view of eight bytes: a buffer takes a bigint apart by arithmetic, 120 instead of 20 ns, and a view of each buffer is one more object.
+// One view for all: a buffer's own method takes a bigint apart by arithmetic.
 const eight = new Uint8Array(8);
 const view = new DataView(eight.buffer);
 
@@ -55,14 +52,11 @@ export function doubleArray(values: readonly number[]): Buffer {
 
 function writeEight(bytes: Buffer, at: number): number {
   const from = writeInt32(bytes, 8, at);
-  for (let place = 0; place < 8; place++) bytes[from + place] = eight[place] as number;
+  for (let index = 0; index < 8; index++) bytes[from + index] = eight[index] as number;
   return from + 8;
 }
 
-/**
- * An array parameter of text in binary form: pg's own form looks at every character for something to escape. Written in one call, with gaps
- * for the lengths: two calls for each element took three times as long.
- */
+/** An array parameter of text in binary form. Written in one call, with gaps for the lengths. */
 export function textArray(values: readonly (string | null)[]): Buffer {
   const text = values.join('\0\0\0\0');
   const size = Buffer.byteLength(text);
@@ -102,7 +96,7 @@ function arrayHead(bytes: Buffer, type: number, length: number, nulls: boolean):
   writeInt32(bytes, 1, 16);
 }
 
-// Without the checks of a buffer's own.
+// Without the range checks of `writeInt32BE`.
 function writeInt32(bytes: Buffer, value: number, at: number): number {
   bytes[at] = value >> 24;
   bytes[at + 1] = value >> 16;

@@ -21,7 +21,7 @@ function posting(codes: string[]): Event {
   });
 }
 
-test('a posting is followed by a changed balance for each that it changed, in their order, told as the posting was', () => {
+test('a posting is followed by an event for each balance that it changed, in order, with the data of the posting', () => {
   const event = posting(['CASH', 'SALES']);
   if (event.data.case !== 'transactionPosted') throw new Error('a posting');
   const { balances, transactionId } = event.data.value;
@@ -42,7 +42,7 @@ test('a posting is followed by a changed balance for each that it changed, in th
   expect(new Set(withBalanceEvents(event).map(({ id }) => id)).size).toBe(3);
 });
 
-test('a derived event’s id follows from the posting’s id and the place, and is the same however often it is derived', () => {
+test('a derived event’s id depends only on the posting’s id and the index', () => {
   const event = posting(['CASH', 'SALES']);
   const uuid = toUuid('evt', event.id)!;
   const ids = withBalanceEvents(event).map(({ id }) => toUuid('evt', id));
@@ -50,7 +50,7 @@ test('a derived event’s id follows from the posting’s id and the place, and 
   expect(withBalanceEvents(event)).toEqual(withBalanceEvents(event));
 });
 
-test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the time of the other, its other bits from SHA-256 of both', () => {
+test('a derived UUID is of version 7 in the variant of RFC 9562, with the time of the original and bits of the SHA-256 of both', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 400 }), (part) => {
       const uuid = newUuid();
@@ -65,7 +65,7 @@ test('a derived UUID is of version 7 in the variant of RFC 9562, ordered by the 
   );
 });
 
-test('as many are derived as are counted, of a posting one for each balance and of any other event none', () => {
+test('the count is that of the derived events: one per balance of a posting, none of any other event', () => {
   for (const codes of [[], ['CASH'], ['CASH', 'SALES']]) {
     expect(balanceEventCount(posting(codes))).toBe(codes.length);
     expect(balanceEventsOf(posting(codes))).toHaveLength(codes.length);

@@ -7,7 +7,7 @@ import { Channel, wasBegun } from './channel.ts';
 import { turnOf } from './large.ts';
 import type { RefusalInfo } from './errors.ts';
 import { Replicas, type Replica, type Resolve } from './replicas.ts';
-import type { Encoder } from './unary.ts';
+import type { Encoder } from './fast-unary.ts';
 
 /** What a channel needs. */
 export interface CallerOptions {

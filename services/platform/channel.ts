@@ -13,7 +13,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { failureIn, isAnswer, mayHaveBegun, noteEnd, ofEachCall, type AnswerHeaders, type Asked } from './asked.ts';
 import { Carrier } from './carrier.ts';
 import { enveloped, envelopeBytes, unwrapped } from './envelope.ts';
-import { windowBytes } from './sessions.ts';
+const windowBytes = 4 << 20;
 import { tooLarge } from './unfinished.ts';
 
 /** What is asked. */

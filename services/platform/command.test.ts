@@ -4,7 +4,7 @@ import { bareEnvironment } from '../../test/run.ts';
 import { commandOf } from './command.ts';
 import { StartFailure } from './lifetime.ts';
 
-test('a service is told to migrate or to serve, and refuses what it would pass over', () => {
+test('the arguments choose migrate or serve, and others are refused', () => {
   expect(commandOf([])).toBeNull();
   expect(commandOf(['migrate'])).toBe('migrate');
   for (const args of [[''], ['serve'], ['--help'], ['migrate', '--dry-run'], ['migrate', 'migrate']]) {
@@ -30,7 +30,7 @@ test.each(['identity', 'ledger', 'notifier'] as const)(
 );
 
 test.each(['services/identity/main.ts', 'services/ledger/main.ts', 'services/notifier/main.ts', 'gateway/main.ts'])(
-  '%s listens to signals before it loads what it consists of',
+  '%s handles signals before it loads its parts',
   (main) => {
     // It sends itself one, as soon as that is asked for, which would end it where nobody listens.
     const hook = `import { registerHooks } from 'node:module';

@@ -3,13 +3,10 @@ import { StartFailure, run, type Lifetime } from './lifetime.ts';
 import type { Schema } from './migration.ts';
 import type { Settings } from './settings.ts';
 
-/** Opens what a service consists of and registers how each part is stopped. Throws `BadSetting` or {@link StartFailure} where it can't. */
+/** Opens the parts of a service and registers how each is stopped. Throws `BadSetting` or {@link StartFailure}. */
 export type Serve = (settings: Settings, lifetime: Lifetime) => Promise<void>;
 
-/**
- * Runs a service's process as its arguments say. `loadServe` is called only to serve: a migration needs none of what it loads, which takes
- * half a second of CPU.
- */
+/** Runs a service's process by its arguments. `loadServe` is called only to serve: a migration needs none of those modules. */
 export async function runService(settings: Settings, schema: Schema, loadServe: () => Promise<Serve>): Promise<void> {
   await run(async (lifetime) => {
     if (commandOf(process.argv.slice(2)) === null) {
@@ -24,7 +21,7 @@ export async function runService(settings: Settings, schema: Schema, loadServe: 
   });
 }
 
-/** What a service's process is told to do by its arguments: `migrate`, or to serve (null). Throws {@link StartFailure} at any others. */
+/** The command in a process's arguments: `migrate`, or to serve (null). Throws {@link StartFailure} for any other. */
 export function commandOf(args: string[]): 'migrate' | null {
   if (args.length === 0) return null;
   if (args[0] === 'migrate' && args.length === 1) return 'migrate';

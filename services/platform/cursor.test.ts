@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
-test('a cursor leads back to its place, whatever that is, in its own list alone, and has no second spelling', () => {
+test('a cursor decodes to its position, only in its own list and only in one spelling', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 20 }), (bytes) => {
       const cursor = encodeCursor('accounts', Buffer.from(bytes));
@@ -12,6 +12,6 @@ test('a cursor leads back to its place, whatever that is, in its own list alone,
   );
 });
 
-test('those that were handed out stay good', () => {
+test('cursors of earlier versions stay valid', () => {
   expect(encodeCursor('accounts', Buffer.from('7'))).toBe('9QJQctABNw');
 });

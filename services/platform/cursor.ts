@@ -1,22 +1,21 @@
-// Opaque cursors: where the next page of a list begins. Not a secret: what stands before the place tells a whole cursor of this list from a cut, a
-// mistyped or another list's one.
+// Opaque cursors of lists: a position with a checksum that detects a truncated cursor or one of another list.
 import { sha256 } from './digest.ts';
 
 const checkLength = 6;
 
-/** The cursor of a place, which is bytes, in a list. */
-export function encodeCursor(list: string, place: Buffer): string {
-  return Buffer.concat([check(list, place), place]).toString('base64url');
+/** The cursor of a position in a list. */
+export function encodeCursor(list: string, position: Buffer): string {
+  return Buffer.concat([check(list, position), position]).toString('base64url');
 }
 
-/** The place of a cursor, null where this list did not hand it out. */
+/** The position of a cursor, or null where it is not of this list. */
 export function decodeCursor(list: string, cursor: string): Buffer | null {
   const bytes = Buffer.from(cursor, 'base64url');
-  const place = bytes.subarray(checkLength);
-  // The decoder passes over what is no base64url.
-  return bytes.toString('base64url') === cursor && bytes.subarray(0, checkLength).equals(check(list, place)) ? place : null;
+  const position = bytes.subarray(checkLength);
+  // The decoder ignores characters that are not base64url.
+  return bytes.toString('base64url') === cursor && bytes.subarray(0, checkLength).equals(check(list, position)) ? position : null;
 }
 
-function check(list: string, place: Buffer): Buffer {
-  return sha256(Buffer.concat([Buffer.from(`${list} `), place])).subarray(0, checkLength);
+function check(list: string, position: Buffer): Buffer {
+  return sha256(Buffer.concat([Buffer.from(`${list} `), position])).subarray(0, checkLength);
 }

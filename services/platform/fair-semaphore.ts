@@ -1,158 +1,129 @@
-// Work for many (tenants, or addresses of strangers) that needs what they share: so much of it at once, for one no more than his part, and those who
-// wait take turns.
+// Limits concurrent work in all and per key, for example a tenant; keys that wait take turns.
 
-/** How much is done at once, and may wait. */
+/** How much may run and wait. */
 export interface FairSemaphoreOptions {
-  /** In all; without a bound unless given. */
-  most?: number | undefined;
-  /** For one of them. */
-  ofOne: number;
-  /** What may wait in all, 4,000 unless given. */
-  waiting?: number | undefined;
-  /** Of one of them; half of all unless given. */
-  waitingOfOne?: number | undefined;
-  /** Milliseconds that one waits at most; as long as his caller unless given. */
-  patienceMs?: number | undefined;
+  /** Running in all; unlimited unless given. */
+  max?: number | undefined;
+  /** Running per key. */
+  maxPerKey: number;
+  /** Waiting in all; 4,000 unless given. */
+  maxWaiting?: number | undefined;
+  /** Waiting per key; half of all unless given. */
+  maxWaitingPerKey?: number | undefined;
+  /** Milliseconds to wait at most; unlimited unless given. */
+  timeoutMs?: number | undefined;
 }
 
-/** Thrown where too many wait, or somebody has waited too long: nothing was begun. */
+/** Thrown when too many calls wait or one has waited too long; its work was not started. */
 export class Overloaded extends Error {}
 
-interface Waiting {
-  begin: () => void;
-  refuse: (why: Error) => void;
+interface Waiter {
+  start: () => void;
+  fail: (error: Error) => void;
 }
 
-/** What is one's. */
-interface Share {
+interface KeyState {
   name: string;
-  begun: number;
-  waiting: Waiting[];
+  running: number;
+  waiting: Waiter[];
 }
 
-/** Whose turn it is. What finds room begins at once, without a wait. */
+/** A semaphore that is fair over keys. */
 export class FairSemaphore {
-  private readonly most: number;
-  private readonly ofOne: number;
-  private readonly mostWaiting: number;
-  private readonly mostOfOne: number;
-  private readonly patienceMs: number | undefined;
-  private readonly shares = new Map<string, Share>();
-  /** Those who wait though they have not their part; the next one first. Empty where there is room. */
-  private readonly line = new Set<Share>();
-  private begun = 0;
+  private readonly options: FairSemaphoreOptions & { max: number; maxWaiting: number; maxWaitingPerKey: number };
+  private readonly keys = new Map<string, KeyState>();
+  /** Keys that wait and are below their limit, the next one first. Empty while a slot is free. */
+  private readonly turns = new Set<KeyState>();
+  private running = 0;
   private waiting = 0;
 
-  constructor({ most = Infinity, ofOne, waiting = 4_000, waitingOfOne = waiting / 2, patienceMs }: FairSemaphoreOptions) {
-    this.most = most;
-    this.ofOne = ofOne;
-    this.mostWaiting = waiting;
-    this.mostOfOne = waitingOfOne;
-    this.patienceMs = patienceMs;
+  constructor({ max = Infinity, maxWaiting = 4_000, maxWaitingPerKey = maxWaiting / 2, ...rest }: FairSemaphoreOptions) {
+    this.options = { max, maxWaiting, maxWaitingPerKey, ...rest };
   }
 
-  /** What waits. */
+  /** How many wait. */
   get size(): number {
     return this.waiting;
   }
 
-  /**
-   * Does one's work in his turn; answers or throws what the work does. `signal`, if given, tells that the caller is gone: then it is not begun,
-   * and the signal's reason is thrown. Throws {@link Overloaded}.
-   */
+  /** Runs work in the key's turn; returns or throws what it does. Throws as {@link acquire}. */
   async run<Result>(name: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
-    await this.begin(name, signal);
+    await this.acquire(name, signal);
     try {
       return await work();
     } finally {
-      this.end(name);
+      this.release(name);
     }
   }
 
-  /**
-   * Begins one's work, which is to be ended once: at once where nothing is answered, else when the promise is kept. Throws or rejects as
-   * {@link run}; then there is nothing to end.
-   */
-  begin(name: string, signal: AbortSignal | undefined): Promise<void> | undefined {
+  /** Takes a slot, to be released once. Throws {@link Overloaded}, or the reason of `signal` when that aborts first; then there is none to release. */
+  async acquire(name: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
-    const known = this.shares.get(name);
-    const share = known ?? { name, begun: 0, waiting: [] };
-    const waits = this.begun >= this.most || share.begun >= this.ofOne;
-    if (waits) this.makeRoom(share);
-    if (!known) this.shares.set(name, share);
-    if (waits) return this.wait(share, signal);
-    share.begun++;
-    this.begun++;
-    return undefined;
+    const key = this.keys.get(name) ?? { name, running: 0, waiting: [] };
+    const isFree = this.running < this.options.max && key.running < this.options.maxPerKey;
+    if (!isFree) this.admit(key);
+    this.keys.set(name, key);
+    if (isFree) this.start(key);
+    else await this.wait(key, signal);
   }
 
-  /** Ends one's work that was begun. */
-  end(name: string): void {
-    const share = this.shares.get(name);
-    if (!share || share.begun === 0) throw new Error('what ends was not begun');
-    share.begun--;
-    this.begun--;
-    this.stand(share);
-    for (const next of this.line) {
-      if (this.begun >= this.most) return;
-      // To the end of the line, where he waits for more.
-      this.line.delete(next);
-      next.begun++;
-      this.begun++;
-      const first = next.waiting[0] as Waiting;
-      this.remove(next, first);
-      first.begin();
+  /** Releases a slot of a key. */
+  release(name: string): void {
+    const key = this.keys.get(name);
+    if (!key || key.running === 0) throw new Error('released more often than acquired');
+    key.running--;
+    this.running--;
+    this.update(key);
+    for (const next of this.turns) {
+      if (this.running >= this.options.max) return;
+      // It joins the end of the queue again if it waits for more.
+      this.turns.delete(next);
+      this.start(next);
+      next.waiting[0]?.start();
     }
   }
 
-  private wait(share: Share, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((begin, refuse) => {
-      const settled = () => {
+  private start(key: KeyState): void {
+    key.running++;
+    this.running++;
+  }
+
+  private wait(key: KeyState, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = () => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', gone);
+        signal?.removeEventListener('abort', abort);
+        key.waiting.splice(key.waiting.indexOf(waiter), 1);
+        this.waiting--;
+        this.update(key);
       };
-      const waiting: Waiting = {
-        begin: () => {
-          settled();
-          begin();
-        },
-        refuse: (why) => {
-          settled();
-          this.remove(share, waiting);
-          refuse(why);
-        },
+      const waiter = {
+        start: () => (settle(), resolve()),
+        fail: (error: Error) => (settle(), reject(error)),
       };
-      const gone = () => waiting.refuse(signal?.reason as Error);
-      const tooLong = () => waiting.refuse(new Overloaded('too many calls are waiting, and this one has waited too long'));
-      const timer = this.patienceMs === undefined ? undefined : setTimeout(tooLong, this.patienceMs);
-      signal?.addEventListener('abort', gone, { once: true });
-      share.waiting.push(waiting);
+      const abort = () => waiter.fail(signal?.reason as Error);
+      const { timeoutMs } = this.options;
+      const timer = timeoutMs === undefined ? undefined : setTimeout(() => waiter.fail(new Overloaded('waited too long')), timeoutMs);
+      signal?.addEventListener('abort', abort, { once: true });
+      key.waiting.push(waiter);
       this.waiting++;
-      this.stand(share);
+      this.update(key);
     });
   }
 
-  /** Throws where one has all his places; where all are taken, the newest of who has most is refused, unless the newcomer would then have more. */
-  private makeRoom(share: Share): void {
-    const tooMany = 'too many calls are waiting';
-    if (share.waiting.length >= this.mostOfOne) throw new Overloaded(tooMany);
-    if (this.waiting < this.mostWaiting) return;
-    const largest = [...this.shares.values()].reduce((most, each) => (each.waiting.length > most.waiting.length ? each : most), share);
-    if (largest.waiting.length <= share.waiting.length + 1) throw new Overloaded(tooMany);
-    largest.waiting.at(-1)?.refuse(new Overloaded(tooMany));
+  /** Throws where a key or all wait at their limit. Beyond the limit of all, the newest of the key with most gives way to a key with fewer. */
+  private admit(key: KeyState): void {
+    const { maxWaiting, maxWaitingPerKey } = this.options;
+    if (key.waiting.length >= maxWaitingPerKey) throw new Overloaded('too many calls are waiting');
+    if (this.waiting < maxWaiting) return;
+    const largest = [...this.keys.values()].reduce((most, each) => (each.waiting.length > most.waiting.length ? each : most), key);
+    if (largest.waiting.length <= key.waiting.length + 1) throw new Overloaded('too many calls are waiting');
+    largest.waiting.at(-1)?.fail(new Overloaded('too many calls are waiting'));
   }
 
-  private remove(share: Share, waiting: Waiting): void {
-    share.waiting.splice(share.waiting.indexOf(waiting), 1);
-    this.waiting--;
-    this.stand(share);
-  }
-
-  // In the line while he waits and has not his part; forgotten when he has nothing here.
-  private stand(share: Share): void {
-    if (share.waiting.length === 0) {
-      this.line.delete(share);
-      if (share.begun === 0) this.shares.delete(share.name);
-    } else if (share.begun < this.ofOne) this.line.add(share);
+  private update(key: KeyState): void {
+    if (key.waiting.length > 0 && key.running < this.options.maxPerKey) this.turns.add(key);
+    else this.turns.delete(key);
+    if (key.waiting.length === 0 && key.running === 0) this.keys.delete(key.name);
   }
 }

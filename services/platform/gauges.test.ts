@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { openGauges } from './gauges.ts';
 
-test('what can’t be measured any more, or not soon, is no number, and keeps the other figures from nobody', async () => {
+test('a value that can’t be measured in time is NaN, and does not delay the other metrics', async () => {
   let measure: () => Promise<{ waiting: number }> = () => Promise.resolve({ waiting: 3 });
   const metrics = new Registry();
   openGauges(metrics, () => measure())('waiting', 'What waits', ({ waiting }) => waiting);

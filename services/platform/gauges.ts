@@ -1,16 +1,13 @@
-// Figures that are measured when they are asked for: of what this process knows, or of what costs a question to the database.
+// Gauges that are measured when Prometheus reads them: from memory, or from the database at most once a second.
 import { Gauge, type Registry } from 'prom-client';
 import { cached, withTimeout } from './health.ts';
 
-/** Makes a gauge of what this process knows at any time. */
+/** Adds a gauge of a value in memory. */
 export function openGauge(metrics: Registry, name: string, help: string, value: () => number): void {
   const gauge: Gauge = new Gauge({ name, help, registers: [metrics], collect: () => gauge.set(value()) });
 }
 
-/**
- * Makes gauges of what is measured together, at most once a second. They are NaN where it can't be measured, or not soon: what is not known
- * now is not what it was, and Prometheus, which waits ten seconds for all figures of a process, is to have the others.
- */
+/** Adds gauges of values that are measured together, at most once a second. They are NaN where the measurement fails or takes more than 2 s. */
 export function openGauges<Measured>(
   metrics: Registry,
   measure: () => Promise<Measured>,

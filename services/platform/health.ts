@@ -1,32 +1,28 @@
-// Whether a process can do its work, for whoever asks: `grpc.health.v1` beside its services, plain HTTP for kubelet, and Prometheus' figures.
+// Whether a process can do its work: `grpc.health.v1` for gRPC clients, plain HTTP for kubelet and Prometheus.
 import { createServer } from 'node:http';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
-import { Code, ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { runningServer, type RunningServer } from './lifetime.ts';
-import { refuse } from './errors.ts';
 
-/** Whether a process can do its work, and what each of its dependencies says. */
+/** Whether a process can do its work, and the state of each of its dependencies. */
 export interface Readiness {
   ready: boolean;
   /** `ok`, `degraded`, or what is wrong, by dependency. */
   dependencies: Record<string, string>;
 }
 
-// Streams of who has no token, which stay open for as long as he likes.
-const mostWatchers = 100;
-const recentMs = 1_000;
-const soonMs = 2_000;
+/** The health of this name says whether the caller's internal token is accepted. */
+export const tokenName = 'internal-token';
 
-/** Of a question for health: it holds the name of a service. */
-export const mostBytesOfHealthCheck = 4096;
+const cacheMs = 1_000;
+// Kubelet waits 3 s.
+const timeoutMs = 2_000;
+const opsShutdownMs = 1_000;
 
-// Who has sent half a request, or reads no answer, would keep a process from ending for a minute.
-const opsClosingMs = 1_000;
-
-/** Answers `/healthz`, `/readyz` and `/metrics` as plain HTTP/1.1; `close` waits up to 1 s for what is under way. */
+/** Answers `/healthz`, `/readyz` and `/metrics` over HTTP/1.1. `close` answers requests in flight for at most 1 s. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<RunningServer> {
   const figures = metricsText(metrics);
   const server = createServer((request, response) => {
@@ -54,131 +50,75 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
   return runningServer(
     server,
     { variable: 'OPS_PORT', host, port },
-    { release: () => server.closeIdleConnections(), forceClose: () => server.closeAllConnections(), ms: opsClosingMs },
+    { release: () => server.closeIdleConnections(), forceClose: () => server.closeAllConnections(), ms: opsShutdownMs },
   );
 }
 
 /** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */
 export function readinessBody(state: Readiness): string {
-  const well = Object.values(state.dependencies).every((each) => each === 'ok');
-  return JSON.stringify({ status: state.ready ? (well ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
+  const isWell = Object.values(state.dependencies).every((each) => each === 'ok');
+  return JSON.stringify({ status: state.ready ? (isWell ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
 }
 
-/**
- * Takes the figures of `metrics` as Prometheus reads them, once for all who ask until they are there: a gateway's cost 4 ms in which it does nothing
- * else, and a ledger's a look at its database. They are taken a turn of the event loop later, or else they were there before the next request of the
- * same turn is read.
- */
+/** Collects `metrics` as text, once for all who ask meanwhile: a ledger's gauges query its database. */
 export function metricsText(metrics: Registry): () => Promise<string> {
-  let asked: Promise<string> | undefined;
-  const take = async (): Promise<string> => {
-    await setImmediate();
-    return metrics.metrics();
-  };
-  return () => (asked ??= take().finally(() => (asked = undefined)));
+  let pending: Promise<string> | undefined;
+  // A turn later, so that requests read in the same turn share it.
+  const collect = () => setImmediate().then(() => metrics.metrics());
+  return () => (pending ??= collect().finally(() => (pending = undefined)));
 }
 
-/**
- * Asks once for all who ask meanwhile, or within a second of its beginning: anybody may ask for health, and the answer costs a round trip to the
- * database.
- */
+/** Shares one answer among all who ask within a second: anybody may ask for health, and it costs a query. */
 export function cached<Answer>(ask: () => Promise<Answer>): () => Promise<Answer> {
-  let asked: Promise<Answer> | undefined;
+  let answer: Promise<Answer> | undefined;
   return () => {
-    if (asked) return asked;
-    const until = performance.now() + recentMs;
-    const forget = () => (asked = undefined);
-    asked = ask().finally(() => {
-      // Of less than nothing Node warns, in the midst of the log.
-      setTimeout(forget, Math.max(0, until - performance.now())).unref();
-    });
-    return asked;
+    if (answer) return answer;
+    const expires = performance.now() + cacheMs;
+    answer = ask().finally(() => setTimeout(() => (answer = undefined), Math.max(0, expires - performance.now())).unref());
+    return answer;
   };
 }
 
-/**
- * The answer to what is asked for health or figures; throws where there is none within 2 s. Kubelet waits three, and a database that stands still
- * is given up only after 15 s.
- */
-export async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
+/** Rejects where there is no answer within 2 s. */
+export async function withTimeout<Answer>(answer: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('no answer within 2 s')), soonMs);
-  try {
-    return await Promise.race([asked, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const timer = setTimeout(() => late.reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  return Promise.race([answer, late.promise]).finally(() => clearTimeout(timer));
 }
 
-function authorizationOf(context: HandlerContext): string {
-  return context.requestHeader.get('authorization') ?? '';
-}
-
-/** Who asks for the health of this is told whether his internal token is accepted: health itself is answered without one. */
-export const tokenName = 'internal-token';
-
-/**
- * Answers `grpc.health.v1`, of which connect-es has no service of its own. Beside the services it tells of each dependency under its name,
- * `kafka` for example, and of the caller's token under {@link tokenName}. Of whom `isKnown` does not know by the header `authorization`, a hundred may watch at a time.
- */
+/** Answers `grpc.health.v1` for the services, for each dependency by its name, and for the caller's token as {@link tokenName}. */
 export function serveHealth(
   router: ConnectRouter,
   services: DescService[],
   readiness: () => Promise<Readiness>,
-  isKnown: (authorization: string) => boolean,
+  isAccepted: (authorization: string | undefined) => boolean,
 ): void {
-  const strangers = new Set<HandlerContext>();
-  const names = new Set(['', ...services.map((service) => service.typeName)]);
-  const status = async (name: string, authorization: string) => {
-    if (name === tokenName) return isKnown(authorization) ? Serving.SERVING : Serving.NOT_SERVING;
-    const { ready, dependencies } = await readiness().catch(() => ({ ready: false, dependencies: {} }));
-    const known = new Map<string, boolean>(Object.entries(dependencies).map(([each, says]) => [each, says === 'ok']));
-    const well = names.has(name) ? ready : known.get(name);
-    return well === undefined ? Serving.SERVICE_UNKNOWN : well ? Serving.SERVING : Serving.NOT_SERVING;
+  const names = ['', ...services.map((service) => service.typeName)];
+  const status = async (name: string, header: Headers) => {
+    if (name === tokenName) return isAccepted(header.get('authorization') ?? '') ? Serving.SERVING : Serving.NOT_SERVING;
+    const { ready, dependencies } = await readiness().catch((): Readiness => ({ ready: false, dependencies: {} }));
+    if (!names.includes(name) && !Object.hasOwn(dependencies, name)) return Serving.SERVICE_UNKNOWN;
+    return (names.includes(name) ? ready : dependencies[name] === 'ok') ? Serving.SERVING : Serving.NOT_SERVING;
   };
-  const implementation: Partial<ServiceImpl<typeof Health>> = {
-    async check(request, context) {
-      const found = await status(request.service, authorizationOf(context));
+  router.service(Health, {
+    async check({ service }, { requestHeader }) {
+      const found = await status(service, requestHeader);
       if (found === Serving.SERVICE_UNKNOWN) throw new ConnectError('unknown service', Code.NotFound);
       return { status: found };
     },
-    async *watch(request, context) {
-      // With a deadline of nothing, of which no event tells any more.
-      const isOver = () => context.signal.aborted;
-      if (isOver()) return endWatch(context);
-      if (!isKnown(authorizationOf(context))) {
-        if (strangers.size >= mostWatchers) {
-          const message = 'too many watch the health of this process';
-          throw refuse(Code.ResourceExhausted, { reason: 'overloaded', message, retryAfter: 1 });
-        }
-        strangers.add(context);
-        // Who reads nothing keeps what is yielded waiting, and is gone all the same.
-        context.signal.addEventListener('abort', () => strangers.delete(context), { once: true });
+    async *watch({ service }, { requestHeader, signal }) {
+      let last: Serving | undefined;
+      while (!signal.aborted) {
+        const now = await status(service, requestHeader);
+        if (now !== last) yield { status: now };
+        last = now;
+        await pause(1_000, undefined, { signal }).catch(() => undefined);
       }
-      try {
-        let last: Serving | undefined;
-        while (!isOver()) {
-          const now = await status(request.service, authorizationOf(context));
-          if (now !== last) yield { status: now };
-          last = now;
-          await pause(1000, undefined, { signal: context.signal }).catch(() => undefined);
-        }
-        endWatch(context);
-      } finally {
-        strangers.delete(context);
-      }
+      throw signal.reason;
     },
-    async list() {
-      const now = await status('', '');
-      return { statuses: Object.fromEntries([...names].map((name) => [name, { status: now }])) };
+    async list(_request, { requestHeader }) {
+      const now = await status('', requestHeader);
+      return { statuses: Object.fromEntries(names.map((name) => [name, { status: now }])) };
     },
-  };
-  // Connect makes room for a message when its length is promised.
-  router.service(Health, implementation, { readMaxBytes: mostBytesOfHealthCheck });
-}
-
-// Who set a deadline, and reads that all went well, takes it that the server has ended the watch.
-function endWatch({ signal }: HandlerContext): void {
-  const reason: unknown = signal.reason;
-  if (reason instanceof ConnectError && reason.code === Code.DeadlineExceeded) throw reason;
+  });
 }

@@ -21,11 +21,11 @@ test.each([
   ['of a UUID without a variant', 'txn_01jd1zq5v8e6n0w2k4m7p3r5t8'],
   ['of the least bits', 'txn_00000000000000000000000000'],
   ['of the most bits', 'txn_7zzzzzzzzzzzzzzzzzzzzzzzzz'],
-])('a text %s is an identifier that nobody has', (_, id) => {
+])('a text %s is a well-formed identifier', (_, id) => {
   expect(toId('txn', toUuid('txn', id) ?? '')).toBe(id);
 });
 
-test('no change of one character makes a text that is refused in any other way', () => {
+test('no change of one character makes a text that is rejected in another way', () => {
   const id = newId('txn');
   for (let place = 4; place < id.length; place++) {
     for (const letter of '0123456789abcdefghjkmnpqrstvwxyz') {
@@ -36,7 +36,7 @@ test('no change of one character makes a text that is refused in any other way',
   }
 });
 
-test('new identifiers are of version 7, all different, however many are drawn, and ordered by the millisecond', () => {
+test('new identifiers are of version 7, all different and ordered by the millisecond', () => {
   const begin = Date.now();
   const made = Array.from({ length: 2000 }, () => newUuid());
   const end = Date.now();
@@ -50,7 +50,7 @@ test('new identifiers are of version 7, all different, however many are drawn, a
   for (const uuid of made) expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
-test('identifiers of one time are of it and in order, and do not count those before', () => {
+test('identifiers of one millisecond are in order and reveal no count', () => {
   const ms = 1_790_000_000_000;
   const made = Array.from({ length: 100 }, () => uuidAt(ms));
   expect(made).toEqual(made.toSorted());
@@ -98,7 +98,7 @@ test.each([
   'txn-01h455vb4pex5vsknk084sn02q',
   '_txn01h455vb4pex5vsknk084sn02q',
   'txn_01h455vb4pex5vsknk084sn02qq',
-])('%j is no identifier of a transaction, and is refused without an error', (text) => {
+])('%j is no identifier of a transaction', (text) => {
   expect(toUuid('txn', text)).toBeNull();
 });
 

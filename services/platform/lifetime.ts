@@ -1,15 +1,15 @@
-// How a process lives: started in order, stopped in the opposite order, with an exit status that tells why.
+// Runs a process: starts its parts in order, stops them in reverse, and sets the exit status.
 import type { AddressInfo, Server } from 'node:net';
 import { BadSetting } from './settings.ts';
 
-/** What has been started so far; stopped last first. */
+/** The parts that were started; stopped last first. */
 export class Lifetime {
   private readonly stops: { name: string; stop: () => Promise<unknown> | void }[] = [];
   private ending: Promise<void> | undefined;
-  /** Whether a signal would leave work undone, as that of a command until its end: who asked for it is then told with status 1. */
+  /** While true a signal ends the process with status 1: a command that was interrupted has not done its work. */
   hasUnfinishedWork = false;
 
-  /** Registers how to stop what was just started. */
+  /** Registers how to stop a part that was just started. */
   add(name: string, stop: () => Promise<unknown> | void): void {
     this.stops.push({ name, stop });
   }
@@ -35,11 +35,11 @@ export class Lifetime {
   }
 }
 
-const graceSeconds = 25;
+const stopTimeoutSeconds = 25;
 
 /**
- * Runs a process: `start` opens everything and returns. SIGTERM and SIGINT stop it and exit with 0, also while it still waits for what it needs,
- * or with 1 where that leaves work undone. A failed start is one line on standard error and exit status 1. A stop that takes longer than 25 s is cut, with status 1.
+ * Runs a process: `start` opens everything and returns. SIGTERM and SIGINT stop it with status 0, also during the start, or with 1 while work is
+ * unfinished or where stopping takes longer than 25 s. A failed start prints one line on standard error and exits with 1.
  */
 export async function run(start: (lifetime: Lifetime) => Promise<void>): Promise<void> {
   const lifetime = new Lifetime();
@@ -48,9 +48,9 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>): Promise
     if (stopping) return;
     stopping = true;
     setTimeout(() => {
-      process.stderr.write(`did not stop within ${graceSeconds} s\n`);
+      process.stderr.write(`did not stop within ${stopTimeoutSeconds} s\n`);
       process.exit(1);
-    }, graceSeconds * 1000).unref();
+    }, stopTimeoutSeconds * 1000).unref();
     void lifetime.end().then(() => process.exit(lifetime.hasUnfinishedWork ? 1 : 0));
   };
   process.on('SIGTERM', stop);
@@ -58,25 +58,25 @@ export async function run(start: (lifetime: Lifetime) => Promise<void>): Promise
   try {
     await start(lifetime);
   } catch (error) {
-    // What is stopped under a start fails it.
+    // A stop during the start makes it fail.
     if (lifetime.isEnding) return;
     await lifetime.end();
-    const known = error instanceof BadSetting || error instanceof StartFailure;
-    process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);
+    const isKnown = error instanceof BadSetting || error instanceof StartFailure;
+    process.stderr.write(`${isKnown ? error.message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(1);
   }
 }
 
-/** A start that fails for a reason the operator can mend; its message is the one line printed. */
+/** A start that failed for a reason the operator can fix; its message is the one line that is printed. */
 export class StartFailure extends Error {}
 
-/** What a failure says. A name with several addresses fails with one error for each and no message of its own. */
+/** The message of an error. An AggregateError, as of a name with several addresses, has none of its own: that of its first error. */
 export function errorMessage(error: unknown): string {
   const first = error instanceof AggregateError ? (error.errors[0] as Error) : (error as Error);
   return first.message;
 }
 
-/** Where a process wants to listen, and which variable names the port. */
+/** Where a process listens, and which variable sets the port. */
 export interface ListenAddress {
   variable: 'PORT' | 'OPS_PORT';
   host: string;
@@ -86,38 +86,33 @@ export interface ListenAddress {
 /** A running server. */
 export interface RunningServer {
   port: number;
-  /** Answers what is under way, for a while at most, then closes. */
+  /** Stops accepting, waits a while for requests in flight, then closes. */
   close: () => Promise<void>;
 }
 
-/** Waits until a process listens. Throws {@link StartFailure}, which names the variable that asks for what can't be had. */
+/** Waits until a server listens. Throws {@link StartFailure}, which names the variable to change. */
 export async function listening({ variable, host, port }: ListenAddress, listen: Promise<unknown>): Promise<void> {
   try {
     await listen;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE')
-      throw new StartFailure(
-        `${variable} can't be ${port}: another program listens on ${host}:${port}, or a connection from there has just ended`,
-      );
+    if (code === 'EADDRINUSE') throw new StartFailure(`${variable} can't be ${port}: ${host}:${port} is in use`);
     if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
-    if (code === 'EMFILE' || code === 'ENFILE')
-      throw new StartFailure(`${variable}: no descriptor is left to listen with (${code}): ulimit -n is too small`);
     throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
   }
 }
 
-/** How a server ends: `release` lets what idles go, and what is then left after so many milliseconds is `cut`. */
+/** How a server closes: `release` closes idle connections at once, `forceClose` all others after `ms` milliseconds. */
 export interface Closing {
   release: () => void;
   forceClose: () => void;
   ms: number;
 }
 
-/** Has a server listen. Throws as {@link listening}. */
-export async function runningServer(server: Server, place: ListenAddress, { release, forceClose, ms }: Closing): Promise<RunningServer> {
-  const { host, port } = place;
-  await listening(place, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
+/** Starts a server. Throws as {@link listening}. */
+export async function runningServer(server: Server, address: ListenAddress, { release, forceClose, ms }: Closing): Promise<RunningServer> {
+  const { host, port } = address;
+  await listening(address, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
   return {
     port: (server.address() as AddressInfo).port,
     close: async () => {

@@ -6,10 +6,10 @@ export const currencies = ['NGN', 'USD', 'EUR', 'GBP'] as const;
 /** One of the supported currencies. */
 export type Currency = (typeof currencies)[number];
 
-/** The decimal form that callers may send: up to 13 digits before the point and 2 after. */
+/** The decimal form that clients may send: up to 13 digits before the point and 2 after. */
 export const amountPattern = /^[0-9]{1,13}(\.[0-9]{1,2})?$/;
 
-/** Minor units of a decimal text, or null where it is not one; `"10.5"` is 1050n. Zero passes: whether it may is the caller's rule. */
+/** Minor units of a decimal text, or null where it is not one; `"10.5"` is 1050n. Zero is valid here. */
 export function toMinor(text: string): bigint | null {
   if (!amountPattern.test(text)) return null;
   const point = text.indexOf('.');

@@ -1,95 +1,110 @@
-// What an error of PostgreSQL, or of the way to it, says of the work: whether it may be tried again, and whether a part of it may be taken.
-import pg from 'pg';
-import { isTlsErrorCode } from './tls.ts';
+// Classes of PostgreSQL errors: transient, stale connection, lock timeout, bad data.
 
-/**
- * Whether an error says that the database can't be reached or does not take the work just now (no connection, shutting down, too many
- * connections, a password that is no longer right, a time-out), rather than that something is wrong with the work. Looks through wrapped errors.
- */
+// 08 connection, 28 login, 53 resources, 57P shutdown, 58 disk or memory, 57014 statement timeout, 55P03 lock timeout, 25P03 and 25P04 idle or
+// long in a transaction, 25006 read-only, 40001 and 40P01 retry. The rest are Node's, of this machine and of the way to the server.
+const transientCodes =
+  /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|E[MN]FILE|ENOBUFS|EADDRNOTAVAIL)$/;
+
+// The driver's own errors have no code.
+const transientMessages =
+  /^(There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i;
+
+/** True for transient errors: connection loss, failed login, shutdown, timeout, read-only. Safe to retry. Looks through wrapped errors. */
 export function isTransient(error: unknown): boolean {
   for (let each = error; each instanceof Error; each = each.cause) {
-    const code = (each as NodeJS.ErrnoException).code ?? '';
-    // Who is refused a connection, or loses it: to a database that takes none, or is not there while it is moved.
+    // A server that refuses or ends a connection calls it FATAL, whatever the code.
     if (/^(FATAL|PANIC)$/.test(String((each as { severity?: unknown }).severity))) return true;
-    // 08: connection; 28: another password, or a role that may not log in; 53: resources; 57P: shutdown; 58: its disk or memory; 57014: statement
-    // time-out; 55P03: lock time-out; 25P03 and 25P04: idle in transaction, or long in one; 25006: read-only, as a standby is, or a server whose disk is full; 40001 and
-    // 40P01: it may be tried again; ENOENT: a socket of this machine that is not there; EMFILE, ENFILE, ENOBUFS, EADDRNOTAVAIL: this machine has no
-    // descriptors or ports left.
-    if (
-      /^(08...|28...|53...|57P..|58...|57014|55P03|25P0[34]|25006|40001|40P01|ECONN[A-Z]+|ENOENT|EPIPE|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|E[MN]FILE|ENOBUFS|EADDRNOTAVAIL)$/.test(
-        code,
-      )
-    )
-      return true;
-    // Nobody's work is wrong. (54000 is also what a tuple says that is too large.)
-    if (isTlsFailure(each)) return true;
-    if (code === '54000' && /^GetNew(TransactionId|MultiXactId)$/.test(String((each as { routine?: unknown }).routine))) return true;
-    // pg's own words carry no code.
-    if (
-      /^(There was an error establishing an SSL connection|Connection terminated|Query read timeout|timeout expired|timeout exceeded when trying to connect|Client (has encountered a connection error|was closed))/i.test(
-        each.message,
-      )
-    )
+    if (transientCodes.test(codeOf(each)) || transientMessages.test(each.message) || isTlsFailure(each)) return true;
+    // Out of transaction ids. (54000 is also the code of a row that is too large.)
+    if (codeOf(each) === '54000' && /^GetNew(TransactionId|MultiXactId)$/.test(String((each as { routine?: unknown }).routine)))
       return true;
     if (each instanceof AggregateError && each.errors.some(isTransient)) return true;
   }
   return false;
 }
 
-/** Whether PostgreSQL itself has said an error, so that something was answered: what it says has a severity. */
+/** Whether PostgreSQL itself reported the error, so that the connection works. */
 export function isServerError(error: unknown): boolean {
-  return typeof (error as { severity?: unknown }).severity === 'string';
+  return typeof (error as { severity?: unknown } | undefined)?.severity === 'string';
 }
 
-/** By TLS: a certificate that has run out, say. The words are pg's own, and carry no code. */
+/** Whether a connection failed by TLS, for example for a certificate that has expired. */
 export function isTlsFailure(error: Error): boolean {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  return isTlsErrorCode(code) || message.startsWith('The server does not support SSL');
+  return isTlsErrorCode(codeOf(error)) || error.message.startsWith('The server does not support SSL');
 }
 
-/** Whether work waited in vain for a row, or a table, that another transaction holds: what does not need that may go on. */
+/** Whether an error code is of TLS, as Node and OpenSSL name it. A code of five characters is PostgreSQL's. */
+export function isTlsErrorCode(code: string): boolean {
+  return /^(?!.{5}$)(ERR_TLS|ERR_SSL|EPROTO|CERT|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME|INVALID_CA|INVALID_PURPOSE|CRL|ERROR_IN_C|PATH_LENGTH|UNSPECIFIED)/.test(
+    code,
+  );
+}
+
+/** Whether a statement waited in vain for a lock that another transaction has. */
 export function isLockTimeout(error: unknown): boolean {
-  return error instanceof Error && (error as { code?: unknown }).code === '55P03';
+  return error instanceof Error && codeOf(error) === '55P03';
 }
 
 /**
- * Whether work that failed would only fail again, for something in it: a fault of this program, or whatever PostgreSQL refuses that does not come of
- * how the database is ({@link isTransient}), of what was prepared on the connection (0A000, 26000), or of what went wrong before in the transaction
- * (class 25). A trigger may raise any code, and a page that can't be read is of one tenant, mostly.
+ * Whether the cause lasts as long as the connection: a statement prepared before a migration (0A000, 26000), or a session that is read-only (25006).
+ * The connection must be closed, and another one may work.
  */
-export function isPermanent(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  return !isTransient(error) && !(typeof code === 'string' && /^(0A|25|26)/.test(code));
+export function isStaleConnection(error: unknown): boolean {
+  return /^(0A000|26000|25006)$/.test(codeOf(error));
 }
 
-/**
- * Whether PostgreSQL refuses work for something in it, see {@link isPermanent}, so that a part of it may be taken. A right that is missing, a table or a
- * column (classes 42 and 3F) are everybody's: told apart by halving, each would be found to blame.
- */
-export function isDataError(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && isPermanent(error) && !/^(42|3F)/.test(error.code ?? '');
-}
+// A pool may be full of connections that were prepared before the migration.
+const maxStaleRetries = 100;
 
 /**
- * Takes work, and where PostgreSQL refuses a part of it, by halves: whoever is to blame is left, and the others are taken. Throws what is not of
- * the work, see {@link isDataError}.
+ * Runs work that takes a connection and closes it on an error; runs it again on another where a prepared statement was stale, which has changed
+ * nothing. Throws every other error, and this one after 100 retries.
  */
-export async function bisect<Part>(
-  work: readonly Part[],
-  take: (part: readonly Part[]) => Promise<void>,
-  leave: (one: Part, why: unknown) => unknown,
-): Promise<void> {
-  try {
-    await take(work);
-  } catch (error) {
-    if (!isDataError(error)) throw error;
-    if (work.length > 1) for (const half of splitInHalf(work)) await bisect(half, take, leave);
-    else for (const one of work) await leave(one, error);
+export async function retryStaleConnection<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let retries = 0; ; retries++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (retries === maxStaleRetries || !/^(0A000|26000)$/.test(codeOf(error))) throw error;
+    }
   }
 }
 
-/** The halves of work of which a part is refused: whoever is to blame is found by trying them. */
-export function splitInHalf<Part>(work: readonly Part[]): [Part[], Part[]] {
-  const middle = Math.ceil(work.length / 2);
-  return [work.slice(0, middle), work.slice(middle)];
+/**
+ * Whether the same work would fail again: a bug, or an error of PostgreSQL that comes neither from the state of the database ({@link isTransient}),
+ * nor from stale statements (0A, 26), nor from an earlier failure in the transaction (25).
+ */
+export function isPermanent(error: unknown): boolean {
+  return !isTransient(error) && !/^(0A|25|26)/.test(codeOf(error));
+}
+
+/** Whether PostgreSQL rejects the data, so that a part of the work may succeed. A missing right or table (42, 3F) is no part's fault. */
+export function isDataError(error: unknown): boolean {
+  return isServerError(error) && isPermanent(error) && !/^(42|3F)/.test(codeOf(error));
+}
+
+/** Runs a batch; on a data error splits it in halves until the bad item is alone, and passes that to `reject`. Throws every other error. */
+export async function bisect<Item>(
+  items: readonly Item[],
+  run: (part: readonly Item[]) => Promise<void>,
+  reject: (item: Item, cause: unknown) => unknown,
+): Promise<void> {
+  try {
+    await run(items);
+  } catch (error) {
+    if (!isDataError(error)) throw error;
+    if (items.length > 1) for (const half of splitInHalf(items)) await bisect(half, run, reject);
+    else for (const item of items) await reject(item, error);
+  }
+}
+
+/** The two halves of a batch; the first is the larger one. */
+export function splitInHalf<Item>(items: readonly Item[]): [Item[], Item[]] {
+  const middle = Math.ceil(items.length / 2);
+  return [items.slice(0, middle), items.slice(middle)];
+}
+
+function codeOf(error: unknown): string {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' ? code : '';
 }

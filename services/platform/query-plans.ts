@@ -1,9 +1,6 @@
-// How PostgreSQL plans what services ask on their hot paths.
+// Planner settings for the services' hot paths.
 
-/**
- * Settings of a connection whose statements all go by index: a plan made while tables are small or not analysed scans, and gets slower with
- * every row.
- */
+/** Settings of a connection that uses indexes only: a cached plan that was made while a table was small would scan it for ever. */
 export const queryPlanSettings = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',

@@ -1,32 +1,40 @@
+import { join } from 'node:path';
 import { fromBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
-import { createClient } from '@connectrpc/connect';
-import { createGrpcTransport } from '@connectrpc/connect-node';
-import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
+import { Metadata, credentials, loadPackageDefinition, type ClientDuplexStream } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { root } from '../../deploy/local/plan.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 
-test('reflection knows the stream of calls, and the details of refusals, so that grpcurl shows them as text', async () => {
-  const server = await startGrpcServer({
-    services: [LedgerService],
-    tokens: ['right'],
-    maxMessageBytes: 10_000,
-  });
+type Message = Record<string, any>;
+
+test.each(['v1', 'v1alpha'])('a client of another make finds services, methods and error details by reflection %s', async (version) => {
+  const loaded = loadSync(`grpc/reflection/${version}/reflection.proto`, { includeDirs: [join(root, 'proto')], oneofs: true });
+  const packages: Message = loadPackageDefinition(loaded);
+  const { ServerReflection } = packages['grpc'].reflection[version];
+  const server = await startGrpcServer({ services: [LedgerService] });
+  const client = new ServerReflection(`127.0.0.1:${server.port}`, credentials.createInsecure());
+  const metadata = new Metadata();
+  metadata.set('authorization', 'Bearer token');
   try {
-    const client = createClient(ServerReflection, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}` }));
-    const asked = ['google.rpc.ErrorInfo', 'google.rpc.BadRequest', 'google.rpc.RetryInfo', 'platform.v1.CallService'];
-    const requests = asked.map((value) => ({ messageRequest: { case: 'fileContainingSymbol' as const, value } }));
-    const all = async function* () {
-      for (const request of requests) yield await Promise.resolve(request);
-    };
-    const found: string[] = [];
-    for await (const { messageResponse: answer } of client.serverReflectionInfo(all(), { headers: { authorization: 'Bearer right' } })) {
-      const files = answer.case === 'fileDescriptorResponse' ? answer.value.fileDescriptorProto : [];
-      found.push(files.map((file) => fromBinary(FileDescriptorProtoSchema, file).name).join(' '));
+    const stream = client.serverReflectionInfo(metadata) as ClientDuplexStream<Message, Message>;
+    const symbols = ['ledger.v1.LedgerService', 'ledger.v1.LedgerService.GetBalance', 'google.rpc.ErrorInfo', 'nobody.v1.Nothing'];
+    stream.write({ listServices: '*' });
+    for (const fileContainingSymbol of symbols) stream.write({ fileContainingSymbol });
+    stream.end();
+    const found: unknown[] = [];
+    for await (const answer of stream as AsyncIterable<Message>) {
+      const { messageResponse, listServicesResponse, fileDescriptorResponse, errorResponse } = answer;
+      if (messageResponse === 'listServicesResponse') found.push(listServicesResponse.service.map(({ name }: Message) => name));
+      else if (messageResponse === 'errorResponse') found.push(errorResponse.errorCode);
+      else found.push(fromBinary(FileDescriptorProtoSchema, fileDescriptorResponse.fileDescriptorProto[0]).name);
     }
-    const details = 'google/rpc/error_details.proto google/protobuf/duration.proto';
-    expect(found).toEqual([details, details, details, 'platform/v1/calls.proto']);
+    const standard = ['grpc.health.v1.Health', 'grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection'];
+    const [ledger, details] = ['ledger/v1/ledger.proto', 'google/rpc/error_details.proto'];
+    expect(found).toEqual([['ledger.v1.LedgerService', ...standard], ledger, ledger, details, 5]);
   } finally {
+    client.close();
     await server.close();
   }
 });

@@ -1,246 +1,387 @@
-import { connect, type ClientHttp2Session } from 'node:http2';
-import { gzipSync } from 'node:zlib';
-import { create, toBinary } from '@bufbuild/protobuf';
-import { Code } from '@connectrpc/connect';
+import { once } from 'node:events';
+import { connect } from 'node:http2';
+import { connect as connectSocket } from 'node:net';
+import { create, fromBinary, toBinary, type DescMethod, type Message } from '@bufbuild/protobuf';
+import { Code, ConnectError, createClient, type HandlerContext } from '@connectrpc/connect';
+import { Http2SessionManager, createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
+import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
+import { Client, Metadata, compressionAlgorithms, credentials, status, type ChannelOptions, type ServiceError } from '@grpc/grpc-js';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
+import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
+import { ErrorInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import {
   LedgerService,
-  PostTransactionsRequestSchema as Batch,
-  PostTransactionResponseSchema as Posted,
+  PostTransactionRequestSchema,
+  PostTransactionResponseSchema,
+  type PostTransactionRequest,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
+import { until as untilResult } from '../../test/polling.ts';
+import { refuse } from './errors.ts';
 import type { RunningServer } from './lifetime.ts';
+import { logFields, type ServeOptions } from './serve.ts';
 
-/** As many postings and entries as are legal. */
-function largest(): Uint8Array {
-  const entry = { accountCode: 'CUSTOMER-WALLETS-NGN', amount: '1234567890.12', side: 'debit', currency: 'NGN' };
-  const each = { tenantId: `tenant_${'0'.repeat(26)}`, description: 'many', entries: Array.from({ length: 200 }, () => entry) };
-  return toBinary(Batch, create(Batch, { postings: Array.from({ length: 1000 }, () => each) }));
-}
+const maxMessageBytes = 10_000;
+const { postTransaction, reverseTransaction, getAccount } = LedgerService.method;
 
-// Of two bytes each.
-const records = { 'empty postings': [0x0a, 0], 'unknown numbers': [0x78, 0], 'unknown groups': [0x7b, 0x7c], 'the same field': [0x10, 1] };
+const until = (isSo: () => boolean) => untilResult(() => Promise.resolve(isSo()), Boolean);
 
 let server: RunningServer;
-let session: ClientHttp2Session;
-let answered = 0;
-const metrics = new Registry();
-/** Of calls, as they are logged. */
-const codes: string[] = [];
-/** Lines that tell of a fault of the cluster. */
-const faults: string[] = [];
+let client: Client;
+let metrics: Registry;
+let handle: (request: PostTransactionRequest, context: HandlerContext) => Promise<object> | object;
+const lines: { level: number; code?: string; method?: string }[] = [];
 
-function note(line: string): void {
-  const { code, level } = JSON.parse(line) as { code: string; level: number };
-  codes.push(code);
-  if (level > pino.levels.values['info']!) faults.push(line);
+function start(options: Partial<ServeOptions> = {}): Promise<RunningServer> {
+  return startGrpcServer({
+    services: [LedgerService],
+    routes: (router) =>
+      router.service(LedgerService, {
+        postTransaction: async (request, context) => handle(request, context),
+        reverseTransaction: () => ({ replayed: true }),
+      }),
+    tokens: ['right', 'also right'],
+    maxMessageBytes,
+    logger: pino({ level: 'info' }, { write: (line) => lines.push(JSON.parse(line) as (typeof lines)[0]) }),
+    metrics,
+    ...options,
+  });
 }
 
-beforeAll(async () => {
-  server = await startGrpcServer({
-    services: [LedgerService],
-    routes: (router) => {
-      router.service(LedgerService, {
-        postTransactions: ({ postings }) => ((answered += postings.length), {}),
-        postTransaction: () => ({ replayed: true }),
-        reverseTransaction: () => ({ replayed: true }),
-      });
-    },
-    tokens: ['right'],
-    maxMessageBytes: 32 << 20,
-    encoders: new Map([[Posted, () => Buffer.from('its own')]]),
-    logger: pino({ level: 'info' }, { write: note }),
-    metrics,
-  });
-  session = connect(`http://127.0.0.1:${server.port}`);
+beforeEach(async () => {
+  metrics = new Registry();
+  lines.length = 0;
+  handle = () => ({ replayed: true });
+  server = await start();
+  client = clientOf(server);
 });
-afterAll(async () => {
-  session.close();
+afterEach(async () => {
+  client.close();
   await server.close();
 });
-beforeEach(() => {
-  answered = 0;
-  faults.length = 0;
+
+function clientOf({ port }: RunningServer, options: ChannelOptions = {}): Client {
+  return new Client(`127.0.0.1:${port}`, credentials.createInsecure(), options);
+}
+
+interface Asked {
+  message?: Uint8Array;
+  headers?: Record<string, string>;
+  deadline?: number;
+  by?: Client;
+  signal?: AbortSignal;
+}
+
+/** Calls by grpc-js. Resolves with the response's bytes, rejects with a ServiceError. */
+function call(
+  method: DescMethod | string,
+  { message = new Uint8Array(), headers, deadline, by = client, signal }: Asked = {},
+): Promise<Buffer> {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries({ authorization: 'Bearer right', ...headers })) metadata.set(name, value);
+  const path = typeof method === 'string' ? method : `/${method.parent.typeName}/${method.name}`;
+  return new Promise((resolve, reject) => {
+    const asIs = (bytes: Buffer) => bytes;
+    const options = deadline === undefined ? {} : { deadline: Date.now() + deadline };
+    const done = (error: ServiceError | null, answer?: Buffer) => (error ? reject(error) : resolve(answer as Buffer));
+    const begun = by.makeUnaryRequest(path, asIs, asIs, Buffer.from(message), metadata, options, done);
+    signal?.addEventListener('abort', () => begun.cancel());
+  });
+}
+
+async function failureOf(
+  failed: Promise<unknown>,
+): Promise<{ code: number; message: string; reason: string | undefined; metadata: object }> {
+  const error = await failed.then(
+    () => Promise.reject(new Error('did not fail')),
+    (cause: ServiceError) => cause,
+  );
+  const headers = new Headers();
+  for (const bytes of error.metadata.get('grpc-status-details-bin')) {
+    headers.set('grpc-status-details-bin', (bytes as Buffer).toString('base64'));
+  }
+  const [info] = findTrailerError(headers)?.findDetails(ErrorInfoSchema) ?? [];
+  return { code: error.code, message: error.details, reason: info?.reason, metadata: info?.metadata ?? {} };
+}
+
+function posting(description: string): Uint8Array {
+  return toBinary(PostTransactionRequestSchema, create(PostTransactionRequestSchema, { posting: { description } }));
+}
+
+test('a call is answered, logged with the fields of its handler, and measured', async () => {
+  handle = ({ posting: asked }, context) => {
+    context.values.get(logFields)['tenant'] = 'one';
+    return { replayed: asked?.description === 'a deposit' };
+  };
+  const answer = await call(postTransaction, { message: posting('a deposit'), headers: { 'x-request-id': 'req_1' } });
+  expect(fromBinary(PostTransactionResponseSchema, answer).replayed).toBe(true);
+  await until(() => lines.length > 0);
+  expect(lines).toMatchObject([{ method: 'ledger.v1.LedgerService/PostTransaction', code: 'ok', request_id: 'req_1', tenant: 'one' }]);
+  expect(await metrics.metrics()).toContain('grpc_server_seconds_count{method="ledger.v1.LedgerService/PostTransaction",code="ok"} 1\n');
 });
 
-async function call(message: Uint8Array, contentType = 'application/grpc'): Promise<Record<string, unknown>> {
-  return (await calling(message, contentType, '/ledger.v1.LedgerService/PostTransactions')).said;
-}
+test('a response of a type with an encoder has the bytes that it makes', async () => {
+  const encoders = new Map([[PostTransactionResponseSchema, (_: Message) => Buffer.from('own')]]);
+  const other = await start({ encoders, metrics: new Registry() });
+  const by = clientOf(other);
+  try {
+    expect(String(await call(postTransaction, { by }))).toBe('own');
+    expect(await call(reverseTransaction, { by })).toEqual(Buffer.from([0x10, 1]));
+  } finally {
+    by.close();
+    await other.close();
+  }
+});
 
-async function calling(
-  message: Uint8Array,
-  contentType: string,
-  path: string,
-  token = 'right',
-  headers: Record<string, string | number> = {},
-  flags = 0,
-): Promise<{ said: Record<string, unknown>; body: string }> {
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': path,
-    'content-type': contentType,
-    te: 'trailers',
-    authorization: `Bearer ${token}`,
-    ...headers,
-  });
-  const said: Record<string, unknown> = {};
-  stream.on('response', (given) => Object.assign(said, given));
-  stream.on('trailers', (given) => Object.assign(said, given));
-  const head = Buffer.of(flags, 0, 0, 0, 0);
-  head.writeUInt32BE(message.length, 1);
-  stream.end(['application/json', 'application/proto'].includes(contentType) ? message : Buffer.concat([head, message]));
-  const pieces: Buffer[] = [];
-  await new Promise((done, fail) =>
-    stream
-      .on('data', (piece: Buffer) => pieces.push(piece))
-      .on('end', done)
-      .on('error', fail),
-  );
-  stream.close();
-  return { said, body: Buffer.concat(pieces).toString() };
-}
+test.each(['Bearer right', 'bearer right', 'BEARER   right', 'Bearer also right'])('%j is accepted', async (authorization) => {
+  await call(postTransaction, { headers: { authorization } });
+});
 
-async function timed(message: Uint8Array): Promise<{ said: Record<string, unknown>; ms: number }> {
-  const started = performance.now();
-  return { said: await call(message), ms: performance.now() - started };
-}
-
-test('a server answers the largest legal batch, and refuses as many bytes of small objects without taking longer', async () => {
-  const legal = largest();
-  // The best of some: what else the machine does is not of interest.
-  const best: Record<string, number> = {};
-  const note = (name: string, ms: number) => (best[name] = Math.min(best[name] ?? Infinity, ms));
-  const hostile = Object.entries(records).map(([name, record]) => [name, Buffer.alloc(legal.length, Buffer.from(record))] as const);
-  // Decoded, empty postings took ten times as long.
-  const slow = () => Object.entries(best).filter(([, ms]) => ms >= 2 * (best['legal'] ?? 0));
-  let rounds = 0;
-  for (; rounds < 3 || (rounds < 8 && slow().length > 0); rounds++) {
-    const { said, ms } = await timed(legal);
-    note('legal', ms);
-    expect(said['grpc-status']).toBe('0');
-    for (const [name, message] of hostile) {
-      const refused = await timed(message);
-      note(name, refused.ms);
-      expect([name, refused.said['grpc-status']]).toEqual([name, String(Code.InvalidArgument)]);
-      expect(decodeURIComponent(String(refused.said['grpc-message']))).toMatch(/^the message holds more than \d+ others$/);
+test.each(['', 'Bearer', 'Bearer wrong', 'Bearer rightx', 'Bearer Right', 'right', 'Basic right'])(
+  'with the authorization %j nothing is done, whatever the message',
+  async (authorization) => {
+    let calls = 0;
+    handle = () => ({ replayed: calls++ === 0 });
+    for (const message of [posting('one'), Buffer.from('no message')]) {
+      expect(await failureOf(call(postTransaction, { message, headers: { authorization } }))).toEqual({
+        code: status.UNAUTHENTICATED,
+        message: 'internal token missing or wrong',
+        reason: 'unauthenticated',
+        metadata: { credential: 'internal' },
+      });
     }
-  }
-  expect(answered).toBe(rounds * 1000);
-  expect(slow()).toEqual([]);
-}, 180_000);
-
-test('a server takes a mebibyte of what is no plain gRPC, and no more', async () => {
-  const text = (bytes: number) => Buffer.from(`{"postings":[]}${' '.repeat(bytes - 15)}`);
-  expect((await call(text(1 << 20), 'application/json'))[':status']).toBe(200);
-  expect((await call(text((1 << 20) + 1), 'application/json'))[':status']).toBe(429);
-  expect((await call(text(1 << 20), 'application/grpc+json'))['grpc-status']).toBe('0');
-  expect((await call(text((1 << 20) + 1), 'application/grpc+json'))['grpc-status']).toBe(String(Code.ResourceExhausted));
-});
-
-test.each([
-  ['application/grpc', '/ledger.v1.LedgerService/PostTransactions'],
-  ['application/grpc-web+proto', '/ledger.v1.LedgerService/PostTransactions'],
-  ['application/proto', '/ledger.v1.LedgerService/PostTransactions'],
-  ['application/grpc', '/grpc.health.v1.Health/Watch'],
-  ['application/grpc-web+proto', '/grpc.health.v1.Health/Watch'],
-  ['application/connect+proto', '/grpc.health.v1.Health/Watch'],
-  ['application/connect+proto', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'],
-])('what is no message is its caller’s fault as %s to %s', async (contentType, path) => {
-  for (const message of ['ffff', '0aff', '0a02fffe', '0b']) {
-    const { said, body } = await calling(Buffer.from(message, 'hex'), contentType, path);
-    const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
-    expect([message, told]).toEqual([message, expect.stringContaining('the message can not be decoded')]);
-    expect([message, told]).toEqual([message, expect.stringMatching(/^3 |grpc-status: 3\b|"code":"invalid_argument"/)]);
-    expect(told).not.toContain('internal');
-  }
-  expect(answered).toBe(0);
-});
-
-test.each([
-  ['application/grpc', '/grpc.health.v1.Health/Watch', 'wrong'],
-  ['application/grpc-web+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
-  ['application/connect+proto', '/grpc.health.v1.Health/Watch', 'wrong'],
-  ['application/grpc', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', 'right'],
-])(
-  'who compresses as %s to %s and does not say how is told so, and no fault of the cluster is logged',
-  async (contentType, path, token) => {
-    const { said, body } = await calling(Buffer.alloc(0), contentType, path, token, {}, 1);
-    expect(faults).toEqual([]);
-    const told = `${String(said['grpc-status'])} ${decodeURIComponent(String(said['grpc-message']))} ${decodeURIComponent(body)}`;
-    expect(told).toContain('the message is compressed, and no grpc-encoding says how');
-    expect(told).toMatch(/^13 |grpc-status: 13\b|"code":"internal"/);
-  },
-);
-
-test.each([['application/grpc-web+proto'], ['application/proto'], ['application/grpc']])(
-  '%s brings a message as a whole',
-  async (contentType) => {
-    const message = toBinary(Batch, create(Batch, { postings: Array.from({ length: 3 }, () => ({ description: 'one' })) }));
-    expect((await call(message, contentType))[':status']).toBe(200);
-    expect(answered).toBe(3);
+    expect(calls).toBe(0);
   },
 );
 
 test.each([
-  ['application/proto', 0],
-  ['application/json', 0],
-  ['application/grpc', 5],
-  ['application/grpc-web+proto', 5],
-])('%s may say how long its message is, with the token and without it', async (contentType, around) => {
-  const postings = Array.from({ length: 3 }, () => ({ description: 'one' }));
-  const message = contentType.endsWith('json') ? Buffer.from(JSON.stringify({ postings })) : toBinary(Batch, create(Batch, { postings }));
-  const path = '/ledger.v1.LedgerService/PostTransactions';
-  const length = { 'content-length': message.length + around };
-  expect((await calling(message, contentType, path, 'right', length)).said[':status']).toBe(200);
-  expect(answered).toBe(3);
-  const { said, body } = await calling(message, contentType, path, 'wrong', length);
-  expect(`${String(said['grpc-status'])} ${body}`).toMatch(/^16 |grpc-status: 16\b|"code":"unauthenticated"/);
-  expect(answered).toBe(3);
+  ['Connect, JSON', createConnectTransport, false],
+  ['Connect, protobuf', createConnectTransport, true],
+  ['gRPC-Web', createGrpcWebTransport, true],
+  ['gRPC, JSON', createGrpcTransport, false],
+])('over %s calls are answered and refused, too', async (_, createTransport, useBinaryFormat) => {
+  const baseUrl = `http://127.0.0.1:${server.port}`;
+  const sessionManager = new Http2SessionManager(baseUrl);
+  const ledger = createClient(LedgerService, createTransport({ baseUrl, httpVersion: '2', useBinaryFormat, sessionManager }));
+  const headers = { authorization: 'Bearer right' };
+  try {
+    expect(await ledger.postTransaction({}, { headers })).toMatchObject({ replayed: true });
+    await expect(ledger.postTransaction({})).rejects.toMatchObject({ code: Code.Unauthenticated });
+    await expect(ledger.getAccount({}, { headers })).rejects.toMatchObject({ code: Code.Unimplemented });
+    const description = 'x'.repeat(maxMessageBytes);
+    await expect(ledger.postTransaction({ posting: { description } }, { headers })).rejects.toMatchObject({ code: Code.ResourceExhausted });
+    handle = () => Promise.reject(refuse(Code.NotFound, { reason: 'tenant_not_found', message: 'no such tenant' }));
+    const failure = await ledger.postTransaction({}, { headers }).catch((error: unknown) => ConnectError.from(error));
+    expect(failure).toMatchObject({ code: Code.NotFound, rawMessage: 'no such tenant' });
+    expect((failure as ConnectError).findDetails(ErrorInfoSchema)).toMatchObject([{ reason: 'tenant_not_found' }]);
+  } finally {
+    sessionManager.abort();
+  }
 });
 
-test('that a message may not be compressed is told to whoever has the token', async () => {
-  const zipped = [gzipSync(toBinary(Batch, create(Batch))), 'application/proto', '/ledger.v1.LedgerService/PostTransactions'] as const;
-  const refused = async (token: string) => (await calling(...zipped, token, { 'content-encoding': 'gzip' })).body;
-  expect(await refused('right')).toContain('"code":"unimplemented"');
-  expect(await refused('wrong')).toContain('"code":"unauthenticated"');
-});
+test.each([[getAccount], ['/ledger.v1.LedgerService/Nothing'], ['/nobody.v1.NobodyService/Nothing']])(
+  'a method that is not there is unimplemented',
+  async (method) => {
+    expect(await failureOf(call(method))).toMatchObject({ code: status.UNIMPLEMENTED });
+  },
+);
 
-test('who compresses a message of gRPC is told what is taken instead', async () => {
-  const path = '/ledger.v1.LedgerService/PostTransactions';
-  const { said } = await calling(Buffer.from([1, 0, 0, 0, 0]), 'application/grpc', path, 'right', { 'grpc-encoding': 'gzip' });
-  expect(said).toMatchObject({ 'grpc-status': String(Code.Unimplemented), 'grpc-accept-encoding': 'identity' });
-});
-
-test.each([['['], ['ledger:1:2'], ['%']])('a call to the authority %j, which is none, ends itself and nothing else', async (authority) => {
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': '/grpc.health.v1.Health/Check',
-    ':authority': authority,
-    'content-type': 'application/json',
+test('an error comes with its details and its message as it is', async () => {
+  const message = 'not enough: 5, of 10 % in ₦ – try “again”\n';
+  handle = () => Promise.reject(refuse(Code.FailedPrecondition, { reason: 'insufficient_funds', message, field: 'entries[0].amount' }));
+  expect(await failureOf(call(postTransaction))).toMatchObject({
+    code: status.FAILED_PRECONDITION,
+    message,
+    reason: 'insufficient_funds',
+    metadata: { field: 'entries[0].amount' },
   });
-  const failed = new Promise<NodeJS.ErrnoException>((done) => stream.on('error', done));
-  stream.end('{}');
-  expect((await failed).message).toContain('NGHTTP2_PROTOCOL_ERROR');
-  expect((await call(new Uint8Array()))['grpc-status']).toBe('0');
+  expect(lines).toMatchObject([{ level: 30, code: 'failedprecondition' }]);
 });
 
-test('an answer of a type with an encoder of its own has the bytes that it makes, any other those of the library', async () => {
-  const answer = (method: string) => calling(new Uint8Array(), 'application/grpc', `/ledger.v1.LedgerService/${method}`);
-  expect((await answer('PostTransaction')).body).toBe('\0\0\0\0\x07its own');
-  expect((await answer('ReverseTransaction')).body).toBe('\0\0\0\0\x02\x10\x01');
+test('an error is one frame of headers, so that clients may retry', async () => {
+  handle = () => Promise.reject(new ConnectError('away', Code.Unavailable));
+  const session = connect(`http://127.0.0.1:${server.port}`);
+  const headers = { ':method': 'POST', ':path': '/ledger.v1.LedgerService/PostTransaction', authorization: 'Bearer right' };
+  const stream = session.request({ ...headers, 'content-type': 'application/grpc' });
+  stream.end(Buffer.alloc(5));
+  const [given] = (await once(stream, 'response')) as [Record<string, string>];
+  expect(given).toMatchObject({ ':status': 200, 'grpc-status': String(Code.Unavailable), 'grpc-message': 'away' });
+  session.close();
 });
 
-test('whoever asks again and again without the token is counted each time, and logged once a second', async () => {
-  const started = performance.now();
-  for (let asked = 0; asked < 100; asked++) {
-    const { said } = await calling(Buffer.alloc(0), 'application/grpc', '/ledger.v1.LedgerService/PostTransaction', 'wrong');
-    expect(said['grpc-status']).toBe(String(Code.Unauthenticated));
+test('an unexpected error says nothing to the client, and is logged whole', async () => {
+  handle = () => Promise.reject(new Error('a secret'));
+  expect(await failureOf(call(postTransaction))).toMatchObject({ code: status.INTERNAL, message: 'internal error', reason: 'internal' });
+  expect(lines).toMatchObject([{ level: 50, code: 'internal', err: { message: 'a secret' } }]);
+});
+
+test('a message larger than the limit is refused, in either direction', async () => {
+  const refused = { code: status.RESOURCE_EXHAUSTED, reason: 'payload_too_large' };
+  await call(postTransaction, { message: posting('x'.repeat(maxMessageBytes - 10)) });
+  expect(await failureOf(call(postTransaction, { message: posting('x'.repeat(maxMessageBytes)) }))).toMatchObject(refused);
+  handle = () => ({ transaction: { description: 'x'.repeat(maxMessageBytes) } });
+  expect(await failureOf(call(postTransaction))).toMatchObject(refused);
+});
+
+const envelope = (message: string, flags = 0, length = message.length) => {
+  const head = Buffer.of(flags, 0, 0, 0, 0);
+  head.writeUInt32BE(length, 1);
+  return Buffer.concat([head, Buffer.from(message)]);
+};
+
+test.each<[string, Buffer, number, Record<string, string>?]>([
+  ['nothing', Buffer.alloc(0), status.INVALID_ARGUMENT],
+  ['half an envelope', Buffer.alloc(3), status.INVALID_ARGUMENT],
+  ['less than promised', envelope('', 0, 5), status.INVALID_ARGUMENT],
+  ['4 GiB promised', envelope('', 0, 0xffffffff), status.INVALID_ARGUMENT],
+  ['two messages', Buffer.concat([envelope(''), envelope('')]), status.INVALID_ARGUMENT],
+  ['what is no message', envelope('no message'), status.INVALID_ARGUMENT],
+  ['a compressed message', envelope('x', 1), status.INVALID_ARGUMENT],
+  ['a deadline that is none', envelope(''), status.INVALID_ARGUMENT, { 'grpc-timeout': 'soon' }],
+  ['a deadline that has passed', envelope(''), status.DEADLINE_EXCEEDED, { 'grpc-timeout': '0n' }],
+])('%s is refused, and is no fault of the server', async (_, body, code, headers = {}) => {
+  let calls = 0;
+  handle = () => ({ replayed: calls++ === 0 });
+  const session = connect(`http://127.0.0.1:${server.port}`);
+  const own = { ':method': 'POST', ':path': '/ledger.v1.LedgerService/PostTransaction', authorization: 'Bearer right' };
+  const stream = session.request({ ...own, 'content-type': 'application/grpc', te: 'trailers', ...headers });
+  stream.end(body);
+  const [given] = (await once(stream, 'response')) as [Record<string, string>];
+  expect([given['grpc-status'], calls]).toEqual([String(code), 0]);
+  expect(lines.filter(({ level }) => level > 30)).toEqual([]);
+  session.close();
+});
+
+test('what a stream can not decode is refused as the client’s fault', async () => {
+  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed' };
+  for (const method of [Health.method.watch, ServerReflection.method.serverReflectionInfo]) {
+    expect(await failureOf(call(method, { message: Buffer.from('no message') }))).toMatchObject(refused);
   }
-  const told = codes.filter((code) => code === 'unauthenticated').length;
-  expect(told).toBeGreaterThan(0);
-  expect(told).toBeLessThanOrEqual(2 + (performance.now() - started) / 1_000);
-  expect(await metrics.metrics()).toMatch(
-    /grpc_server_seconds_count\{method="ledger.v1.LedgerService\/PostTransaction",code="unauthenticated"\} 100\n/,
-  );
+});
+
+test('a compressed message is not taken', async () => {
+  const compressing = clientOf(server, { 'grpc.default_compression_algorithm': compressionAlgorithms.gzip });
+  expect(await failureOf(call(postTransaction, { by: compressing, message: posting('x') }))).toMatchObject({ code: status.UNIMPLEMENTED });
+  compressing.close();
+});
+
+test('an authority that is none ends its call, and nothing else', async () => {
+  const session = connect(`http://127.0.0.1:${server.port}`);
+  const stream = session.request({ ':method': 'POST', ':path': '/', ':authority': '[', 'content-type': 'application/json' });
+  await expect(once(stream, 'response')).rejects.toThrow('NGHTTP2_PROTOCOL_ERROR');
+  session.close();
+  await call(postTransaction);
+});
+
+test('the handler knows the deadline, and its signal is aborted there', async () => {
+  const left: (number | undefined)[] = [];
+  const reasons: unknown[] = [];
+  handle = async (_, { timeoutMs, signal }) => {
+    left.push(timeoutMs());
+    await once(signal, 'abort');
+    reasons.push(signal.reason);
+    return {};
+  };
+  expect(await failureOf(call(postTransaction, { deadline: 200 }))).toMatchObject({ code: status.DEADLINE_EXCEEDED });
+  await until(() => reasons.length > 0);
+  expect(left[0]).toBeGreaterThan(0);
+  expect(left[0]).toBeLessThanOrEqual(200);
+  handle = (_, { timeoutMs }) => ({ replayed: timeoutMs() === undefined });
+  expect(fromBinary(PostTransactionResponseSchema, await call(postTransaction)).replayed).toBe(true);
+});
+
+test('the signal of a call whose client cancels is aborted, that of an answered call is not', async () => {
+  const signals: AbortSignal[] = [];
+  handle = async (_, { signal }) => {
+    signals.push(signal);
+    if (signals.length === 1) await once(signal, 'abort');
+    return {};
+  };
+  const leaving = new AbortController();
+  const left = failureOf(call(postTransaction, { signal: leaving.signal }));
+  await until(() => signals.length === 1);
+  leaving.abort();
+  expect(await left).toMatchObject({ code: status.CANCELLED });
+  await until(() => signals[0]?.aborted === true);
+  await call(postTransaction);
+  await until(() => lines.filter(({ code }) => code === 'ok').length === 2);
+  expect(signals[1]?.aborted).toBe(false);
+});
+
+test('a server that closes is not healthy, answers what it has begun, and then takes no connection', async () => {
+  const begun = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<object>();
+  handle = () => (begun.resolve(), answer.promise);
+  const posted = call(postTransaction);
+  await begun.promise;
+  const manager = new Http2SessionManager(`http://127.0.0.1:${server.port}`);
+  const health = createClient(Health, createGrpcTransport({ baseUrl: `http://127.0.0.1:${server.port}`, sessionManager: manager }));
+  const watching = health.watch({})[Symbol.asyncIterator]();
+  expect((await watching.next()).value).toMatchObject({ status: 1 });
+  const closed = server.close();
+  expect((await watching.next()).value).toMatchObject({ status: 2 });
+  manager.abort();
+  answer.resolve({ replayed: true });
+  expect(fromBinary(PostTransactionResponseSchema, await posted).replayed).toBe(true);
+  await closed;
+  await expect(once(connectSocket(server.port, '127.0.0.1'), 'connect')).rejects.toThrow('ECONNREFUSED');
+});
+
+test('a call without an end, and a connection that says nothing, keep a server from closing for 5 s only', async () => {
+  const socket = connectSocket(server.port, '127.0.0.1');
+  await once(socket, 'connect');
+  const begun = Promise.withResolvers<void>();
+  handle = () => (begun.resolve(), new Promise(() => undefined));
+  const failure = failureOf(call(postTransaction));
+  await begun.promise;
+  const began = performance.now();
+  await server.close();
+  expect(performance.now() - began).toBeGreaterThan(4_000);
+  expect(await failure).toMatchObject({ code: status.UNAVAILABLE });
+  socket.destroy();
+});
+
+test('a connection has so many calls open as the setting says, others wait', async () => {
+  const few = await start({ maxStreams: 2, metrics: new Registry() });
+  const by = clientOf(few);
+  const waiting: ((answer: object) => void)[] = [];
+  handle = () => new Promise((resolve) => waiting.push(resolve));
+  try {
+    const all = [1, 2, 3].map(() => call(postTransaction, { by }));
+    await until(() => waiting.length === 2);
+    await call(reverseTransaction);
+    expect(waiting).toHaveLength(2);
+    waiting.shift()?.({});
+    await until(() => waiting.length === 2);
+    for (const answer of waiting) answer({});
+    expect(await Promise.all(all)).toHaveLength(3);
+  } finally {
+    by.close();
+    await few.close();
+  }
+});
+
+test('a connection of some age is closed gracefully: clients open another one, and no call fails', async () => {
+  const quick = await start({ connectionAgeMs: 100, metrics: new Registry() });
+  const by = clientOf(quick);
+  const session = connect(`http://127.0.0.1:${quick.port}`);
+  try {
+    const goaway = once(session, 'goaway');
+    let over = false;
+    const working = Promise.all(
+      Array.from({ length: 8 }, async () => {
+        while (!over) await call(postTransaction, { by });
+      }),
+    );
+    expect((await goaway)[0]).toBe(0);
+    // Several more ages.
+    for (let age = 0; age < 5; age++) await once(connect(`http://127.0.0.1:${quick.port}`), 'goaway');
+    over = true;
+    await working;
+  } finally {
+    by.close();
+    await quick.close();
+  }
 });

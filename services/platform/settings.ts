@@ -1,4 +1,4 @@
-// Reads the environment once, at start: each value is checked, and a bad or missing one names its variable.
+// Reads environment variables at start, checks each, and names the variable that is bad or missing.
 import { readFileSync } from 'node:fs';
 
 /** Thrown for a missing or bad variable; `run` prints its message as one line and exits with 1. */
@@ -9,7 +9,7 @@ export class BadSetting extends Error {
   }
 }
 
-/** Typed access to environment variables. `NAME_FILE` stands in for any `NAME` and is read as text without its last line break. */
+/** Typed access to environment variables. `NAME_FILE` replaces any `NAME`: the file's text without its last line break. */
 export class Settings {
   private readonly env: NodeJS.ProcessEnv;
 
@@ -93,10 +93,10 @@ export class Settings {
     return items;
   }
 
-  /** A PostgreSQL address with user and database, whose words for TLS the driver knows and whose files can be read. */
+  /** A PostgreSQL URL with a user; its TLS files are readable, and it replaces none of the settings of {@link connectionOptions}. */
   databaseUrl(name: string): string {
     const value = this.text(name);
-    // The value holds a password, so the message does not repeat it.
+    // The value holds a password, so no message repeats it.
     if (!isDatabaseUrl(value)) {
       throw new BadSetting(
         name,
@@ -105,25 +105,24 @@ export class Settings {
     }
     const { searchParams } = new URL(value);
     checkTls(name, searchParams);
-    const timeOut = timeOuts.find((each) => searchParams.has(each));
-    if (timeOut !== undefined)
-      throw new BadSetting(name, `sets ${timeOut}: each connection has time-outs of its own, which it would replace`);
+    const reserved = reservedParameters.find((each) => searchParams.has(each));
+    if (reserved !== undefined) throw new BadSetting(name, `must not set ${reserved}: each connection sets its own`);
     return value;
   }
 }
 
-const timeOuts = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'query_timeout'];
+const reservedParameters = ['options', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'query_timeout'];
 
-// A word that it does not know the driver takes for TLS, and a file that is missing for a server that is away.
-const tlsWords = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+// The driver takes an unknown sslmode for TLS, and a missing file for a server that is down.
+const sslModes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
 
 function checkTls(name: string, parameters: URLSearchParams): void {
-  // Of several the driver takes the last.
+  // Of a repeated parameter the driver takes the last.
   const last = (parameter: string) => parameters.getAll(parameter).at(-1);
   if (!['true', '1', '0'].includes(last('ssl') ?? '0'))
     throw new BadSetting(name, 'has an unknown ssl: it must be true, 1 or 0, or sslmode instead');
-  const word = last('sslmode') ?? 'disable';
-  if (!tlsWords.includes(word)) throw new BadSetting(name, `has an unknown sslmode: it must be one of ${tlsWords.join(', ')}`);
+  if (!sslModes.includes(last('sslmode') ?? 'disable'))
+    throw new BadSetting(name, `has an unknown sslmode: it must be one of ${sslModes.join(', ')}`);
   for (const file of ['sslrootcert', 'sslcert', 'sslkey']) {
     const path = last(file);
     try {
@@ -150,35 +149,41 @@ export function hostAndPort(address: string): { host: string; port: number } {
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(address.slice(colon + 1)) };
 }
 
-/** What every process reads. */
+/** Settings of every process. */
 export interface CommonSettings {
   /** Address to listen on. */
   host: string;
   /** Port of the service itself. */
   port: number;
-  /** Port of plain HTTP health and metrics; undefined is off. */
+  /** Port of health and metrics over plain HTTP; undefined is off. */
   opsPort: number | undefined;
-  /** Bearer tokens accepted from internal callers; the first one is sent. */
+  /** Bearer tokens that are accepted from internal callers; the first is sent. */
   internalTokens: string[];
+  /** Largest gRPC message in either direction. */
+  grpcMaxMessageBytes: number;
+  /** Calls that one gRPC connection may have open. */
+  grpcMaxStreams: number;
   logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 }
 
-/** Reads what every process needs. Throws {@link BadSetting}. */
+/** Reads the settings of every process. Throws {@link BadSetting}. */
 export function commonSettings(settings: Settings, fallbackPort: number): CommonSettings {
   const internalTokens = settings.list('INTERNAL_TOKEN');
   if (internalTokens.length === 0) throw new BadSetting('INTERNAL_TOKEN', 'is not set');
-  // It travels in a header: gRPC would refuse every call instead.
+  // It travels in a header.
   if (!internalTokens.every((token) => /^[\x20-\x7e]+$/.test(token))) throw new BadSetting('INTERNAL_TOKEN', 'must be printable ASCII');
   return {
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.port('PORT', fallbackPort),
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
+    grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 4 << 20, max: 256 << 20, fallback: 8 << 20 }),
+    grpcMaxStreams: settings.integer('GRPC_MAX_STREAMS', { min: 1, max: 1_000_000, fallback: 1_000 }),
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   };
 }
 
-/** Whether this is production, where insecure settings are refused. */
+/** Whether this is production, which refuses insecure settings. */
 export function isProduction(settings: Settings): boolean {
   return settings.optional('NODE_ENV') === 'production';
 }

@@ -16,24 +16,24 @@ afterEach(() => pool.end());
 
 const never = new AbortController().signal;
 
-test('one tenant’s transactions never hold all connections, and who asks once is not served behind his many', async () => {
+test('one tenant’s transactions never use all connections, and another tenant’s call does not wait behind them', async () => {
   const shared = new SharedPool(pool);
   const [holding, first] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  let held = 0;
+  let busy = 0;
   const hold = async () => {
-    held++;
-    if (held === 4) first.resolve();
+    busy++;
+    if (busy === 4) first.resolve();
     await holding.promise;
   };
   let ended = 0;
   const many = Array.from({ length: 200 }, () => inTransaction(shared.of('many', never), [], hold).finally(() => ended++));
   await readTenant(shared.of('other', never), '00000000-0000-0000-0000-000000000000', { text: 'select 1', values: [] });
   expect(pool.totalCount).toBe(4);
-  // Now everything is taken.
+  // Now every connection is in use.
   const last = inTransaction(shared.of('another', never), [], hold);
   await first.promise;
-  expect(held).toBe(4);
-  // Looked at when he has it: what he then asks for may stand still on a busy machine, while the many go on.
+  expect(busy).toBe(4);
+  // Counted when it gets the connection; on a busy machine others may go on before its next statement.
   const one = shared
     .of('one', never)
     .connect()
@@ -43,7 +43,7 @@ test('one tenant’s transactions never hold all connections, and who asks once 
   await Promise.all([...many, last]);
 });
 
-test('a connection that is given up, or can’t be had, leaves its place to the next', async () => {
+test('a connection that fails, or can’t be opened, frees its slot', async () => {
   const shared = new SharedPool(pool);
   const of = () => shared.of('tenant', never);
   const failing = Array.from({ length: 20 }, () => readTenant(of(), 'no tenant', { text: 'select 1 / 0', values: [] }));

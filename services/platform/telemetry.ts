@@ -1,22 +1,21 @@
-// Logs and metrics: one JSON line per unit of work on standard output, one Prometheus registry per process.
-import { pino, type Logger } from 'pino';
-import { Counter, Registry, collectDefaultMetrics } from 'prom-client';
-import { Lines } from './lines.ts';
+// Logs and metrics: JSON lines on standard output, one Prometheus registry per process.
+import { pino, type DestinationStream, type Logger } from 'pino';
+import { Registry, collectDefaultMetrics } from 'prom-client';
 
 export type { Logger } from 'pino';
 
-let output: Lines | undefined;
+let output: DestinationStream | undefined;
 
-/** The process's logger, on standard output. Lines are buffered, so that a line is not a system call of its own. */
+/** The process's logger, on standard output. Lines are written at 4 KiB, once a second and at exit. */
 export function openLog(name: string, level: string): Logger {
-  output ??= new Lines(1);
+  output ??= openOutput();
   return pino(
     {
       name,
       level,
       base: { name, pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
-      hooks: { streamWrite: withoutRow },
+      hooks: { streamWrite: redactRow },
       // A second line of defence: nothing logs these on purpose.
       redact: [
         'authorization',
@@ -33,27 +32,27 @@ export function openLog(name: string, level: string): Logger {
   );
 }
 
-// PostgreSQL tells the whole row that a constraint refuses: hashes of passwords, addresses, whatever a column holds. It stands in the
-// detail of the error, and in message and stack of whoever passes the detail on. Here it is sought in the line, where nothing is nested.
+function openOutput(): DestinationStream {
+  const stream = pino.destination({ dest: 1, sync: true, minLength: 4096, maxLength: 16 << 20, periodicFlush: 1_000 });
+  // A full disk must not end the process: lines wait in memory, and beyond 16 MiB they are dropped.
+  let isFailing = false;
+  stream.on('error', () => (isFailing = true)).on('write', () => (isFailing = false));
+  // `flushSync` would repeat a failed write for ever.
+  process.once('exit', () => isFailing || stream.flushSync());
+  return stream;
+}
+
+// PostgreSQL puts the whole row that a constraint rejects into the error's detail: password hashes, addresses, any column.
 const row = /Failing row contains \((?:[^"\\]|\\.)*?\)\.(?="|\\n {4}at )/g;
 
-function withoutRow(line: string): string {
+function redactRow(line: string): string {
   return line.includes('Failing row contains') ? line.replace(row, 'Failing row contains (…).') : line;
 }
 
-/** A registry with the process's own figures (memory, CPU, event loop, lines that its log has lost). */
+/** A registry with the process's own metrics: memory, CPU, event loop. */
 export function openMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
-  const lost: Counter = new Counter({
-    name: 'log_lines_lost_total',
-    help: 'Lines of the log that were lost, as nothing could be written for long',
-    registers: [registry],
-    collect: () => {
-      lost.reset();
-      lost.inc(output?.lost ?? 0);
-    },
-  });
   return registry;
 }

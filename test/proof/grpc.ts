@@ -1,12 +1,11 @@
-// Every gRPC method that the services say they have, called with mutated messages, also as a stream carries it: none may answer INTERNAL or
-// UNKNOWN, none may go away, and afterwards the cluster works and its books are right.
+// Every gRPC method that the services say they have, called with mutated messages: none may answer INTERNAL or UNKNOWN, none may go
+// away, and afterwards the cluster works and its books are right.
 import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { CarryResponse } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
 import { bounded } from './bounded.ts';
@@ -24,9 +23,6 @@ const bounds = { start: 120, furnish: 60, methods: 60, call: deadlineMs / 1000 +
 
 // What no message may bring about.
 const forbidden = new Set([status.UNKNOWN, status.INTERNAL, status.UNAVAILABLE, status.DATA_LOSS, status.UNIMPLEMENTED]);
-
-// The same of a call on a stream, of which the path is mutated, too: there may be no such method.
-const forbiddenCarried = new Set([...forbidden].filter((code) => code !== status.UNIMPLEMENTED).map(String));
 
 /** What the fuzzer is to do. */
 interface FuzzTask {
@@ -130,7 +126,6 @@ function mutated(dice: Dice, seed: Seed, known: string[]): Case {
   const { input } = seed.method;
   // A copy: a message holds the lists that it is made of, and a list that grew would grow on in the calls that follow.
   const init = structuredClone(seed.init);
-  if (seed.carried) init['message'] = mutated(dice, seed.carried, known).bytes;
   const message: Message = create(input, init as never);
   if (dice() < 0.8) mutateFields(dice, input, message, known);
   const bytes = dice() < 0.4 ? mutateBytes(dice, input, message) : mutateBytes(() => 0, input, message);
@@ -238,14 +233,8 @@ async function methodsOf(client: Client, metadata: Metadata): Promise<string[]> 
   return paths;
 }
 
-// Items of a batch, and calls on a stream, are refused one by one.
+// Items of a batch are refused one by one.
 function internals(answer: Message): string[] {
-  if (answer.$typeName === 'platform.v1.CarryResponse') {
-    const { answer: carried } = answer as CarryResponse;
-    if (carried.case !== 'refusal') return [];
-    const { 'grpc-status': code = '', 'grpc-message': details = '' } = carried.value.trailers;
-    return forbiddenCarried.has(code) && !isImpatient(details) ? [`a call on the stream is refused, status ${code}: ${details}`] : [];
-  }
   if (answer.$typeName !== 'ledger.v1.PostTransactionsResponse') return [];
   return (answer as PostTransactionsResponse).results.flatMap(({ outcome }) =>
     outcome.case === 'refusal' && outcome.value.reason === 'internal' ? ['an item is refused as internal'] : [],

@@ -6,7 +6,6 @@ import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import { CallService } from '../../proto/gen/platform/v1/calls_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
 import type { Cluster } from '../cluster.ts';
@@ -19,8 +18,6 @@ export interface Seed {
   service: Service;
   method: DescMethod;
   init: Record<string, unknown>;
-  /** The call that it carries, of which the message is not in `init`. */
-  carried?: Seed;
 }
 
 /** A method's path. */
@@ -170,17 +167,15 @@ export async function furnish(cluster: Cluster): Promise<Seed[]> {
       return { service: name as Service, method: found, init };
     }),
   );
-  return [...own, ...beside(own)];
+  return [...own, ...standard()];
 }
 
-/** Messages for what every server has: health, reflection, and a stream that carries each of its own calls. */
-function beside(own: Seed[]): Seed[] {
+/** Messages for what every server has: health and reflection. */
+function standard(): Seed[] {
   return Object.entries(services).flatMap(([name, { typeName }]) => {
     const service = name as Service;
     const reflected = { host: 'fuzzer', messageRequest: { case: 'fileContainingSymbol', value: typeName } };
-    const carry = (carried: Seed) => ({ carried, init: { number: 1, path: pathOf(carried.method), timeoutMs: 20_000 } });
     return [
-      ...own.filter((each) => each.service === service).map((each) => ({ service, method: CallService.method.carry, ...carry(each) })),
       { service, method: Health.method.check, init: { service: typeName } },
       { service, method: Health.method.watch, init: { service: typeName } },
       { service, method: Health.method.list, init: {} },

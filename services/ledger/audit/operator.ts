@@ -3,8 +3,8 @@ import pg from 'pg';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
 import { toDecimal } from '../../platform/money.ts';
-import { connectionOptions, noTransactionTimeout } from '../../platform/postgres.ts';
-import { checkConnection, assertRole } from '../../platform/postgres-start.ts';
+import { connectionOptions } from '../../platform/postgres.ts';
+import { checkConnection } from '../../platform/postgres-start.ts';
 import { BadSetting } from '../../platform/settings.ts';
 import type { LogRow } from '../log.ts';
 import { InvalidTime, type Row } from './replay.ts';
@@ -18,7 +18,7 @@ const variable = 'MIGRATION_DATABASE_URL';
 /**
  * Opens a connection without time-outs; to be ended by the caller. Throws {@link BadSetting} where the address leads nowhere or to another
  * database, and where the role would not see the rows of every tenant, and so find nothing wrong with those that it does not see; and what
- * {@link checkConnection} and {@link assertRole} throw.
+ * {@link checkConnection} throws.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
   const options = connectionOptions({
@@ -37,10 +37,8 @@ export async function openOperator(url: string): Promise<pg.Client> {
     throw new BadSetting(variable, `names a database that can't be reached: ${errorMessage(error)}`);
   });
   try {
-    await client.query(noTransactionTimeout);
     await checkConnection(variable, client);
     await mustBeALedger(client);
-    await assertRole(variable, client);
     await mustSeeAllTenants(client);
   } catch (error) {
     await client.end();

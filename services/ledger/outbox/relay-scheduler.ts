@@ -1,5 +1,5 @@
 // The rounds of the relay: which tenants may have events, which are being seen to, which wait for another look.
-import { gatherMs } from '../../platform/pace.ts';
+import { batchDelayMs } from '../../platform/batch-delay.ts';
 import { restMs } from './subscriptions.ts';
 
 /** Tenants in one round, at most. */
@@ -55,7 +55,7 @@ export class Rounds {
       if (isAlone) break;
     }
     for (const tenant of tenants) this.due.delete(tenant);
-    if (tenants.length > 0) this.gatheredAt = performance.now() + gatherMs(carried);
+    if (tenants.length > 0) this.gatheredAt = performance.now() + batchDelayMs(carried);
     return tenants;
   }
 

@@ -1,7 +1,6 @@
 import { Code, type ConnectError } from '@connectrpc/connect';
 import { refusalOf } from './caller.ts';
-import { Refusal } from './errors.ts';
-import { toConnectError } from './translate.ts';
+import { Refusal, toConnectError } from './errors.ts';
 import { Overloaded } from './fair-semaphore.ts';
 
 const codes = { wrong: Code.InvalidArgument, overloaded: Code.ResourceExhausted, unavailable: Code.Unavailable };
@@ -13,28 +12,28 @@ test.each([
     Code.InvalidArgument,
     { reason: 'wrong', message: 'f is wrong', field: 'f' },
   ],
-  ['too much at once', new Overloaded('too much'), Code.ResourceExhausted, { reason: 'overloaded', message: 'too much', retryAfter: 1 }],
+  ['an overload', new Overloaded('too much'), Code.ResourceExhausted, { reason: 'overloaded', message: 'too much', retryAfter: 1 }],
   [
-    'a database that is away',
+    'a lost connection',
     Object.assign(new Error('gone'), { code: 'ECONNREFUSED' }),
     Code.Unavailable,
     { reason: 'unavailable', retryAfter: 1 },
   ],
-  ['a row that is held', Object.assign(new Error('locked'), { code: '55P03' }), Code.Aborted, { reason: 'unavailable', retryAfter: 1 }],
-])('%s is answered with its code', (_, thrown, code, told) => {
+  ['a lock timeout', Object.assign(new Error('locked'), { code: '55P03' }), Code.Aborted, { reason: 'unavailable', retryAfter: 1 }],
+])('%s is answered with its code', (_, thrown, code, details) => {
   const answered = toConnectError(thrown, codes, {}) as ConnectError;
   expect(answered.code).toBe(code);
-  expect(refusalOf(answered)).toMatchObject(told);
+  expect(refusalOf(answered)).toMatchObject(details);
 });
 
-test('the line of a call tells why it was refused, or what the database said', () => {
+test('the log line of a call gets the reason of a refusal, or the database error', () => {
   const [fields, gone] = [{}, Object.assign(new Error('gone'), { code: 'ECONNREFUSED' })];
   toConnectError(new Refusal('wrong', 'f is wrong'), codes, fields);
   toConnectError(gone, codes, fields);
   expect(fields).toEqual({ reason: 'wrong', err: gone });
 });
 
-test('a fault stays what it is', () => {
-  const fault = new TypeError('a fault');
-  expect(toConnectError(fault, codes, {})).toBe(fault);
+test('a bug stays the error that it is', () => {
+  const bug = new TypeError('a bug');
+  expect(toConnectError(bug, codes, {})).toBe(bug);
 });

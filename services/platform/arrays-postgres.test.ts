@@ -1,4 +1,3 @@
-// What PostgreSQL itself reads from the arrays that arrays.ts writes.
 import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from './arrays.ts';
@@ -17,24 +16,25 @@ afterAll(async () => {
   await database.drop();
 });
 
-const told = async (type: string, array: unknown) => (await client.query(`select $1::${type}[]::text[] as told`, [array])).rows[0].told;
+const received = async (type: string, array: unknown) =>
+  (await client.query(`select $1::${type}[]::text[] as received`, [array])).rows[0].received;
 
 test.each([[[]], [[null]], [['']], [['plain', '', null, 'NULL', '{a,"b"}\\']], [[null, 'größer', '€', '', '\u{1f4b6}', null]]])(
   'an array of text arrives as it is: %j',
-  async (values) => expect(await told('text', textArray(values))).toEqual(values),
+  async (values) => expect(await received('text', textArray(values))).toEqual(values),
 );
 
-test('so do UUIDs, whole numbers, fractions, bytes and words, and empty ones of each', async () => {
+test('UUIDs, whole numbers, fractions, bytes and words arrive as they are, and so do empty arrays of each', async () => {
   const uuid = '01890a5d-ac96-774b-bcce-b302099a8057';
-  expect(await told('uuid', uuidArray([uuid, null, uuid]))).toEqual([uuid, null, uuid]);
-  expect(await told('bigint', bigintArray([-(2n ** 63n), 0n, 2n ** 63n - 1n]))).toEqual([
+  expect(await received('uuid', uuidArray([uuid, null, uuid]))).toEqual([uuid, null, uuid]);
+  expect(await received('bigint', bigintArray([-(2n ** 63n), 0n, 2n ** 63n - 1n]))).toEqual([
     '-9223372036854775808',
     '0',
     '9223372036854775807',
   ]);
-  expect(await told('float8', doubleArray([1_700_000_000_000, 0.5]))).toEqual(['1700000000000', '0.5']);
-  expect(await told('bytea', bytesArray([Buffer.from([0, 255]), null, Buffer.alloc(0)]))).toEqual(['\\x00ff', null, '\\x']);
-  expect(await told('numeric', plainArray([1n, -2n, null]))).toEqual(['1', '-2', null]);
+  expect(await received('float8', doubleArray([1_700_000_000_000, 0.5]))).toEqual(['1700000000000', '0.5']);
+  expect(await received('bytea', bytesArray([Buffer.from([0, 255]), null, Buffer.alloc(0)]))).toEqual(['\\x00ff', null, '\\x']);
+  expect(await received('numeric', plainArray([1n, -2n, null]))).toEqual(['1', '-2', null]);
   for (const [type, make] of Object.entries({
     uuid: uuidArray,
     bigint: bigintArray,
@@ -42,6 +42,6 @@ test('so do UUIDs, whole numbers, fractions, bytes and words, and empty ones of 
     bytea: bytesArray,
     int: plainArray,
   })) {
-    expect(await told(type, make([]))).toEqual([]);
+    expect(await received(type, make([]))).toEqual([]);
   }
 });

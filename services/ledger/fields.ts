@@ -1,0 +1,91 @@
+// Checks of request fields: text, codes, identifiers, currencies, metadata and actors.
+import { tenantUuid, toUuid } from '../platform/ids.ts';
+import { InvalidJson, parseJson, type JsonProblem } from '../platform/json.ts';
+import { isCurrency, type Currency } from '../platform/money.ts';
+import { Refusal } from './accounting.ts';
+
+const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
+
+/** A refusal that names the field; `value` is what was sent, cut to 1,000 characters. */
+export function invalid(field: string, tag: string, value: string, message: string): Refusal {
+  return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 1000) });
+}
+
+/** Checks a text's length in code points and that PostgreSQL can hold it. Throws {@link Refusal} naming the field. */
+export function checkedText(field: string, text: string, bounds: { min?: number; max: number }): string {
+  if (text.includes('\0')) throw invalid(field, 'unicode', text, `${field} holds a NUL`);
+  if (text.length < (bounds.min ?? 0)) throw invalid(field, 'required', text, `${field} is required`);
+  // A code point is one or two UTF-16 units. Count them only where that matters.
+  if (text.length > bounds.max && (text.length > 2 * bounds.max || [...text].length > bounds.max)) {
+    throw invalid(field, 'max', text, `${field} must have at most ${bounds.max} characters`);
+  }
+  return text;
+}
+
+/** Checks an account code. Throws {@link Refusal} naming the field. */
+export function checkedCode(field: string, code: string): string {
+  if (code === '') throw invalid(field, 'required', code, `${field} is required`);
+  if (!codePattern.test(code)) throw invalid(field, 'code', code, `${field} must match ${codePattern.source}`);
+  return code;
+}
+
+/** Checks an identifier and returns its UUID. Throws {@link Refusal} naming the field. */
+export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], id: string): string {
+  const uuid = prefix === 'tenant' ? tenantUuid(id) : toUuid(prefix, id);
+  if (uuid === null) throw invalid(field, id === '' ? 'required' : 'id', id, `${field} must be an identifier with the prefix ${prefix}_`);
+  return uuid;
+}
+
+/** Checks a currency. Throws {@link Refusal} naming the field. */
+export function checkedCurrency(field: string, currency: string): Currency {
+  if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);
+  if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of NGN USD EUR GBP`);
+  return currency;
+}
+
+const metadataProblems: Record<JsonProblem, string> = {
+  type: 'metadata must be a JSON object',
+  max: 'metadata must be at most 10 deep',
+  unicode: 'metadata holds a NUL or half of a surrogate pair',
+  number: 'metadata holds a number that would come back as another one: send it as text',
+};
+
+/** Checks metadata; returns compact JSON and its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
+export function checkedMetadata(text: string): { text: string; canonical: string } {
+  if (text === '' || text === '{}') return { text: '{}', canonical: '{}' };
+  const refuse = (tag: string, message: string) => invalid('metadata', tag, text, message);
+  // Not even 16 KiB with much white space and many escapes.
+  if (text.length > 65_536) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
+  let value: unknown;
+  try {
+    value = parseJson(text, 10);
+  } catch (error) {
+    if (error instanceof InvalidJson) throw refuse(error.flaw, metadataProblems[error.flaw]);
+    throw error;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', metadataProblems.type);
+  const compact = JSON.stringify(value);
+  if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
+  return { text: compact, canonical: sorted(value) };
+}
+
+function sorted(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
+  const fields = value as Record<string, unknown>;
+  const keys = Object.keys(value).sort();
+  return `{${keys.map((key) => `${JSON.stringify(key)}:${sorted(fields[key])}`).join(',')}}`;
+}
+
+// Invisible, direction-changing and unassigned characters, with which one actor's name could look like another's in the audit trail.
+const invisible = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/u;
+// Variation selectors are allowed after an emoji or an ideograph.
+const variationSelectors = /(?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Ideographic})[\u{e0100}-\u{e01ef}]/gu;
+
+/** Checks an actor. Throws {@link Refusal} naming the field. */
+export function checkedActor(actor: string): string {
+  checkedText('actor', actor, { max: 255 });
+  if (invisible.test(actor.replaceAll(variationSelectors, '')) || actor.trim() === '')
+    throw invalid('actor', 'unicode', actor, 'actor must be a name without characters that are invisible or not assigned');
+  return actor;
+}

@@ -1,0 +1,42 @@
+// Metrics of the writer.
+import { Counter, Histogram, type Registry } from 'prom-client';
+import { openGauge } from '../platform/gauges.ts';
+
+export interface WriterMetrics {
+  batchItems: Histogram;
+  lockingSeconds: Histogram;
+  outcomes: Counter;
+  failures: Counter;
+}
+
+/** Registers the metrics; `waiting` counts the postings in the queues. */
+export function openWriterMetrics(registry: Registry, waiting: () => number): WriterMetrics {
+  const registers = [registry];
+  openGauge(registry, 'ledger_postings_waiting', 'Postings that wait for a batch', waiting);
+  return {
+    batchItems: new Histogram({
+      name: 'ledger_batch_items',
+      help: 'Postings in a batch',
+      buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
+      registers,
+    }),
+    lockingSeconds: new Histogram({
+      name: 'ledger_locking_batch_seconds',
+      help: 'Duration of a batch on the locking path, to its commit',
+      buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
+      registers,
+    }),
+    outcomes: new Counter({
+      name: 'ledger_postings_total',
+      help: 'Answers to postings: posted; found, where an earlier call had posted it; replayed; lock_conflict, where it was returned and comes again; or the reason of the refusal',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    failures: new Counter({
+      name: 'ledger_batch_failures_total',
+      help: 'Batches that failed, by SQLSTATE; one that is rejected for its data is bisected until the bad item is alone',
+      labelNames: ['sqlstate'],
+      registers,
+    }),
+  };
+}
