@@ -156,7 +156,9 @@ class Session {
     // A fetch of nothing but transaction markers never reaches eachBatch.
     consumer.on(END_BATCH_PROCESS, ({ payload: { partition, batchSize, lastOffset } }) => {
       const position = this.positions.get(partition);
-      if (batchSize === 0 && position) position.next = BigInt(lastOffset) + 1n;
+      if (batchSize > 0 || !position) return;
+      position.next = BigInt(lastOffset) + 1n;
+      this.uncommitted.set(partition, position.next);
     });
     const timers = [
       setInterval(() => void this.commit(), commitIntervalMs),
@@ -218,6 +220,7 @@ class Session {
       }
       if (this.positions !== positions || this.isOver || positions.get(partition) !== before) continue;
       positions.set(partition, { stored: next, next });
+      this.uncommitted.set(partition, next);
       this.consumer.seek({ topic, partition, offset: String(next) });
     }
     return assigned.reduce((sum, partition) => {
