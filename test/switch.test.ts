@@ -53,7 +53,7 @@ describeWithKafka('between gRPC and Kafka', () => {
     };
     await restart('notifier', kafka);
     await restart('ledger', kafka);
-    await until(async () => (await figure(/^notifier_events_total\{.*"taken"/)) > 0);
+    await until(async () => (await figure(/^notifier_events_total\{.*"consumed"/)) > 0);
     const back = { KAFKA_BROKERS: '' };
     await restart('ledger', back);
     // The figure is some seconds old: it may be from before the last messages.

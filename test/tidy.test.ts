@@ -39,7 +39,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   [/^deploy\//, under('deploy/', 'services/platform/')],
 ];
 
-const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
+const entryPoints = [/^services\/[a-z]+\/(audit\/)?(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
@@ -118,7 +118,7 @@ describe('the tree', () => {
 
   test('only main, settings and what an operator starts read the environment', () => {
     const readers = fits([
-      /^services\/[a-z]+\/(main|cli|config)\.ts$/,
+      /^services\/[a-z]+\/(audit\/)?(main|cli|config)\.ts$/,
       /^services\/platform\/settings\.ts$/,
       /^gateway\/(main|config)\.ts$/,
       /^deploy\//,
