@@ -68,7 +68,7 @@ async function forge({ tenant }: { tenant: string }, forged: (message: Transacti
 }
 
 function run(url: string, ...args: string[]) {
-  return spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+  return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     encoding: 'utf8',
   });
@@ -328,7 +328,7 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   );
   await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
   // Of several times.
-  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/audit/cli.ts heads\n\n';
+  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/cli.ts heads\n\n';
   writeFileSync(file, `${kept}${banner}${run(ownerUrl, 'heads').stdout}`);
   // Other tests leave tenants behind of whom there is something to tell.
   const told = (...args: string[]) =>
