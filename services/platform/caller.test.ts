@@ -244,7 +244,7 @@ test('a service that is restarted is called again', async () => {
 
 test('no call fails, and none is made twice, while each connection is closed gracefully at its age', async () => {
   let calls = 0;
-  const client = clientOf([await ledger(() => (calls++, {}), { connectionAgeMs: 200 })]);
+  const client = clientOf([await ledger(() => (calls++, {}), { connectionAgeMs: 500 })]);
   const ends = performance.now() + 2_000;
   const work = async () => {
     let own = 0;

@@ -2,7 +2,7 @@
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, channelTo, type Resolve } from './addresses.ts';
 import type { RefusalInfo } from './errors.ts';
@@ -57,7 +57,7 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const own = header ? withHeaders(metadata, header) : metadata;
+      const own = header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
       const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own, timeoutMs, signal };
       try {
         const message = await ask(client, method, call);
@@ -143,9 +143,9 @@ function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptio
 
 const noHeaders = new Headers();
 
-function withHeaders(metadata: Metadata, header: ConstructorParameters<typeof Headers>[0]): Metadata {
+function withHeaders(metadata: Metadata, headers: Headers): Metadata {
   const own = metadata.clone();
-  new Headers(header).forEach((value, name) => own.set(name, value));
+  headers.forEach((value, name) => own.set(name, value));
   return own;
 }
 
@@ -187,10 +187,10 @@ function ask<Output extends DescMessage>(
   });
 }
 
-function asConnectError({ code, details, metadata }: StatusObject): ConnectError {
+function asConnectError({ code, details, metadata }: { code: number; details: string; metadata: Metadata }): ConnectError {
   const [status] = metadata.get('grpc-status-details-bin') as Buffer[];
   const told = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
-  return told ?? new ConnectError(details, code as number as Code);
+  return told ?? new ConnectError(details, code);
 }
 
 /** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */
