@@ -111,7 +111,6 @@ export async function furnish(cluster: Cluster): Promise<Seed[]> {
       revokeApiKey: { ...owned, keyId: newId('key') },
       rotateApiKey: { ...owned, keyId, overlapSeconds: 3600 },
       verifyApiKey: { key },
-      verifyApiKeys: { keys: [key, key] },
       verifyTenantMember: owned,
     },
     ledger: {

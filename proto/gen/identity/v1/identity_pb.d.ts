@@ -116,7 +116,7 @@ export declare type Tenant = Message<"identity.v1.Tenant"> & {
 export declare const TenantSchema: GenMessage<Tenant>;
 
 /**
- * ApiKey is what is known of a key without its text.
+ * ApiKey is a key without its text.
  *
  * @generated from message identity.v1.ApiKey
  */
@@ -177,7 +177,7 @@ export declare const ApiKeySchema: GenMessage<ApiKey>;
  */
 export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   /**
-   * At most 254 code points; whose letters differ in case only is the same.
+   * At most 254 code points; case does not distinguish addresses.
    *
    * @generated from field: string email = 1;
    */
@@ -203,7 +203,7 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   lastName: string;
 
   /**
-   * Address of the client: passwords are hashed for one address in turn with the others. Calls without share one turn.
+   * Address of the client: passwords are hashed fairly by address.
    *
    * @generated from field: string client_address = 5;
    */
@@ -247,7 +247,7 @@ export declare type LoginRequest = Message<"identity.v1.LoginRequest"> & {
   password: string;
 
   /**
-   * Address of the client, for the throttle and, as of a registration, for its turn.
+   * Address of the client: logins are limited, and passwords verified fairly, by address.
    *
    * @generated from field: string client_address = 3;
    */
@@ -287,7 +287,7 @@ export declare type LoginResponse = Message<"identity.v1.LoginResponse"> & {
 export declare const LoginResponseSchema: GenMessage<LoginResponse>;
 
 /**
- * RateLimit is where the caller stands with a limit. A refusal `rate_limited`, and of a login `unauthenticated` too, carries the same
+ * RateLimit is the status of a limit. A refusal `rate_limited`, and of a login `unauthenticated` too, carries the same
  * figures in the metadata of its ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
  *
  * @generated from message identity.v1.RateLimit
@@ -318,7 +318,7 @@ export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
   remaining: number;
 
   /**
-   * When the next of them is given back, seconds.
+   * Seconds until the oldest failure leaves the window.
    *
    * @generated from field: int32 reset_seconds = 5;
    */
@@ -332,7 +332,7 @@ export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
 export declare const RateLimitSchema: GenMessage<RateLimit>;
 
 /**
- * Session is what a login or a refresh hands out.
+ * Session is the result of a login or a refresh.
  *
  * @generated from message identity.v1.Session
  */
@@ -373,7 +373,7 @@ export declare type RefreshRequest = Message<"identity.v1.RefreshRequest"> & {
   refreshToken: string;
 
   /**
-   * Address of the client, for its turn at what is looked up. Calls without share one turn.
+   * Address of the client: calls are limited by address.
    *
    * @generated from field: string client_address = 2;
    */
@@ -870,42 +870,6 @@ export declare type VerifyApiKeyResponse = Message<"identity.v1.VerifyApiKeyResp
 export declare const VerifyApiKeyResponseSchema: GenMessage<VerifyApiKeyResponse>;
 
 /**
- * @generated from message identity.v1.VerifyApiKeysRequest
- */
-export declare type VerifyApiKeysRequest = Message<"identity.v1.VerifyApiKeysRequest"> & {
-  /**
-   * The keys' whole texts.
-   *
-   * @generated from field: repeated string keys = 1;
-   */
-  keys: string[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysRequest.
- * Use `create(VerifyApiKeysRequestSchema)` to create a new message.
- */
-export declare const VerifyApiKeysRequestSchema: GenMessage<VerifyApiKeysRequest>;
-
-/**
- * @generated from message identity.v1.VerifyApiKeysResponse
- */
-export declare type VerifyApiKeysResponse = Message<"identity.v1.VerifyApiKeysResponse"> & {
-  /**
-   * An answer for each key, in their order.
-   *
-   * @generated from field: repeated identity.v1.VerifyApiKeyResponse answers = 1;
-   */
-  answers: VerifyApiKeyResponse[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysResponse.
- * Use `create(VerifyApiKeysResponseSchema)` to create a new message.
- */
-export declare const VerifyApiKeysResponseSchema: GenMessage<VerifyApiKeysResponse>;
-
-/**
  * VerifiedKey is a valid key and its tenant.
  *
  * @generated from message identity.v1.VerifiedKey
@@ -984,13 +948,11 @@ export declare const VerifyTenantMemberResponseSchema: GenMessage<VerifyTenantMe
 
 /**
  * IdentityService keeps users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Refusals carry
- * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame, by
- * the name that REST has for it.
+ * google.rpc.ErrorInfo, whose reason is the error code of REST, and google.rpc.BadRequest with REST's name of an invalid field.
  *
  * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
  * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown. Other reasons are listed with each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
  *
  * @generated from service identity.v1.IdentityService
  */
@@ -1007,7 +969,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * Login checks a password and opens a session. Refused: `unauthenticated` (the same for an unknown email and a wrong password, in the
-   * same time), `rate_limited` with RetryInfo. Each login is a session of its own.
+   * same time), `rate_limited` with RetryInfo. Each call opens a new session.
    *
    * @generated from rpc identity.v1.IdentityService.Login
    */
@@ -1027,7 +989,7 @@ export declare const IdentityService: GenService<{
     output: typeof RefreshResponseSchema;
   },
   /**
-   * Logout revokes the family of a refresh token; a second call answers the same, and one with an unknown token, too.
+   * Logout revokes the family of a refresh token; a second call, or an unknown token, changes nothing.
    *
    * @generated from rpc identity.v1.IdentityService.Logout
    */
@@ -1077,7 +1039,7 @@ export declare const IdentityService: GenService<{
     output: typeof ListTenantsResponseSchema;
   },
   /**
-   * CreateApiKey makes a key and answers its text, this once; a second call makes a second key. Refused: `tenant_not_found` (also where the user
+   * CreateApiKey makes a key and returns its text, which is not stored; a second call makes a second key. Refused: `tenant_not_found` (also where the user
    * is no member), `forbidden` (no owner).
    *
    * @generated from rpc identity.v1.IdentityService.CreateApiKey
@@ -1098,7 +1060,7 @@ export declare const IdentityService: GenService<{
     output: typeof ListApiKeysResponseSchema;
   },
   /**
-   * RevokeApiKey ends a key; a second call answers the same. Refused: `tenant_not_found`, `forbidden`, `key_not_found`.
+   * RevokeApiKey ends a key; a second call changes nothing. Refused: `tenant_not_found`, `forbidden`, `key_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.RevokeApiKey
    */
@@ -1119,8 +1081,7 @@ export declare const IdentityService: GenService<{
     output: typeof RotateApiKeyResponseSchema;
   },
   /**
-   * VerifyApiKey answers who a key is, or nothing where it is unknown, revoked or expired. The tenant's slug comes with it, so that one
-   * call decides a request.
+   * VerifyApiKey returns the key and its tenant, or nothing where the key is unknown, revoked or expired.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyApiKey
    */
@@ -1130,17 +1091,7 @@ export declare const IdentityService: GenService<{
     output: typeof VerifyApiKeyResponseSchema;
   },
   /**
-   * VerifyApiKeys answers the same of up to 1,000 keys.
-   *
-   * @generated from rpc identity.v1.IdentityService.VerifyApiKeys
-   */
-  verifyApiKeys: {
-    methodKind: "unary";
-    input: typeof VerifyApiKeysRequestSchema;
-    output: typeof VerifyApiKeysResponseSchema;
-  },
-  /**
-   * VerifyTenantMember answers whether the tenant exists with this user as a member. Refused: `tenant_not_found`.
+   * VerifyTenantMember returns the user's role in the tenant. Refused: `tenant_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyTenantMember
    */
