@@ -251,12 +251,13 @@ export const VerifyTenantMemberResponseSchema = /*@__PURE__*/
   messageDesc(file_identity_v1_identity, 33);
 
 /**
- * IdentityService keeps users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Refusals carry
- * google.rpc.ErrorInfo, whose reason is the error code of REST, and google.rpc.BadRequest with REST's name of an invalid field.
+ * IdentityService manages users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
+ * google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is wrong, under its REST name.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown. Other reasons are listed with each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * Further errors stand at each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
  *
  * @generated from service identity.v1.IdentityService
  */
