@@ -139,10 +139,12 @@ describe('the tree', () => {
     expect(files.filter((file) => marks.test(source.get(file) ?? ''))).toEqual([]);
   });
 
-  test('the README lists exactly the environment variables that the code reads', () => {
+  test('the settings page lists exactly the environment variables that the code reads', () => {
     const read = product.filter((file) => !file.startsWith('deploy/') || file === 'deploy/local/start.ts').flatMap(variablesIn);
     // A table whose first column is headed "Variable"; a cell may name several.
-    const tables = [...text('README.md').matchAll(/^\| *Variable *\|.*\n\|[-| :]+\|\n((?:\|.*\n?)+)/gm)].map((match) => match[1] ?? '');
+    const tables = [...text('gateway/docs/reference/settings.md').matchAll(/^\| *Variable *\|.*\n\|[-| :]+\|\n((?:\|.*\n?)+)/gm)].map(
+      (match) => match[1] ?? '',
+    );
     const listed = tables
       .flatMap((table) => table.split('\n'))
       .flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([A-Z][A-Z0-9_]*)`/g)])

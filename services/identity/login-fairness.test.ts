@@ -58,7 +58,7 @@ test.each([
     'registers from a network of IPv6',
     (signal: AbortSignal) => register(`2001:db8::${Math.floor(Math.random() * 65_536).toString(16)}`, signal),
   ],
-])('while somebody %s as fast as he can, others log in and register', async (_, ask) => {
+])('while one client %s as fast as it can, others log in and register', async (_, ask) => {
   const { email } = await newUser(client);
   const { refused, stop } = flood(ask);
   await refused;
@@ -68,7 +68,7 @@ test.each([
   expect(await stop()).toEqual(['ResourceExhausted overloaded']);
 });
 
-test('while somebody logs in as fast as he can, others log in', async () => {
+test('while one client logs in as fast as it can, others log in', async () => {
   const [his, another] = [await newUser(client), await newUser(client)];
   const { refused, stop } = flood((signal) => client.login({ email: his.email, password, clientAddress: '192.0.2.1' }, { signal }));
   await refused;
@@ -85,7 +85,7 @@ test.each([
   ['looked up', 'access exclusive', [guess, join, refresh, logout]],
   // What is looked up first is answered.
   ['written', 'exclusive', [guess, join]],
-])('what strangers have %s leaves connections for keys, users and health', async (_, mode, calls) => {
+])('unauthenticated clients that have %s leave connections for keys, users and health', async (_, mode, calls) => {
   const { id: userId, email } = await newUser(client);
   const tenantId = await newTenant(client, userId);
   const { key } = await client.createApiKey({ userId, tenantId, name: 'key', scopes: ['accounts:read'] });
@@ -145,7 +145,7 @@ async function mostLeft(...given: Parameters<typeof leftOfMany>): Promise<number
 test.each([
   ['refreshes', () => client.refresh({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
   ['ends', () => client.logout({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
-])('while somebody %s invented sessions by the hundred, others refresh and end theirs', async (_, ask) => {
+])('while one client %s invented sessions by the hundred, others refresh and end theirs', async (_, ask) => {
   const { email } = await newUser(client);
   const clientAddress = '198.51.100.1';
   const sessions = await Promise.all(Array.from({ length: times }, () => client.login({ email, password, clientAddress })));
@@ -157,7 +157,7 @@ test.each([
   expect(await mostLeft('refresh_tokens', ask, refreshAndEnd)).toBeGreaterThan(300);
 });
 
-test('while somebody lists his tenants by the hundred, others list theirs', async () => {
+test('while one user lists tenants by the hundred, others list theirs', async () => {
   const [his, another] = [await newUser(client), await newUser(client)];
   const list = ({ id: userId }: typeof his) => client.listTenants({ userId });
   const listAnother = async () => expect((await list(another)).tenants).toEqual([]);

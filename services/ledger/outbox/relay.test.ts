@@ -193,7 +193,7 @@ describeWithKafka('the relay over Kafka', () => {
       DATABASE_URL: database.database.serviceUrl,
       MIGRATION_DATABASE_URL: database.database.ownerUrl,
     };
-    const cli = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
+    const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
     expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: MESSAGE_TOO_LARGE: .*\n1 dead letter due/);
     await until(async () => {
       const { rows } = await database.owner.query('select published_at, refusals from relay_dead_letters');
