@@ -144,7 +144,7 @@ describe('verify', () => {
 
   test('a thousand verifications at once each return their own key', async () => {
     const keys = await Promise.all(Array.from({ length: 10 }, () => create()));
-    // A busy machine may let some wait for a connection longer than they are given; who is told so asks again.
+    // On a busy machine some time out waiting for a connection, and are repeated.
     const patient = async (key: string): ReturnType<typeof verify> => {
       try {
         return await verify(key);

@@ -43,7 +43,7 @@ const look = () => identity.client.getUser({ userId: member });
 
 test.each([
   ['transaction', 'begins', list, 'begin', 'cut'],
-  ['transaction', 'is told whose rows it sees', list, 'set_config', 'cut'],
+  ['transaction', 'sets its row scope', list, 'set_config', 'cut'],
   ['transaction', 'is in a statement', list, 'memberships', 'cut'],
   ['transaction', 'commits', list, 'commit', 'cut'],
   ['transaction', 'waits for the answer to its commit', list, 'commit', 'cut after'],
@@ -60,7 +60,7 @@ test.each([
 });
 
 test('a rejected call whose connection breaks in the rollback frees its place in the pool', async () => {
-  const stranger = newId('user');
+  const otherUser = newId('user');
   for (let cut = 0; cut < cuts; cut++) {
     let seen = false;
     proxy.watch = (chunk) => {
@@ -68,7 +68,7 @@ test('a rejected call whose connection breaks in the rollback frees its place in
       seen = true;
       return 'cut';
     };
-    expect((await refusal(list(stranger))).reason).toBe('tenant_not_found');
+    expect((await refusal(list(otherUser))).reason).toBe('tenant_not_found');
     expect(seen).toBe(true);
     proxy.watch = () => 'pass';
   }
@@ -109,7 +109,7 @@ test.each([
   }
 });
 
-test('one that is late for whoever waited for it, and breaks while it is asked whose it is, takes nothing with it', async () => {
+test('a connection that comes after its caller timed out, and breaks while it is checked, frees its place', async () => {
   const way = await openProxy(Number(new URL(database.serviceUrl).port));
   const address = new URL(database.serviceUrl);
   [address.hostname, address.port] = ['127.0.0.1', String(way.port)];

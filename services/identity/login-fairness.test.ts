@@ -69,8 +69,8 @@ test.each([
 });
 
 test('while one client logs in as fast as it can, others log in', async () => {
-  const [his, another] = [await newUser(client), await newUser(client)];
-  const { refused, stop } = flood((signal) => client.login({ email: his.email, password, clientAddress: '192.0.2.1' }, { signal }));
+  const [busy, another] = [await newUser(client), await newUser(client)];
+  const { refused, stop } = flood((signal) => client.login({ email: busy.email, password, clientAddress: '192.0.2.1' }, { signal }));
   await refused;
   for (let turn = 0; turn < 3; turn++) await client.login({ email: another.email, password, clientAddress: '198.51.100.1' });
   expect(await stop()).toEqual(['ResourceExhausted overloaded']);
@@ -91,7 +91,7 @@ test.each([
   const { key } = await client.createApiKey({ userId, tenantId, name: 'key', scopes: ['accounts:read'] });
   await withClient(database.adminUrl, async (admin) => {
     await admin.query(`begin; lock table login_failures, users, refresh_tokens in ${mode} mode`);
-    // Each that has a connection is given up after two seconds; so many wait for one that nobody else would get one within five.
+    // Each that has a connection is given up after two seconds; so many wait for one that no other call would get one within five.
     let asking = true;
     let refused = 0;
     const strangers = Array.from({ length: 120 }, async (_, place) => {
@@ -113,7 +113,7 @@ test.each([
   });
 });
 
-/** Begins calls by the hundred, and somebody else's behind them, while a table is held; answers how many are still asked when his are answered. */
+/** Begins 600 calls, and another user's after them, while a table is locked; returns how many are unanswered when the other's are answered. */
 async function leftOfMany(table: string, ask: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> {
   return withClient(database.adminUrl, async (admin) => {
     await admin.query(`begin; lock table ${table} in access exclusive mode`);
@@ -158,8 +158,8 @@ test.each([
 });
 
 test('while one user lists tenants by the hundred, others list theirs', async () => {
-  const [his, another] = [await newUser(client), await newUser(client)];
-  const list = ({ id: userId }: typeof his) => client.listTenants({ userId });
+  const [busy, another] = [await newUser(client), await newUser(client)];
+  const list = ({ id: userId }: typeof busy) => client.listTenants({ userId });
   const listAnother = async () => expect((await list(another)).tenants).toEqual([]);
-  expect(await mostLeft('tenants', () => list(his), listAnother)).toBeGreaterThan(300);
+  expect(await mostLeft('tenants', () => list(busy), listAnother)).toBeGreaterThan(300);
 });

@@ -14,7 +14,7 @@ test('the right password is right, another is wrong, and without a hash none is 
   expect(await passwords.verify(stored, 'correct horse')).toBe(true);
   expect(await passwords.verify(stored, 'Correct horse')).toBe(false);
   expect(await passwords.verify(null, 'correct horse')).toBe(false);
-  expect(await passwords.verify(null, 'nobody has this password')).toBe(false);
+  expect(await passwords.verify(null, 'the password of unknown users')).toBe(false);
 });
 
 test('beyond the queue a computation is refused as overloaded, and those that wait are done in their order', async () => {

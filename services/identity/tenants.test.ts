@@ -134,7 +134,7 @@ test('a list of tenants reads no tenant of other users', async () => {
   };
   const before = await looked();
   expect((await client.listTenants({ userId: ada.id })).tenants.map(({ id }) => id)).toEqual([mine]);
-  // It is told some time later, and what came before it as well.
+  // PostgreSQL reports the reads some time later.
   const after = await until(looked, (rows) => rows > before);
   expect(after - before).toBeLessThan(100);
 });
