@@ -66,6 +66,9 @@ export class Relay {
   private readonly closed = new AbortController();
   /** No batch begins before, of `performance.now()`. */
   private pausedUntil = 0;
+  /** The same for shared batches only, by the number of events of the last one. */
+  private nextBatchAt = 0;
+  private batchEvents = 0;
   /** Failures of the sink or the database in a row; those of one tenant do not count. */
   private failures = 0;
   private isDatabaseFailing = false;
@@ -94,8 +97,8 @@ export class Relay {
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', ({ events }) => events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', ({ seconds }) => seconds);
     if (!sink) return;
-    // Isolated tenants have a loop of their own: a slow one keeps no other tenant waiting.
-    this.loops.push(this.run(sink, false), this.run(sink, true), this.poll(sink), this.publishDeadLetters(sink));
+    // Two loops, so that one reads while the other waits for the sink; a third for isolated tenants, so that a slow one keeps no other waiting.
+    this.loops.push(this.run(sink, false), this.run(sink, false), this.run(sink, true), this.poll(sink), this.publishDeadLetters(sink));
   }
 
   /** Publishes the tenant's (UUID) events soon. To be called after a commit to its log. */
@@ -127,17 +130,16 @@ export class Relay {
   }
 
   private async run(sink: EventSink, isolated: boolean): Promise<void> {
-    let nextAt = 0;
     while (!this.closed.signal.aborted) {
       const now = performance.now();
-      const delayMs = Math.max(this.pausedUntil, isolated ? 0 : nextAt) - now;
+      const delayMs = Math.max(this.pausedUntil, isolated ? 0 : this.nextBatchAt) - now;
       const tenants = delayMs > 0 ? [] : this.scheduler.take(isolated);
       if (delayMs > 0) await this.pause(delayMs);
       else if (tenants.length === 0) await this.scheduler.changed();
       else {
-        const events = await this.relay(sink, tenants);
+        if (!isolated) this.nextBatchAt = now + batchDelayMs(this.batchEvents);
+        this.batchEvents = await this.relay(sink, tenants);
         this.scheduler.done(tenants);
-        nextAt = now + batchDelayMs(events);
       }
     }
   }
