@@ -33,9 +33,9 @@ export async function startNameServer(answer: (name: string, type: string, quest
     const type = types[query.readUInt16BE(at + 1)] ?? '';
     const name = labels.join('.').toLowerCase();
     asked.push(`${type} ${name}`);
-    const records = answer(name, type, asked.length);
-    if (!records) return;
-    const { addresses, alias } = records;
+    const answered = answer(name, type, asked.length);
+    if (!answered) return;
+    const { addresses, alias } = answered;
     const bytes = addresses.map((each) => ipaddr.parse(each)).filter((each) => (each.kind() === 'ipv4') === (type === 'A'));
     const owner = alias === undefined ? Buffer.from([0xc0, 12]) : nameOf(alias);
     const records = [
