@@ -3,7 +3,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
-import { boundToParent } from '../deploy/local/children.ts';
+import { endWithParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
@@ -54,7 +54,7 @@ beforeAll(async () => {
     IDENTITY_ADDR: `127.0.0.1:${String(ports['50051'])}`,
     LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
   };
-  const [file = '', ...args] = boundToParent('SIGTERM', ['node', 'deploy/local/start.ts']);
+  const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/start.ts']);
   cluster = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise<void>((resolve, reject) => {
     cluster.stdout?.on('data', (chunk: Buffer) => {

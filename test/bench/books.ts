@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { HousePlan, Service } from '../../deploy/local/plan.ts';
+import type { DeploymentPlan, Service } from '../../deploy/local/plan.ts';
 import { openCaller, type Caller } from '../../services/platform/caller.ts';
 import type { Cluster } from './cluster.ts';
 import { currency, wallet } from './posting.ts';
@@ -39,7 +39,7 @@ const scopes = ['accounts:read', 'accounts:write', 'balances:read', 'transaction
 
 /** What a caller of a cluster's services needs of it. */
 export interface Reached {
-  known: Pick<HousePlan, 'addresses' | 'internalToken'>;
+  known: Pick<DeploymentPlan, 'addresses' | 'internalToken'>;
 }
 
 /** Opens a connection of its own to a service of the cluster. */

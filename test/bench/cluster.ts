@@ -5,11 +5,11 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Children, endRecorded, type Child, type ChildOptions } from '../../deploy/local/children.ts';
 import { createDatabase, withClient, type ServiceDatabase } from '../../deploy/local/databases.ts';
-import { gatewayChild, migrateChild, root, serviceChild, services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { gatewayChild, migrateChild, root, serviceChild, services, type DeploymentPlan, type Service } from '../../deploy/local/plan.ts';
 import { startBroker } from '../../deploy/local/broker.ts';
 import { startPostgres } from '../../deploy/local/postgres.ts';
 import { identify, isRunning, type Identity } from '../../deploy/local/processes.ts';
-import { keepSecrets, newPassword } from '../../deploy/local/secrets.ts';
+import { loadSecrets, newPassword } from '../../deploy/local/secrets.ts';
 import { testPort } from '../cluster.ts';
 
 /** Which processes are profiled, and where the profiles go. */
@@ -49,7 +49,7 @@ export class Cluster {
   adminUrl = '';
   /** Address of the gateway. */
   url = '';
-  private plan: HousePlan | undefined;
+  private plan: DeploymentPlan | undefined;
   private rolePasswords: Record<string, string> = {};
   private readonly options: HouseOptions;
   private readonly children: Children;
@@ -72,7 +72,7 @@ export class Cluster {
     if (this.options.kept === undefined) await endDead(dirname(this.directory));
     else await endRecorded(join(this.directory, 'processes.json'));
     const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
-    const secrets = await keepSecrets(this.directory, roles, true);
+    const secrets = await loadSecrets(this.directory, roles, true);
     this.rolePasswords = secrets.rolePasswords;
     const server = await startPostgres({
       directory: join(this.directory, 'postgres'),
@@ -137,14 +137,14 @@ export class Cluster {
     this.url = `http://127.0.0.1:${port}`;
     while (!(await fetch(`${this.url}/readyz`).catch(() => undefined))?.ok) {
       for (const child of [gateway, ...this.running.values()]) {
-        if (!child.running()) throw new Error(`${child.name} ended: ${child.lastWords()}`);
+        if (!child.running()) throw new Error(`${child.name} ended: ${child.lastMessage()}`);
       }
       await pause(50);
     }
   }
 
   /** What the cluster consists of. */
-  get known(): HousePlan {
+  get known(): DeploymentPlan {
     if (!this.plan) throw new Error('the cluster is not open');
     return this.plan;
   }
@@ -243,7 +243,7 @@ export class Cluster {
   private async finish(options: ChildOptions): Promise<string> {
     const child = this.children.start(options);
     const { code, signal } = await child.ended;
-    if (code !== 0) throw new Error(`${options.name} failed (${signal ?? `status ${String(code)}`}): ${child.lastWords()}`);
+    if (code !== 0) throw new Error(`${options.name} failed (${signal ?? `status ${String(code)}`}): ${child.lastMessage()}`);
     return child.output();
   }
 }

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { writeWhole } from '../../deploy/local/children.ts';
+import { writeAtomically } from '../../deploy/local/children.ts';
 import type { Answer } from '../cluster.ts';
 import { lastingMs, processes, type Fault, type Stage } from './stage.ts';
 
@@ -68,7 +68,7 @@ export class Clocks {
 
   /** Sets a process's clock so many seconds ahead of what it is, or, where that is negative, back; it notices within {@link noticedMs}. */
   set(name: string, seconds: number): void {
-    writeWhole(this.fileOf(name), `${seconds < 0 ? '' : '+'}${seconds}\n`);
+    writeAtomically(this.fileOf(name), `${seconds < 0 ? '' : '+'}${seconds}\n`);
   }
 
   private fileOf(name: string): string {

@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { writeWhole } from '../../deploy/local/children.ts';
+import { writeAtomically } from '../../deploy/local/children.ts';
 import { toId } from '../../services/platform/ids.ts';
 import { makeBooks, type Books } from '../bench/books.ts';
 import { checkBooks } from '../bench/check.ts';
@@ -150,7 +150,7 @@ async function newBooks(cluster: Cluster, seed: number, { tenants, accounts }: S
   const name = `scale-${Date.now().toString(36)}`;
   const others = tenants > 1 ? [{ name: `${name}-other`, tenants: tenants - 1, accounts: 10 }] : [];
   const books = await makeBooks(cluster, [{ name, tenants: 1, accounts }, ...others]);
-  writeWhole(join(cluster.directory, booksFile), JSON.stringify({ seed, books }));
+  writeAtomically(join(cluster.directory, booksFile), JSON.stringify({ seed, books }));
   return books;
 }
 

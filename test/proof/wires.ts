@@ -1,5 +1,5 @@
 // A proxy on every way between two processes of a cluster, with the name of the way.
-import { services, type HousePlan, type Service } from '../../deploy/local/plan.ts';
+import { services, type DeploymentPlan, type Service } from '../../deploy/local/plan.ts';
 import { hostAndPort } from '../../services/platform/settings.ts';
 import { openProxy, type Proxy } from '../proxy.ts';
 
@@ -52,7 +52,7 @@ export class Wires {
 
   /** Puts one on every way of a cluster; answers what its processes have to be told. */
   async between(
-    { addresses, databases }: Pick<HousePlan, 'addresses' | 'databases'>,
+    { addresses, databases }: Pick<DeploymentPlan, 'addresses' | 'databases'>,
     relayed: boolean,
   ): Promise<Record<string, NodeJS.ProcessEnv>> {
     const told: Record<string, NodeJS.ProcessEnv> = {};
