@@ -1,11 +1,7 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { withClient } from '../deploy/local/databases.ts';
 import { plainAsset } from '../test/default-account.ts';
-import { until } from '../test/polling.ts';
 import { startCheckedCluster } from '../test/contract.ts';
 import { deposit, id, line, newCustomer, time, type Customer } from '../test/customer.ts';
 import type { Cluster } from '../test/cluster.ts';
-import { waitingLocks, whileLocked } from '../test/table-locks.ts';
 
 // Every answer below is also held against the OpenAPI document.
 let cluster: Cluster;
@@ -200,54 +196,4 @@ describe('balances and events', () => {
       sequence: updated.sequence,
     });
   });
-});
-
-/** A tenant whose page of accounts is large, by its bytes alone. */
-async function withLargePage() {
-  const other = await newCustomer(cluster);
-  const metadata = { note: '字'.repeat(5_400) };
-  for (let place = 0; place < 20; place++)
-    await other.post('accounts', { account_code: `A${place}`, name: 'Large', type: 'asset', metadata });
-  return other;
-}
-
-test.each(['GET', 'HEAD'])('large pages that one tenant asks for by %s are made one after the other', async (method) => {
-  const other = await withLargePage();
-  const read = async () => {
-    const answer = await fetch(`${cluster.url}${other.at('accounts')}`, { method, headers: { authorization: `Bearer ${other.key}` } });
-    const { byteLength: length } = await answer.arrayBuffer();
-    return method === 'GET' ? length : Number(answer.headers.get('content-length'));
-  };
-  expect(await read()).toBeGreaterThan(300_000);
-  const { ledger } = cluster.databases;
-  await whileLocked(ledger, 'accounts', { reads: 6, read, waiting: 1 }, () =>
-    withClient(ledger.adminUrl, async (admin) => {
-      const waiting = `select from pg_locks where ${waitingLocks} and relation = 'accounts'::regclass`;
-      for (let look = 0; look < 20; look++) {
-        expect((await admin.query(waiting)).rowCount).toBeLessThan(2);
-        await pause(20);
-      }
-    }),
-  );
-  expect(await Promise.all([read(), read(), read()])).toEqual(Array(3).fill(await read()));
-});
-
-test('who waits for his turn with a large page is refused where his key has been revoked meanwhile', async () => {
-  const other = await withLargePage();
-  const asked = async (path: string) => (await cluster.rest('GET', other.at(path), { key: other.key })).status;
-  const read = () => asked('accounts');
-  expect(await read()).toBe(200);
-  const statuses: number[] = [];
-  const { ledger } = cluster.databases;
-  await whileLocked(ledger, 'accounts', { reads: 3, read: async () => statuses.push(await read()), waiting: 1 }, async () => {
-    const id = `key_${other.key.split('_')[2]}`;
-    await cluster.rest('DELETE', `/v1/tenants/${other.tenant.id}/api-keys/${id}`, { key: other.tenant.owner.token });
-    await until(
-      () => asked('transactions'),
-      (status) => status === 401,
-    );
-  });
-  // One was let in before; on a slow machine others have waited too long.
-  expect(statuses.filter((status) => status === 200).length).toBeLessThan(2);
-  expect(statuses.filter((status) => ![200, 503].includes(status))).toEqual(expect.arrayContaining([401]));
 });

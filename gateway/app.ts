@@ -1,6 +1,6 @@
-// The HTTP server: what every request meets before and after its route, put together.
-import { METHODS, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+// The HTTP server: options, limits and hooks that every request passes before and after its route.
+import { METHODS } from 'node:http';
+import { parse } from 'node:querystring';
 import cors from '@fastify/cors';
 import { compile } from '@fastify/proxy-addr';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
@@ -8,24 +8,20 @@ import Fastify, { type FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
 import { withoutPort } from '../services/platform/forwarded.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
-import { Arrival, requestIdOf } from './arrival.ts';
 import type { Authenticators } from './auth.ts';
-import { isComing, keepWaiting, readBytes } from './body.ts';
 import { documentRoutes } from './document.ts';
-import { Drain, endIdle } from './drain.ts';
-import { guardRoutes, hasNoRoute } from './route-guards.ts';
-import { answerBrokenHttp, answerConnect, ignoreUpgrade } from './http.ts';
+import { ApiError, ErrorHandler } from './errors.ts';
 import { readJson } from './json.ts';
-import { Load } from './load.ts';
+import { InFlightLimit } from './limits.ts';
+import { answerMalformed } from './malformed-http.ts';
 import { RequestMetrics, countConnections } from './metrics.ts';
-import { ApiError } from './errors.ts';
-import { Refusals } from './refusals.ts';
-import type { App } from './request-context.ts';
+import { beginRequest, decorateRequests, requestIdOf, type App } from './request-context.ts';
+import { guardRoutes, hasNoRoute } from './route-guards.ts';
 import { bodyValidator, queryValidator, type Schema } from './validation.ts';
 
 /** What the server needs. */
 export interface AppOptions {
-  authorities: Authenticators;
+  authenticators: Authenticators;
   /** Registers the routes. */
   routes: (app: App) => void;
   logger: Logger;
@@ -36,30 +32,26 @@ export interface AppOptions {
   maxConnections: number;
 }
 
-// A header field is at most this long, and so is a path: every parameter reaches its route, and is judged there in its turn.
 const maxHeaderBytes = 16_384;
 
-// No route has a tenth of these. Thousands took milliseconds to read, twice where there is no such path, before anybody had said who he is: 64 connections
-// of them made others' postings 24 times as slow.
-const mostParameters = 100;
+// No route has a tenth of these; parsing thousands would delay others.
+const maxQueryParameters = 100;
 
-function withoutRest(url: string): string {
-  for (let at = -1, count = 1; ; count++) {
-    at = url.indexOf('&', at + 1);
-    if (at < 0) return url;
-    if (count === mostParameters) return url.slice(0, at);
-  }
-}
+// A client that posts again and again learns from an answer that the connection ends, before it would post on a closed one.
+const closeNoticeMs = 250;
+const closeTimeoutMs = 15_000;
 
 const serverOptions = {
   logger: false,
+  bodyLimit: 1 << 20,
   genReqId: requestIdOf,
   requestIdHeader: false,
   return503OnClosing: false,
-  routerOptions: { maxParamLength: maxHeaderBytes, ignoreTrailingSlash: true },
-  // Not by a parser of its own: what leads to no path is read by Fastify's all the same.
-  rewriteUrl: ({ url = '' }: IncomingMessage) => withoutRest(url),
-  // Who dribbles a request holds a connection for so long, and no memory to speak of.
+  routerOptions: {
+    maxParamLength: maxHeaderBytes,
+    ignoreTrailingSlash: true,
+    querystringParser: (text: string) => parse(text, '&', '=', { maxKeys: maxQueryParameters }),
+  },
   requestTimeout: 30_000,
   keepAliveTimeout: 75_000,
   connectionTimeout: 90_000,
@@ -67,88 +59,48 @@ const serverOptions = {
     maxHeaderSize: maxHeaderBytes,
     headersTimeout: 15_000,
     connectionsCheckingInterval: 5_000,
-    // Node's own answer has no body; see isOfOneReading.
+    // Node's own answer has no body.
     requireHostHeader: false,
-    // Node would take the first of two credentials or media types, where whoever stands in front may have looked at the other; joined, they are none.
+    // Node would take the first of two credentials, where a proxy may have checked the other. Joined, they are none.
     joinDuplicateHeaders: true,
   },
 } as const;
 
 /** Builds the server; `listen` starts it, `close` answers what is in flight first. */
 export async function buildApp(options: AppOptions): Promise<App> {
-  const { logger, authorities } = options;
-  const load = new Load(options.maxInFlight);
-  const drain = new Drain();
-  const metrics = new RequestMetrics(options.metrics, () => load.requests);
-  const refusals = new Refusals(load, logger);
-  const arrival = new Arrival({ load, logger, unknownRoute: metrics.route('*', 'unknown') });
-  const malformed = metrics.route('*', 'malformed');
-  const countMalformed = (status: number) => malformed.add(status, 0);
+  const { logger, authenticators } = options;
+  const metrics = new RequestMetrics(options.metrics);
+  const limit = new InFlightLimit(options.maxInFlight, options.metrics);
+  const errors = new ErrorHandler(logger);
+  const answerError = (error: unknown, request: FastifyRequest, reply: Parameters<ErrorHandler['answer']>[2]) => {
+    limit.leave(request);
+    errors.answer(error, request, reply);
+  };
+  const parts = { limit, metrics, logger };
   const app: App = Fastify({
     ...serverOptions,
-    http: { ...serverOptions.http, ServerResponse: drain.ServerResponse },
-    trustProxy: options.trustProxy.length > 0 ? believing(options.trustProxy) : false,
-    clientErrorHandler: (error, socket) => answerBrokenHttp(error, socket, countMalformed),
-    // A path that can't be decoded: it has no route, and no hook has run.
+    trustProxy: options.trustProxy.length > 0 ? trustedBy(options.trustProxy) : false,
+    clientErrorHandler: (error, socket) => answerMalformed(error, socket, (status) => metrics.count('*', 'malformed', status, 0)),
+    // A path that can't be decoded: no hook has run.
     frameworkErrors: (error, request, reply) => {
-      refusals.answer(arrival.begin(request, reply) ?? refusals.problemOf(error, request), request, reply);
+      beginRequest(request, reply, parts);
+      answerError(error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
-  answerNode(app.server, countMalformed);
   app.server.maxConnections = options.maxConnections;
-  endIdle(app.server);
-  countConnections(options.metrics, app.server, () => refusals.tell({ connections: options.maxConnections }, 'refusing connections'));
+  countConnections(options.metrics, app.server, () => errors.warn({ connections: options.maxConnections }, 'rejecting connections'));
 
-  // Set on each request: the framework shares no objects between them.
-  app.decorateRequest('caller');
-  app.decorateRequest('checked', 0);
-  app.decorateRequest('count');
-  app.decorateRequest('leaving', null);
-  app.decorateRequest('isWorkedOn', false);
-  app.decorateRequest('arriving', null);
-  app.decorateRequest('held', null);
+  decorateRequests(app);
   app.addHook('onRequest', (request, reply, done) => {
-    if (arrival.isBehindLast(request)) return;
-    const problem = arrival.begin(request, reply);
-    // A body that nobody reads may have come with the head, and Node has read it by then: an answer at once would end the connection, see Drain.
-    if (['GET', 'HEAD'].includes(request.method) && isComing(request.raw)) setImmediate(done, problem);
-    else done(problem);
+    beginRequest(request, reply, parts);
+    // RFC 9112, section 3.2.
+    const hasHost = request.headers.host !== undefined || request.raw.httpVersion === '1.0';
+    done(hasHost ? undefined : new ApiError('malformed_request'));
   });
-  // Before the first route: each keeps the handler that there is when it is made.
-  app.setErrorHandler((error, request, reply) => refusals.answer(refusals.problemOf(error, request), request, reply));
+  app.setErrorHandler(answerError);
+  closeGracefully(app);
   if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);
-  const refuseOtherMethods = guardRoutes(app, { authorities, load, metrics });
-  readBodies(app, load);
-  app.setNotFoundHandler((request, reply) => refusals.answer(new ApiError('route_not_found'), request, reply));
-  for (const method of METHODS) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
-  await documentRoutes(app);
-  options.routes(app);
-  await app.after();
-  refuseOtherMethods();
-  drain.endConnections(app, load);
-  return app;
-}
-
-/** Whether an address of `X-Forwarded-For`, or of a connection, is one of these proxies'. */
-function believing(proxies: string[]): (address: string, hop: number) => boolean {
-  const isTrusted = compile(proxies);
-  return (address, hop) => isTrusted(withoutPort(address), hop);
-}
-
-/** Answers what Node would answer by itself, or not at all. */
-function answerNode(server: Server, countMalformed: (status: number) => void): void {
-  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    keepWaiting(request, response);
-    server.emit('request', request, response);
-  });
-  // An Expect that is not understood is ignored, rather than answered with a bare 417.
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => server.emit('request', request, response));
-  server.on('upgrade', (request: IncomingMessage, socket: Duplex, behind: Buffer) => ignoreUpgrade(server, request, socket, behind));
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => answerConnect(socket, countMalformed));
-}
-
-/** Has bodies read within the bounds, and checked against the routes' schemas. */
-function readBodies(app: App, load: Load): void {
+  const rejectOtherMethods = guardRoutes(app, { authenticators, limit });
   app.setValidatorCompiler<Schema>(({ schema, httpPart }) => {
     if (httpPart === 'body') return bodyValidator(schema);
     return httpPart === 'querystring' ? queryValidator(schema) : () => true;
@@ -156,16 +108,42 @@ function readBodies(app: App, load: Load): void {
   app.removeAllContentTypeParsers();
   // By name too, because only named types are found without parsing the header again.
   for (const type of ['application/json', '*']) {
-    app.addContentTypeParser(type, (request, _payload, done) => {
-      readBytes(request, load, (error, bytes) => {
-        if (error) done(error);
-        else done(null, readJson(bytes, request.headers));
-      });
-    });
+    app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, body: Buffer, done) => done(null, readJson(body, request.headers)));
   }
+  app.setNotFoundHandler((request, reply) => answerError(new ApiError('route_not_found'), request, reply));
+  for (const method of METHODS) if (!app.supportedMethods.includes(method)) app.addHttpMethod(method);
+  await documentRoutes(app);
+  options.routes(app);
+  await app.after();
+  rejectOtherMethods();
+  return app;
 }
 
-/** Lets browsers of these origins call, `*`: of any. What is no preflight of theirs to a route is answered as if there were no CORS. */
+/** Whether an address of `X-Forwarded-For`, or of a connection, belongs to one of these proxies. */
+function trustedBy(proxies: string[]): (address: string, hop: number) => boolean {
+  const isTrusted = compile(proxies);
+  return (address, hop) => isTrusted(withoutPort(address), hop);
+}
+
+/** Makes `close` stop listening, announce the end in answers, close idle connections after 250 ms, and all others after 15 s. */
+function closeGracefully(app: App): void {
+  let closing = false;
+  const { server } = app;
+  app.addHook('preClose', (done) => {
+    closing = true;
+    // Node calls this when it stops listening.
+    const closeIdle = server.closeIdleConnections.bind(server);
+    server.closeIdleConnections = () => void setTimeout(closeIdle, closeNoticeMs);
+    setTimeout(() => server.closeAllConnections(), closeTimeoutMs).unref();
+    done();
+  });
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (closing) reply.header('connection', 'close');
+    done();
+  });
+}
+
+/** Allows calls from browsers of these origins; `*` is any. All but preflights of known routes are answered as without CORS. */
 async function allowOrigins(app: App, origins: string[]): Promise<void> {
   const any = origins.includes('*');
   const plain = {

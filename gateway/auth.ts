@@ -19,7 +19,7 @@ export const scopes = [
 export type Scope = (typeof scopes)[number];
 
 /** What a route asks of its caller: nothing, a user's token, that of a tenant's member (with that role), an API key with that scope. */
-export type Access = { by: 'nobody' } | { by: 'user' } | { by: 'member'; role: 'owner' | 'any' } | { by: 'key'; scope: Scope };
+export type Access = { by: 'anyone' } | { by: 'user' } | { by: 'member'; role: 'owner' | 'any' } | { by: 'key'; scope: Scope };
 
 /** Who calls. */
 export interface Caller {
@@ -35,7 +35,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller;
     /** When its caller was checked, by the monotonic clock. */
-    checked: number;
+    checkedMs: number;
   }
   interface FastifyContextConfig {
     access?: Access;
@@ -58,7 +58,7 @@ export type Check = (request: FastifyRequest) => ApiError | undefined | Promise<
 
 /** The check that lets only such callers pass. */
 export function accessCheck(access: Access, { keys, tokens, memberRole }: Authenticators): Check {
-  if (access.by === 'nobody') return () => undefined;
+  if (access.by === 'anyone') return () => undefined;
   if (access.by === 'key') {
     const { scope } = access;
     // Most calls find the key in memory: no promise on that path.
@@ -91,7 +91,7 @@ const checkHoldsMs = 1_000;
 /** Checks a caller once more who was let in a while ago, and answers a refusal: meanwhile his key may have been revoked, or his token have expired. */
 export function recheck(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (refusal?: Error) => void) => void {
   return (request, _reply, done) => {
-    const refusal = performance.now() - request.checked < checkHoldsMs ? undefined : check(request);
+    const refusal = performance.now() - request.checkedMs < checkHoldsMs ? undefined : check(request);
     if (refusal instanceof Promise) refusal.then(done, done);
     else done(refusal);
   };

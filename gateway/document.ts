@@ -35,7 +35,7 @@ export async function documentRoutes(app: App): Promise<void> {
     openapi: documentInfo as never,
     convertConstToEnum: false,
     transform: ({ url, route }) => {
-      const { doc, access = { by: 'nobody' } } = configOf(route);
+      const { doc, access = { by: 'anyone' } } = configOf(route);
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
       const { body, querystring } = schemaOf(route);
       const readsBody = ![route.method].flat().includes('GET');

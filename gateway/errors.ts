@@ -1,9 +1,11 @@
-// What can go wrong, as callers see it: one table from code to status and message, one envelope.
-import { Code, type ConnectError } from '@connectrpc/connect';
+// What can go wrong as clients see it: one table from code to status and message, one envelope, one error handler.
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { refusalOf } from '../services/platform/caller.ts';
 import type { RateLimitStatus } from '../services/platform/errors.ts';
+import type { Logger } from '../services/platform/telemetry.ts';
 
-// Status, message, and for business rules the field to blame where the refusal names none.
+// Status, message, and for business rules the field that is at fault unless the service names another.
 const table = {
   invalid_json: [400, 'invalid JSON payload'],
   validation_failed: [400, 'Request validation failed'],
@@ -51,13 +53,13 @@ const table = {
 /** What went wrong, in one word; the same strings are the gRPC `ErrorInfo.reason`. */
 export type ErrorCode = keyof typeof table;
 
-/** All codes that this service answers. */
+/** All codes that this API answers. */
 export const errorCodes = Object.keys(table) as ErrorCode[];
 
-/** The status that a code answers; where `field` is given, that of a refusal which blames a field of the body. */
+/** The status of a code. `field`: the field of the body that is at fault, if any, which makes some codes a 422. */
 export function statusOf(code: ErrorCode, field?: string): number {
-  const blamesBody = field !== undefined && (code === 'account_not_found' || code === 'account_is_system');
-  return blamesBody ? 422 : table[code][0];
+  const isOfBody = field !== undefined && (code === 'account_not_found' || code === 'account_is_system');
+  return isOfBody ? 422 : table[code][0];
 }
 
 /** The message of a code where nothing more exact is known. */
@@ -75,7 +77,7 @@ export interface FieldDetail {
   value: unknown;
 }
 
-/** A field problem with its sentence. */
+/** A field detail with its message. */
 export interface FieldError extends FieldDetail {
   message: string;
 }
@@ -85,24 +87,23 @@ interface ApiErrorOptions {
   details?: FieldDetail | undefined;
   errors?: FieldError[] | undefined;
   headers?: Record<string, string> | undefined;
-  /** Said beside the envelope. */
+  /** More members of the error body. */
   extra?: object | undefined;
 }
 
-/** The `WWW-Authenticate` of a request without a credential (RFC 6750, section 3). */
+/** The `WWW-Authenticate` header of a request without a credential (RFC 6750, section 3). */
 export const bearerChallenge = 'Bearer realm="ledger"';
 
-/** That of a request whose credential is good, but not for this (section 3.1). */
+/** The same for a valid credential that does not suffice (section 3.1). */
 export const insufficientScope = `${bearerChallenge}, error="insufficient_scope"`;
 
-const usualHeaders: Record<number, Record<string, string>> = {
-  // RFC 9110: it says how to authenticate.
+const defaultHeaders: Record<number, Record<string, string>> = {
   401: { 'www-authenticate': bearerChallenge },
   403: { 'www-authenticate': insufficientScope },
   503: { 'retry-after': '1' },
 };
 
-/** Thrown for everything that answers with an error envelope. */
+/** Thrown for everything that is answered with an error body. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
@@ -111,15 +112,15 @@ export class ApiError extends Error {
   readonly headers: Record<string, string> | undefined;
   readonly extra: object | undefined;
 
-  constructor(code: ErrorCode, given: ApiErrorOptions = {}) {
-    super(given.message ?? messageOf(code));
+  constructor(code: ErrorCode, { message, details, errors, headers, extra }: ApiErrorOptions = {}) {
+    super(message ?? messageOf(code));
     this.code = code;
-    this.status = statusOf(code, given.details?.field);
-    this.details = given.details;
-    this.errors = given.errors;
-    this.extra = given.extra;
-    const usual = usualHeaders[this.status];
-    this.headers = given.headers ? { ...usual, ...given.headers } : usual;
+    this.status = statusOf(code, details?.field);
+    this.details = details;
+    this.errors = errors;
+    this.extra = extra;
+    const usual = defaultHeaders[this.status];
+    this.headers = headers ? { ...usual, ...headers } : usual;
   }
 
   /** The error body. */
@@ -137,15 +138,15 @@ export class ApiError extends Error {
   }
 }
 
-/** Fields that are told of a request at most. */
+/** The most field errors in one answer. */
 export const maxErrors = 20;
 
-/** A request whose fields are wrong; the first one is the `details`. */
+/** The error of a request whose fields are wrong; the first one is the `details`. */
 export function validationError(errors: [FieldError, ...FieldError[]]): ApiError {
   return new ApiError('validation_failed', { details: errors[0], errors });
 }
 
-/** The headers that tell where a caller stands with a limit (the RateLimit header fields of the IETF draft). */
+/** The RateLimit header fields of the IETF draft. */
 export function rateLimitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': string; ratelimit: string } {
   return {
     'ratelimit-policy': `"${limit.policy}";q=${limit.quota};w=${limit.window}`,
@@ -153,50 +154,104 @@ export function rateLimitHeaders(limit: RateLimitStatus): { 'ratelimit-policy': 
   };
 }
 
-// Codes without a refusal that mean: not now, perhaps later.
-const passing = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted, Code.Canceled]);
+// gRPC codes that mean "not now, perhaps later" where the service gives no reason.
+const transientCodes = new Set([Code.Unavailable, Code.DeadlineExceeded, Code.ResourceExhausted, Code.Aborted, Code.Canceled]);
 
-function isCode(reason: string): reason is ErrorCode {
+function isErrorCode(reason: string): reason is ErrorCode {
   return Object.hasOwn(table, reason);
 }
 
-/** The value of a refusal as it was sent: a service got it in its own form, and tells it as text. Where it tells none it is a secret. */
-function asSent(field: string, value: string, body: unknown): unknown {
+/** The value of a field in the type in which it was sent; services name it as text. A service names no value for a secret. */
+function valueAsSent(field: string, value: string, sent: unknown): unknown {
   if (value === '') return value;
-  const sent = field.split(/[.[\]]+/).reduce<unknown>((here, step) => (step === '' ? here : (here as Sent)?.[step]), body);
-  return typeof sent === 'string' || typeof sent === 'number' || typeof sent === 'boolean' ? sent : value;
+  const found = field.split(/[.[\]]+/).reduce<unknown>((here, step) => (step === '' ? here : (here as Sent)?.[step]), sent);
+  return typeof found === 'string' || typeof found === 'number' || typeof found === 'boolean' ? found : value;
 }
 
 type Sent = Record<string, unknown> | null | undefined;
 
-/** What became of a test delivery that failed. */
-function testOutcome(metadata: Record<string, string>): object {
+function failedTestFields(metadata: Record<string, string>): object {
   const { delivery_id = '', status_code = '', error_class = '' } = metadata;
   return { delivery_id, status_code: status_code === '' ? null : Number(status_code), error_class };
 }
 
-/**
- * What a service's error means to the caller who sent that body, or that query; null where it is a fault of the house, about which callers learn nothing.
- */
+/** A service's error as the client sees it; null for an internal fault. `sent`: the body or query of the request. */
 export function apiErrorOf(error: ConnectError, sent: unknown): ApiError | null {
   const refusal = refusalOf(error);
-  if (!refusal) return passing.has(error.code) ? new ApiError('unavailable') : null;
+  if (!refusal) return transientCodes.has(error.code) ? new ApiError('unavailable') : null;
   const { reason: code, metadata = {} } = refusal;
-  // The house's own token was refused, not the caller's.
-  if (!isCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
-  const field = refusal.field === '' || refusal.field === 'path' ? undefined : refusal.field;
-  const status = statusOf(code, field);
-  const blamed = field ?? (status === 422 ? (table[code] as readonly [number, string, string?])[2] : undefined);
+  // With `credential` the service rejected our internal token, not the client's credential.
+  if (!isErrorCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
+  const named = refusal.field === '' || refusal.field === 'path' ? undefined : refusal.field;
+  const [, , usualField] = table[code] as readonly [number, string, string?];
+  const field = named ?? (statusOf(code, named) === 422 ? usualField : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
-  const details = blamed === undefined ? undefined : { field: blamed, tag, value: asSent(blamed, refusal.value ?? '', sent) };
+  const details = field === undefined ? undefined : { field, tag, value: valueAsSent(field, refusal.value ?? '', sent) };
   const errors = code === 'validation_failed' && details ? [{ ...details, message: refusal.message }] : undefined;
-  const said = code === 'validation_failed' || code === 'unavailable' || code === 'tenant_not_found' ? undefined : refusal.message;
+  const usesTableMessage = code === 'validation_failed' || code === 'unavailable' || code === 'tenant_not_found' || refusal.message === '';
   const { policy, quota, window, remaining, reset } = metadata;
-  const standing = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
+  const rateLimit = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };
   const headers = {
     ...(refusal.retryAfter !== undefined && { 'retry-after': String(refusal.retryAfter) }),
-    ...(policy !== undefined && rateLimitHeaders({ policy, ...standing })),
+    ...(policy !== undefined && rateLimitHeaders({ policy, ...rateLimit })),
   };
-  const beside = code === 'test_failed' ? testOutcome(metadata) : undefined;
-  return new ApiError(code, { message: said === '' ? undefined : said, details, errors, headers, extra: beside });
+  const extra = code === 'test_failed' ? failedTestFields(metadata) : undefined;
+  return new ApiError(code, { message: usesTableMessage ? undefined : refusal.message, details, errors, headers, extra });
+}
+
+/** The fields that were sent and that the route has: only those may be repeated in an error. */
+function knownFields({ body, query, routeOptions }: FastifyRequest): unknown {
+  const { properties } = (routeOptions.schema?.body ?? {}) as { properties?: object };
+  if (!properties) return query;
+  const sent = Object(body ?? {}) as Record<string, unknown>;
+  const names = Object.keys(properties).filter((name) => Object.hasOwn(sent, name));
+  return Object.fromEntries(names.map((name) => [name, sent[name]]));
+}
+
+const frameworkCodes: Record<string, ErrorCode> = {
+  FST_ERR_BAD_URL: 'route_not_found',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed_request',
+  // The client left in the middle of its body.
+  ECONNRESET: 'malformed_request',
+};
+
+/** Answers errors, and logs what only operators may see. */
+export class ErrorHandler {
+  private readonly logger: Logger;
+  private lastWarningMs = -Infinity;
+
+  constructor(logger: Logger) {
+    this.logger = logger;
+  }
+
+  /** Answers a request with whatever was thrown for it. */
+  answer(thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+    const error = this.toApiError(thrown, request);
+    const { caller, id, method, routeLabel: route } = request;
+    if (error.status === 503) this.warn({ code: error.code, method, route, tenant: caller.tenantId, request_id: id }, 'rejecting requests');
+    // Fastify closes the connection after a rejected body. Node reads the rest of it, so that the client can read the answer.
+    reply.removeHeader('connection');
+    if (error.headers) reply.headers(error.headers);
+    void reply.code(error.status).send(error.body(id));
+  }
+
+  /** Logs a warning, at most one a second: a flood of errors must not become a flood of lines. */
+  warn(fields: object, message: string): void {
+    if (performance.now() - this.lastWarningMs <= 1000) return;
+    this.lastWarningMs = performance.now();
+    this.logger.warn(fields, message);
+  }
+
+  private toApiError(thrown: unknown, request: FastifyRequest): ApiError {
+    if (thrown instanceof ApiError) return thrown;
+    const code = frameworkCodes[(thrown as FastifyError).code];
+    const known = thrown instanceof ConnectError ? apiErrorOf(thrown, knownFields(request)) : code && new ApiError(code);
+    if (known) return known;
+    const { method, url, caller, id, routeLabel: route } = request;
+    const fields = { request_id: id, tenant: caller.tenantId, method, path: url.split('?')[0], route };
+    this.logger.error({ err: thrown, ...fields }, 'request failed');
+    return new ApiError('internal');
+  }
 }

@@ -151,7 +151,6 @@ describe('the fields of bodies', () => {
     for (const number of ['12345678901234567890', '9007199254740993', '1e400', '0.12345678901234567890', '-1E999']) {
       const { body } = await post(`"metadata":{"a":[${number}]}`);
       expect([number, body.details?.field, body.details?.tag]).toEqual([number, 'metadata', 'number']);
-      expect((await post(`"unknown":${number}`)).status).toBe(201);
       expect((await post(`"metadata":{"a":"[${number}"}`)).status).toBe(201);
     }
     for (const number of ['1.10', '1E5', '1e-7', '9007199254740992', '12345678901234567000', '-0', '0.1']) {
@@ -214,7 +213,7 @@ describe('the fields of bodies', () => {
     expect(body.details).toEqual({ field: first.field, tag: first.tag, value: first.value });
     expect(body.errors.map(({ message }: any) => message)).toEqual([
       'idempotency_key must have at most 255 characters',
-      'description must not hold NUL or half of a surrogate pair',
+      'description must not contain NUL or half of a surrogate pair',
       'reference must be a string',
       'entries[0].account_code is required',
       'entries[0].amount is required',
@@ -265,28 +264,6 @@ describe('the fields of bodies', () => {
     expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
   });
 
-  test('a field that the route does not have is not taken for the one that is blamed', async () => {
-    const [strict, other] = [uniqueWord(), uniqueWord()];
-    for (const account_code of [strict, other]) await send('account', { account_code, type: 'asset', allow_negative: false });
-    const fill = await send('double', {
-      entries: [
-        { ...line, account_code: strict },
-        { ...line, side: 'credit' },
-      ],
-    });
-    await send('double', {
-      entries: [
-        { ...line, account_code: other },
-        { ...line, side: 'credit', account_code: strict },
-      ],
-    });
-    const path = customer.at(`transactions/${fill.body.data.transaction.transaction_id}/reverse`);
-    for (const unknown of [{}, { entries: [{ account_code: 'OTHER' }] }, { entries: [{ account_code: 5 }] }]) {
-      const { status, body } = await cluster.rest('POST', path, { key: customer.key, body: unknown });
-      expect([status, body.details]).toEqual([422, { field: 'entries[0].account_code', tag: 'insufficient_funds', value: strict }]);
-    }
-  });
-
   test('an empty header is an empty key', async () => {
     const path = customer.at('transactions');
     for (const header of ['', '""']) {
@@ -295,24 +272,43 @@ describe('the fields of bodies', () => {
     }
   });
 
-  test('a million wrong items cost no more than a few', async () => {
-    // The best of some: what else the machine does is not of interest.
-    let bestMs = Infinity;
-    for (let round = 0; round < 3 && bestMs >= 5_000; round += 1) {
+  test.each<[string, Record<string, unknown>, string, unknown]>([
+    ['single', { amuont: '1.00' }, 'amuont', '1.00'],
+    ['single', { idempotencyKey: 'k' }, 'idempotencyKey', 'k'],
+    ['double', { entries: [line, { ...line, side: 'credit', note: 1 }] }, 'entries[1].note', 1],
+    ['account', { toString: 1 }, 'toString', 1],
+    ['login', { passwort: 'hunter2' }, 'passwort', ''],
+  ])('a field that %s does not have is rejected: %j', async (route, change, field, value) => {
+    const { status, body } = await send(route, change);
+    expect([status, body.code, body.details]).toEqual([400, 'validation_failed', { field, tag: 'unknown', value }]);
+  });
+
+  test('unknown fields are reported after the known ones, also by routes that take no body', async () => {
+    const { body } = await send('single', { amount: undefined, amuont: '1.00' });
+    expect(body.errors.map(({ field, tag }: any) => `${field} ${tag}`)).toEqual(['amount required', 'amuont unknown']);
+    const path = customer.at('webhooks/wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8/retry');
+    const answer = await cluster.rest('POST', path, { key: customer.key, body: { attempts: 1 } });
+    expect([answer.status, answer.body.details]).toEqual([400, { field: 'attempts', tag: 'unknown', value: 1 }]);
+    expect((await cluster.rest('POST', path, { key: customer.key, body: {} })).status).toBe(404);
+  });
+
+  test('however many items and fields are wrong, the answer is short and comes soon', async () => {
+    const unknown = Object.fromEntries(Array.from({ length: 75_000 }, (_, index) => [`x${index}`, 0]));
+    for (const change of [{ entries: Array(300_000).fill(0) }, unknown]) {
       const began = performance.now();
-      const { status, body } = await send('double', { entries: Array(300_000).fill(0) });
-      bestMs = Math.min(bestMs, performance.now() - began);
-      expect([status, body.details.tag]).toEqual([400, 'max']);
+      const { status, body } = await send('double', change);
+      expect(status).toBe(400);
       expect(JSON.stringify(body).length).toBeLessThan(30_000);
+      expect(performance.now() - began).toBeLessThan(10_000);
     }
-    expect(bestMs).toBeLessThan(5_000);
   });
 });
 
 describe('the parameters of queries', () => {
   test.each([
     ['transactions?limit=0', 'limit', 'min'],
-    [`transactions?${'x&'.repeat(99)}limit=0`, 'limit', 'min'],
+    ['transactions?limits=1', 'limits', 'unknown'],
+    ['accounts/code/TECHNOLOGY?currency=USD', 'currency', 'unknown'],
     ['transactions?limit=-1', 'limit', 'min'],
     ['transactions?limit=101', 'limit', 'max'],
     ['transactions?limit=x', 'limit', 'type'],
@@ -347,10 +343,6 @@ describe('the parameters of queries', () => {
   ])('%s: %s %s', async (query, field, tag) => {
     const { status, body } = await cluster.rest('GET', customer.at(query), { key: customer.key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
-  });
-
-  test('what stands behind a hundred of them is not read', async () => {
-    expect((await cluster.rest('GET', customer.at(`transactions?${'x&'.repeat(100)}limit=0`), { key: customer.key })).status).toBe(200);
   });
 
   test('a number beyond all bounds is told as it was sent', async () => {
@@ -409,9 +401,9 @@ describe('the parameters of queries', () => {
     expect([refused.status, refused.body.details]).toMatchObject([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
   });
 
-  test('empty and unknown ones are ignored', async () => {
+  test('empty ones are ignored', async () => {
     for (const query of [
-      'transactions?limit=&currency=&cursor=&start_date=&x=1',
+      'transactions?limit=&currency=&cursor=&start_date=',
       'accounts?type=&status=',
       'events?after_sequence=',
       'accounts/hierarchy?include=',

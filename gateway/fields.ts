@@ -1,5 +1,5 @@
 // The fields that requests are made of, each with its bounds. Lengths are code points.
-import { Type, type TSchemaOptions, type TUnsafe } from 'typebox';
+import { Type, type TObject, type TProperties, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { amountPattern, currencies } from '../services/platform/money.ts';
 
 /** Words that a tenant's business is. */
@@ -69,7 +69,15 @@ export function optional<Value>(field: TUnsafe<Value>): ReturnType<typeof Type.O
   return Type.Optional(Type.Unsafe<Value | null>({ type: [type, 'null'], ...(words && { enum: [...words, null] }), ...rest }));
 }
 
-/** A field that can't be changed: sent, it is refused. It is not in the document. */
+/** An object of these fields; any other one is rejected. */
+export function object<Fields extends TProperties>(fields: Fields): TObject<Fields> {
+  return Type.Object(fields, { additionalProperties: false });
+}
+
+/** The body or query of a route that takes none. */
+export const noFields = object({});
+
+/** A field that can't be changed: sent, it is rejected. It is not in the document. */
 export const immutable = Type.Optional(Type.Unsafe<null>({ 'x-immutable': true }));
 
 export const name = text(255, { example: 'Acme Payments' });

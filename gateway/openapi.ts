@@ -94,7 +94,7 @@ export interface DocumentedRoute {
 /** Every code that a route may answer. */
 function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ErrorCode[] {
   const codes = new Set<ErrorCode>(doc.errors);
-  if (access.by !== 'nobody') codes.add('unauthenticated');
+  if (access.by !== 'anyone') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
   if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
@@ -200,7 +200,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
     tags: [doc.tag],
     summary: doc.summary,
     description: [doc.description, scope].filter(Boolean).join('\n\n') || doc.summary,
-    security: access.by === 'nobody' ? [] : [access.by === 'key' ? { apiKeyToken: [] } : { userToken: [] }],
+    security: access.by === 'anyone' ? [] : [access.by === 'key' ? { apiKeyToken: [] } : { userToken: [] }],
     ...(access.by === 'key' && { 'x-scope': access.scope }),
     ...(body && {
       requestBody: {

@@ -1,28 +1,75 @@
-// A request as routes know it, and the server on which they are registered.
+// What every request carries: its id, caller, metrics label, and a signal for a client that has gone.
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { CallOptions } from '@connectrpc/connect';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyBaseLogger, FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from '../services/platform/telemetry.ts';
 import { traceparentOf } from '../services/platform/trace.ts';
-import type { RouteCount } from './metrics.ts';
+import { anonymous } from './auth.ts';
+import type { InFlightLimit } from './limits.ts';
+import type { RequestMetrics } from './metrics.ts';
 
 /** The server with TypeBox schemas. */
 export type App = FastifyInstance<Server, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    count: RouteCount;
-    /** Aborts where the client leaves before its answer. */
+    /** The pattern of the path, or `unknown`. */
+    routeLabel: string;
+    /** Aborted when the client leaves before its answer; made on demand. */
     clientGone: AbortController | null;
   }
 }
 
-/** Who asks, by which request and in which trace: what a change keeps of it. */
+/** What the beginning and the end of a request need. */
+export interface RequestParts {
+  limit: InFlightLimit;
+  metrics: RequestMetrics;
+  logger: Logger;
+}
+
+/** Adds the members of {@link FastifyRequest} that requests of this server carry. */
+export function decorateRequests(app: App): void {
+  app.decorateRequest('caller');
+  app.decorateRequest('checkedMs', 0);
+  app.decorateRequest('routeLabel', 'unknown');
+  app.decorateRequest('clientGone', null);
+  app.decorateRequest('slot', null);
+}
+
+/** Prepares a request before its route's hooks, and ends it with its response: metrics, in-flight limit, abort, debug log. */
+export function beginRequest(request: FastifyRequest, reply: FastifyReply, { limit, metrics, logger }: RequestParts): void {
+  const started = performance.now();
+  request.caller = anonymous;
+  // Caches, also those that ignore RFC 9111 section 3.5, must not show one client's answer to another.
+  reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+  reply.raw.once('close', () => {
+    limit.leave(request);
+    const { method, routeLabel: route, caller, id } = request;
+    const answered = reply.raw.writableFinished;
+    const status = answered ? reply.raw.statusCode : 0;
+    const seconds = (performance.now() - started) / 1000;
+    metrics.count(method, route, status, seconds);
+    if (!answered) request.clientGone?.abort();
+    const { actor, tenantId: tenant } = caller;
+    if (logger.isLevelEnabled('debug'))
+      logger.debug({ method, route, status, ms: seconds * 1000, actor, tenant, request_id: id }, 'request');
+  });
+}
+
+/** The client's own id of a request where it has 1 to 128 of `A-Za-z0-9._-`, or a new one. */
+export function requestIdOf(request: IncomingMessage): string {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID();
+}
+
+/** Actor, request id and trace context: what the log keeps of the request that made a change. */
 export function auditContext({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
   return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
 }
 
-/** How long a call for a request may take; it ends when the client leaves, and is logged under the request's id. */
+/** Options of a gRPC call for a request: its deadline, an end when the client leaves, and the request id for the log. */
 export function callOptions(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
   request.clientGone ??= new AbortController();
   return { timeoutMs, signal: request.clientGone.signal, headers: { 'x-request-id': request.id } };

@@ -7,7 +7,6 @@ import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Line } from '../services/platform/caller.ts';
-import { mostDescriptors } from '../services/platform/descriptors.ts';
 import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
@@ -19,9 +18,6 @@ import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
 import { TokenVerifier } from './tokens.ts';
 
-// What the gateway itself has open, beside its clients' connections: with none left it could reach no service, nor say so.
-const ownDescriptors = 200;
-
 /** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
 export async function serveGateway(settings: Settings, lifetime: Lifetime): Promise<void> {
   const config = gatewayConfig(settings);
@@ -30,7 +26,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const token = config.internalTokens[0] ?? '';
   const maxMessageBytes = config.grpcMaxMessageBytes;
   const { method: ofIdentity } = IdentityService;
-  const verifications = [ofIdentity.verifyApiKey, ofIdentity.verifyApiKeys, ofIdentity.verifyTenantMember];
+  const verifications = [ofIdentity.verifyApiKey, ofIdentity.verifyTenantMember];
   const toIdentity = openCaller({
     addresses: config.identityAddresses,
     token,
@@ -75,13 +71,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const ledger = createClient(LedgerService, toLedger);
   const notifier = createClient(NotifierService, toNotifier);
   const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
-  const verifyOne = async (key: string) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified;
-  const keys = new ApiKeyCache(async (texts) => {
-    if (texts.length === 1) return Promise.all(texts.map(verifyOne));
-    const { answers } = await identity.verifyApiKeys({ keys: texts }, { timeoutMs: 2_000 });
-    if (answers.length !== texts.length) throw new Error(`identity answered ${answers.length} of ${texts.length} keys`);
-    return answers.map(({ verified }) => verified);
-  });
+  const keys = new ApiKeyCache(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
   const ledgers = new WeakMap<Line, Ledger>();
   const ledgerAt = (line: Line): Ledger => {
@@ -117,19 +107,11 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     const ops = await serveOps(host, config.opsPort, metrics, readiness);
     lifetime.add('ops', ops.close);
   }
-  const maxConnections = Math.min(config.maxConnections, Math.max(16, mostDescriptors() - ownDescriptors));
-  if (maxConnections < config.maxConnections) {
-    logger.warn(
-      { connections: maxConnections, MAX_CONNECTIONS: config.maxConnections },
-      'there are not descriptors for so many connections',
-    );
-  }
   const app = await buildApp({
     ...config,
-    maxConnections,
     logger,
     metrics,
-    authorities: {
+    authenticators: {
       keys,
       tokens,
       memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,

@@ -81,7 +81,7 @@ test('the same key and request again is answered with the first, whether the key
     [deposit('1.0'), 'same'],
     [deposit('1.0'), '"same"'],
     [deposit('1.0', { idempotency_key: 'same' }), '"same"'],
-    [deposit('1.0', { idempotency_key: null, unknown: 1 }), 'same'],
+    [deposit('1.0', { idempotency_key: null }), 'same'],
   ] as const) {
     const again = await customer.post('transactions/double-entry', body, header === undefined ? {} : { 'idempotency-key': header });
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);

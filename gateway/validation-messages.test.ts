@@ -26,42 +26,17 @@ describe('a wrong value is repeated', () => {
     expect(echo(undefined)).toBe('');
   });
 
-  test('with its numbers as they were sent, also those that a double can’t hold', () => {
+  test('with its numbers as they were sent, also those that a double cannot represent', () => {
     const text = '{"a":[12345678901234567890,{"b":-1e999,"c":1.5}],"d":null}';
     expect(JSON.stringify(echo(read(text)))).toBe(text);
     expect(JSON.stringify(echo((read('[1e999]') as unknown[])[0]))).toBe('1e999');
   });
 
-  test('whole where it has ten thousand parts, and as the beginning of its JSON where it has one more', () => {
-    const most = Array.from({ length: 3_333 }, (_, place) => [place, { a: 'ü' }]).slice(0, 2_499);
-    const filled = [...most, 1, 2, 3];
-    expect(echo(filled)).toEqual(filled);
-    const more = [...filled, 4];
-    expect(echo(more)).toBe(`${JSON.stringify(more).slice(0, 1000)}…`);
-  });
-
-  test('whole where it is a hundred deep, and as the beginning of its JSON where it is deeper', () => {
-    const deep = (levels: number) => JSON.parse(`${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`) as unknown;
-    expect(echo(deep(100))).toEqual(deep(100));
-    expect(echo(deep(102))).toBe(`${JSON.stringify(deep(102)).slice(0, 1000)}…`);
-  });
-
-  test('with no half of a character where its JSON is cut', () => {
-    const wide = ['x'.repeat(997), '👩', ...Array.from({ length: 10_000 }, () => 1)];
-    expect(echo(wide)).toBe(`["${'x'.repeat(997)}"…`);
-    expect(echo(['x'.repeat(994), '👩', ...wide])).toBe(`["${'x'.repeat(994)}","\ufffd…`);
-  });
-
-  test('without walking a million items or a million levels', () => {
-    const wide = Array.from({ length: 1_000_000 }, () => ['x'.repeat(10)]);
-    const guard = {
-      get large(): never {
-        throw new Error('it was walked');
-      },
-    };
-    expect(echo([...wide.slice(0, 20_000), guard])).toMatch(/^\[\["xxxxxxxxxx"\],/);
-    expect(echo(wide)).toHaveLength(1001);
-    expect(echo(JSON.parse(`${'['.repeat(500_000)}${']'.repeat(500_000)}`))).toBe(`${'['.repeat(1000)}…`);
+  test('whole with ten thousand parts or a hundred levels, and not at all beyond that', () => {
+    const wide = Array(10_000).fill(0);
+    expect([echo(wide), echo([...wide, 0])]).toEqual([wide, '…']);
+    const deep = (levels: number) => JSON.parse(`${'['.repeat(levels)}${']'.repeat(levels)}`) as unknown;
+    expect([echo(deep(100)), echo(deep(500_000))]).toEqual([deep(100), '…']);
   });
 });
 
@@ -89,14 +64,15 @@ describe('what is wrong is said in a sentence', () => {
     ['email', {}, 'must be an email address'],
     ['slug', {}, 'must be 3 to 63 lower-case letters and digits with single hyphens between'],
     ['code', {}, 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit'],
-    ['decimal', {}, 'must be a decimal text with up to 13 digits before and 2 after the point'],
+    ['decimal', {}, 'must be a decimal string with at most 13 digits before and 2 after the point'],
     ['url', {}, 'must be an address like https://example.com/hooks'],
     ['id', {}, 'is not a valid identifier'],
-    ['unicode', {}, 'must not hold NUL or half of a surrogate pair'],
-    ['number', {}, 'holds a number that would come back as another one: send it as text'],
-    ['same', {}, 'differs between the body and the Idempotency-Key header, or is in two of those'],
+    ['unicode', {}, 'must not contain NUL or half of a surrogate pair'],
+    ['number', {}, 'holds a number that a double cannot represent: send it as a string'],
+    ['same', {}, 'must be the same in the body and in one Idempotency-Key header'],
     ['immutable', {}, 'cannot be changed'],
     ['required', {}, 'is required'],
+    ['unknown', {}, 'is unknown: check its spelling, or leave it out'],
     ['unheard-of', {}, 'fails unheard-of'],
   ])('%s of %j: %s', (tag, schema, predicate) => {
     expect(fieldMessage('entries[0].amount', tag, schema)).toBe(`entries[0].amount ${predicate}`);

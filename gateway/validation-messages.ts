@@ -1,56 +1,36 @@
-// The sentences of validation errors, and how much of a wrong value is repeated.
-import { numberText } from './json.ts';
+// The messages of validation errors, and the wrong value as it is repeated to the client.
+import { inexactNumberText } from './json.ts';
 
-// An object with more parts, or deeper, is no mistake that somebody reads: of such a one the beginning of its JSON is shown.
-const mostParts = 10_000;
-const mostLevels = 100;
-const maxShown = 1000;
+declare global {
+  interface JSON {
+    /** A value that `JSON.stringify` writes as this text; TypeScript's library does not know it yet. */
+    rawJSON(text: string): unknown;
+  }
+}
 
-/** A value as it is repeated to its sender: as it was sent, but for objects and arrays that are beyond all measure. */
+// Larger or deeper values are not repeated.
+const maxParts = 10_000;
+const maxDepth = 100;
+
+/** A wrong value as it is repeated: as it was sent, `""` for none, `…` for an object or array beyond all measure. */
 export function echo(value: unknown): unknown {
   if (value === undefined) return '';
-  if (typeof value !== 'object' || value === null) return value;
-  if (roomAfter(value, mostParts, mostLevels) >= 0) return withNumbers(value);
-  return `${written(value, maxShown).slice(0, maxShown).toWellFormed()}…`;
-}
-
-/** How many more parts a value leaves room for; negative where it is too large or too deep. */
-function roomAfter(value: unknown, parts: number, levels: number): number {
-  if (typeof value !== 'object' || value === null) return parts - 1;
-  if (levels === 0) return -1;
-  let left = parts - 1;
-  const isList = Array.isArray(value);
-  for (const item of isList ? (value as unknown[]) : Object.keys(value)) {
-    if (left < 0) return left;
-    left = roomAfter(isList ? item : (value as Record<string, unknown>)[item as string], left, levels - 1);
+  let parts = 0;
+  const copy = (item: unknown, depth: number): unknown => {
+    if (typeof item !== 'object' || item === null) return item;
+    const number = inexactNumberText(item);
+    if (number !== null) return JSON.rawJSON(number);
+    const entries = Object.entries(item);
+    parts += entries.length;
+    if (parts > maxParts || depth > maxDepth) throw new RangeError('too large');
+    if (Array.isArray(item)) return item.map((each) => copy(each, depth + 1));
+    return Object.fromEntries(entries.map(([key, each]) => [key, copy(each, depth + 1)]));
+  };
+  try {
+    return copy(value, 0);
+  } catch {
+    return '…';
   }
-  return left;
-}
-
-/** A value as JSON, given up where there is no more room: neither a million items nor a million levels are walked. */
-function written(value: unknown, room: number): string {
-  const number = numberText(value);
-  if (number !== null) return number;
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, room + 1));
-  if (typeof value !== 'object' || value === null) return String(value);
-  const isList = Array.isArray(value);
-  let text = isList ? '[' : '{';
-  for (const item of isList ? (value as unknown[]) : Object.keys(value)) {
-    if (text.length > room) return text;
-    if (text.length > 1) text += ',';
-    text += isList ? '' : `${JSON.stringify(item)}:`;
-    text += written(isList ? item : (value as Record<string, unknown>)[item as string], room - text.length);
-  }
-  return `${text}${isList ? ']' : '}'}`;
-}
-
-/** The value with its numbers as they were sent. */
-function withNumbers(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value;
-  const number = numberText(value);
-  if (number !== null) return JSON.rawJSON(number);
-  if (Array.isArray(value)) return value.map(withNumbers);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withNumbers(item)]));
 }
 
 const typeNames: Record<string, string> = {
@@ -65,18 +45,19 @@ const patterns: Record<string, string> = {
   email: 'must be an email address',
   slug: 'must be 3 to 63 lower-case letters and digits with single hyphens between',
   code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
-  decimal: 'must be a decimal text with up to 13 digits before and 2 after the point',
+  decimal: 'must be a decimal string with at most 13 digits before and 2 after the point',
   gt: 'must be greater than zero',
   url: 'must be an address like https://example.com/hooks',
   id: 'is not a valid identifier',
-  unicode: 'must not hold NUL or half of a surrogate pair',
-  number: 'holds a number that would come back as another one: send it as text',
-  same: 'differs between the body and the Idempotency-Key header, or is in two of those',
+  unicode: 'must not contain NUL or half of a surrogate pair',
+  number: 'holds a number that a double cannot represent: send it as a string',
+  same: 'must be the same in the body and in one Idempotency-Key header',
   immutable: 'cannot be changed',
   required: 'is required',
+  unknown: 'is unknown: check its spelling, or leave it out',
 };
 
-/** What is wrong with a field, as a sentence; `schema` is the one that the field fails. */
+/** The message of a field error; `schema`: the one that the field fails. */
 export function fieldMessage(field: string, tag: string, schema: Record<string, unknown>): string {
   return `${field} ${predicate(tag, schema)}`;
 }

@@ -1,16 +1,17 @@
-// Checks bodies and queries against their schemas: a fast validator for what is right, and a thorough one that lists what is wrong.
+// Validates bodies and queries against their schemas: a fast validator, and a thorough one that lists what is wrong.
 import { Ajv, type AnySchemaObject, type ErrorObject, type ValidateFunction } from 'ajv';
 import { hasInvalidUnicode } from '../services/platform/json.ts';
+import { maxErrors, validationError, type ApiError, type FieldError } from './errors.ts';
 import { formats, tagOfPattern } from './fields.ts';
-import { HeaderConflict, isSuspect, numberText } from './json.ts';
+import { HeaderConflict } from './idempotency.ts';
+import { inexactNumberText, needsCloseCheck } from './json.ts';
 import { metadataFault } from './metadata.ts';
-import { ApiError, validationError, maxErrors, type FieldError } from './errors.ts';
 import { echo, fieldMessage } from './validation-messages.ts';
 
-/** A schema of ours: JSON Schema with the annotations of `fields.ts`. */
+/** JSON Schema with the annotations of `fields.ts`. */
 export type Schema = AnySchemaObject;
 
-/** What a validator answers: fine as it is, fine with this value instead, or what is wrong. */
+/** A validator's answer: valid as it is, valid with this value instead, or an error. */
 export type Verdict = true | { value: unknown } | { error: ApiError };
 
 function newAjv(thorough: boolean): Ajv {
@@ -30,7 +31,7 @@ function newAjv(thorough: boolean): Ajv {
     validate: (_: unknown, data: string) => Date.parse(data) > Date.now(),
     errors: false,
   });
-  // In the fast validator metadata is any object: who takes it turns it into text, and finds it too long or too deep on the way.
+  // The fast validator takes any object for metadata: `metadataText` checks its size and depth.
   const metadata = (_schema: unknown, data: object): boolean => {
     const tag = thorough ? metadataFault(data) : null;
     metadata.errors = tag === null ? [] : [{ keyword: 'x-metadata', params: { tag } }];
@@ -44,14 +45,13 @@ function newAjv(thorough: boolean): Ajv {
 const fastAjv = newAjv(false);
 const thoroughAjv = newAjv(true);
 
-/** A validator of JSON bodies. No body and `null` count as `{}`; a problem met while reading it is the verdict. */
+/** A validator of JSON bodies. No body and `null` count as `{}`. */
 export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
-  const fast = fastAjv.compile(schema);
-  const list = lister(schema);
+  const isValid = fastAjv.compile(schema);
+  const list = errorLister(schema);
   return (data) => {
-    if (data instanceof ApiError) return { error: data };
     const body = data ?? {};
-    if (!fast(body) || isSuspect(body)) {
+    if (!isValid(body) || needsCloseCheck(body)) {
       const errors = list(body);
       if (isFilled(errors)) return { error: validationError(errors) };
     }
@@ -61,20 +61,21 @@ export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
 
 /** A validator of query strings: whole numbers come as text, and an empty value is none unless the schema says `x-empty`. */
 export function queryValidator(schema: Schema): (data: unknown) => Verdict {
-  const fast = fastAjv.compile(schema);
-  const list = lister(schema);
-  const properties = Object.entries(schema['properties'] as Record<string, Schema>);
+  const isValid = fastAjv.compile(schema);
+  const list = errorLister(schema);
+  const properties = propertiesOf(schema);
   return (data) => {
     const sent = data as Record<string, unknown>;
     const query: Record<string, unknown> = {};
-    for (const [name, property] of properties) {
-      const value = sent[name];
-      if (value === undefined || (value === '' && property['x-empty'] !== true)) continue;
-      query[name] = isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
+    for (const [name, value] of Object.entries(sent)) {
+      const property = properties[name];
+      if (property && value === '' && property['x-empty'] !== true) continue;
+      query[name] = property && isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
     }
-    if (fast(query) && !Object.values(query).some((value) => typeof value === 'string' && hasInvalidUnicode(value)))
+    if (isValid(query) && !Object.values(query).some((value) => typeof value === 'string' && hasInvalidUnicode(value))) {
       return { value: query };
-    // A number too large to be exact is told as it was sent.
+    }
+    // A number too large to be exact is repeated as it was sent.
     const errors = list(query).map((error) =>
       typeof error.value === 'number' && !Number.isSafeInteger(error.value) ? { ...error, value: echo(sent[error.field]) } : error,
     );
@@ -86,7 +87,7 @@ function isWhole(schema: Schema): boolean {
   return [schema['type']].flat().includes('integer');
 }
 
-/** The number, or the largest where it is none: still a whole number, and beyond every bound. */
+/** The number, or the largest one where it is infinite: still a whole number, and beyond every bound. */
 function finite(number: number): number {
   return Number.isFinite(number) ? number : Math.sign(number) * Number.MAX_VALUE;
 }
@@ -95,57 +96,67 @@ function isFilled(errors: FieldError[]): errors is [FieldError, ...FieldError[]]
   return errors.length > 0;
 }
 
-interface Found extends FieldError {
+interface PlacedError extends FieldError {
+  /** Position in the schema's order, level by level. */
   place: number[];
 }
 
-/** Lists what is wrong with a document in the schema's order, one error a field. */
-function lister(schema: Schema): (data: unknown) => FieldError[] {
+/** Lists what is wrong with a document in the schema's order: one error a field, unknown fields last. */
+function errorLister(schema: Schema): (data: unknown) => FieldError[] {
   let compiled: ValidateFunction | undefined;
-  const secretive = JSON.stringify(schema).includes('"x-secret"');
+  const hasSecrets = JSON.stringify(schema).includes('"x-secret"');
   return (data) => {
-    if (typeof data !== 'object' || data === null || Array.isArray(data) || numberText(data) !== null) {
-      const tag = 'type';
-      return [{ field: 'body', tag, value: secretive ? '' : echo(data), message: 'body must be an object' }];
+    if (typeof data !== 'object' || data === null || Array.isArray(data) || inexactNumberText(data) !== null) {
+      return [{ field: 'body', tag: 'type', value: hasSecrets ? '' : echo(data), message: 'body must be an object' }];
     }
-    const found: Found[] = [];
+    const found: PlacedError[] = [];
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
-      const { field, place } = locate(schema, path);
       const sent = value instanceof HeaderConflict ? value.body : value;
-      const visible = of['x-secret'] === true ? '' : echo(sent);
-      found.push({ field, place, tag, value: mayHoldPassword(of, sent, visible) ? '' : visible, message: fieldMessage(field, tag, of) });
+      const isSecret = of['x-secret'] === true || (tag === 'unknown' && hasSecrets) || mayHoldPassword(of, sent);
+      const { field, place } = locate(schema, path);
+      found.push({ field, place, tag, value: isSecret ? '' : echo(sent), message: fieldMessage(field, tag, of) });
     };
-    untextual(schema, data, [], (path, value, of) => add(path, 'unicode', value, of));
-    // Not at the start: to compile all of them took an eighth of it.
-    const thorough = (compiled ??= thoroughAjv.compile(schema));
-    // A million wrong items would be a million errors: what is beyond the limit is not looked at.
-    if (!thorough(shortened(schema, data))) {
-      for (const error of thorough.errors ?? []) {
-        const path = error.instancePath.split('/').slice(1).map(unescape);
-        const missing = error.keyword === 'required' ? String(error.params['missingProperty']) : undefined;
-        // A keyword of ours comes without its schema.
-        const of = path.reduce((here, step) => (here['items'] as Schema | undefined) ?? property(here, step), schema);
-        const holder = at(data, path);
-        if (missing === undefined) add(path, tagOf(error, of), holder, of);
-        // A number that a double can't hold is an object of ours.
-        else if (numberText(holder) !== null) add(path, 'type', holder, of);
-        else add([...path, missing], 'required', undefined, property(of, missing));
-      }
-    }
+    addInvalidUnicode(schema, data, [], add);
+    // Compiled on first use: compiling all at the start would delay it.
+    compiled ??= thoroughAjv.compile(schema);
+    if (!compiled(prune(schema, data))) for (const error of compiled.errors ?? []) addSchemaError(schema, data, error, add);
     found.sort((one, other) => comparePlaces(one.place, other.place));
-    const first = found.filter((error, index) => found.findIndex((other) => other.field === error.field) === index);
-    return first.slice(0, maxErrors).map(({ field, tag, value, message }) => ({ field, tag, value, message }));
+    const byField = new Map<string, FieldError>();
+    for (const { field, tag, value, message } of found) if (!byField.has(field)) byField.set(field, { field, tag, value, message });
+    return [...byField.values()].slice(0, maxErrors);
   };
 }
 
-/** Of an address, what stands before an @; the @ itself may be behind what is shown of an object beyond all measure. */
-function mayHoldPassword(schema: Schema, sent: unknown, visible: unknown): boolean {
-  if (schema['x-tag'] !== 'url') return false;
-  return (typeof sent === 'object' && typeof visible === 'string') || JSON.stringify(visible).includes('@');
+type Add = (path: string[], tag: string, value: unknown, of: Schema) => void;
+
+function addSchemaError(schema: Schema, data: object, error: ErrorObject, add: Add): void {
+  const path = error.instancePath.split('/').slice(1).map(unescape);
+  // A keyword of ours comes without its schema.
+  const of = path.reduce((here, step) => (here['items'] as Schema | undefined) ?? propertyOf(here, step), schema);
+  const holder = valueAt(data, path);
+  const { missingProperty: missing, additionalProperty: unknown } = error.params as {
+    missingProperty?: string;
+    additionalProperty?: string;
+  };
+  if (missing === undefined && unknown === undefined) add(path, tagOf(error, of), holder, of);
+  // An inexact number is an object of ours, and only its type is wrong.
+  else if (inexactNumberText(holder) !== null) add(path, 'type', holder, of);
+  else if (missing !== undefined) add([...path, missing], 'required', undefined, propertyOf(of, missing));
+  else if (unknown !== undefined) add([...path, unknown], 'unknown', valueAt(holder, [unknown]), {});
 }
 
-function property(schema: Schema, name: string): Schema {
-  return (schema['properties'] as Record<string, Schema> | undefined)?.[name] ?? {};
+/** Whether a wrong URL may contain a user's password, which stands before an `@`. */
+function mayHoldPassword(schema: Schema, sent: unknown): boolean {
+  return schema['x-tag'] === 'url' && (typeof sent === 'object' || JSON.stringify(sent).includes('@'));
+}
+
+function propertiesOf(schema: Schema): Record<string, Schema> {
+  return (schema['properties'] as Record<string, Schema> | undefined) ?? {};
+}
+
+function propertyOf(schema: Schema, name: string): Schema {
+  const properties = propertiesOf(schema);
+  return Object.hasOwn(properties, name) ? (properties[name] as Schema) : {};
 }
 
 const tags: Record<string, string> = {
@@ -164,16 +175,16 @@ function tagOf(error: ErrorObject, schema: Schema): string {
   const { keyword, data } = error;
   const types = [schema['type']].flat();
   if (keyword === 'type' && data instanceof HeaderConflict) return 'same';
-  if (keyword === 'type' && numberText(data) !== null && types.includes('integer')) return 'number';
+  if (keyword === 'type' && inexactNumberText(data) !== null && types.includes('integer')) return 'number';
   if (keyword === 'x-immutable') return 'immutable';
-  // A field that may be absent may be null. Where an empty text is wrong, it is as good as missing.
+  // A field that may be absent may be null. Where an empty text is wrong, it counts as missing.
   if (data === null ? !types.includes('null') : data === '' && (types.includes('string') || !types.includes('null'))) return 'required';
   if (keyword === 'x-metadata') return String(error.params['tag']);
   if (keyword === 'pattern' || keyword === 'format') return tagOfPattern(schema, data);
   return tags[keyword] ?? keyword;
 }
 
-/** Where a path stands in the schema's order, and its name: `entries[1].amount`. */
+/** The name of a path, `entries[1].amount`, and its position in the schema's order. */
 function locate(schema: Schema, path: string[]): { field: string; place: number[] } {
   let field = '';
   let here = schema;
@@ -183,10 +194,11 @@ function locate(schema: Schema, path: string[]): { field: string; place: number[
       field += `[${step}]`;
       return Number(step);
     }
-    const names = Object.keys((here['properties'] as object | undefined) ?? {});
-    here = property(here, step);
+    const names = Object.keys(propertiesOf(here));
+    here = propertyOf(here, step);
     field += field === '' ? step : `.${step}`;
-    return names.indexOf(step);
+    const position = names.indexOf(step);
+    return position < 0 ? names.length : position;
   });
   return { field, place };
 }
@@ -203,31 +215,36 @@ function unescape(step: string): string {
   return step.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-function at(data: unknown, path: string[]): unknown {
+function valueAt(data: unknown, path: string[]): unknown {
   return path.reduce<unknown>((value, step) => (value as Record<string, unknown> | undefined)?.[step], data);
 }
 
-// Of the schema's fields alone: to copy 75,000 others took 80 ms, for which everybody waited.
-function shortened(schema: Schema, data: object): object {
+/** A copy without items and unknown fields beyond the most that are reported: a million of them would be a million errors. */
+function prune(schema: Schema, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const { items, maxItems = value.length } = schema as { items?: Schema; maxItems?: number };
+    return value.slice(0, maxItems + 1).map((item: unknown) => (items ? prune(items, item) : item));
+  }
+  const isFields = typeof value === 'object' && value !== null && schema['properties'] !== undefined;
+  if (!isFields || inexactNumberText(value) !== null) return value;
   const copy: Record<string, unknown> = {};
-  for (const [name, { maxItems }] of Object.entries(schema['properties'] as Record<string, Schema>)) {
-    if (!Object.hasOwn(data, name)) continue;
-    const value = (data as Record<string, unknown>)[name];
-    copy[name] = Array.isArray(value) && typeof maxItems === 'number' ? value.slice(0, maxItems + 1) : value;
+  let unknown = 0;
+  for (const [name, each] of Object.entries(value)) {
+    if (Object.hasOwn(propertiesOf(schema), name) || ++unknown <= maxErrors) copy[name] = prune(propertyOf(schema, name), each);
   }
   return copy;
 }
 
-/** Calls back for each text of the schema that is none. */
-function untextual(schema: Schema, data: unknown, path: string[], report: (path: string[], value: string, schema: Schema) => void): void {
+/** Adds an error for each text of the schema that holds NUL or half of a surrogate pair. */
+function addInvalidUnicode(schema: Schema, data: unknown, path: string[], add: Add): void {
   if (typeof data === 'string') {
-    if (hasInvalidUnicode(data)) report(path, data, schema);
+    if (hasInvalidUnicode(data)) add(path, 'unicode', data, schema);
   } else if (Array.isArray(data)) {
     const { items, maxItems = 0 } = schema as { items?: Schema; maxItems?: number };
-    if (items) data.slice(0, maxItems).forEach((item, index) => untextual(items, item, [...path, String(index)], report));
-  } else if (typeof data === 'object' && data !== null && schema['properties'] !== undefined) {
-    for (const [name, each] of Object.entries(schema['properties'] as Record<string, Schema>)) {
-      untextual(each, (data as Record<string, unknown>)[name], [...path, name], report);
+    if (items) data.slice(0, maxItems).forEach((item, index) => addInvalidUnicode(items, item, [...path, String(index)], add));
+  } else if (typeof data === 'object' && data !== null) {
+    for (const [name, each] of Object.entries(propertiesOf(schema))) {
+      addInvalidUnicode(each, (data as Record<string, unknown>)[name], [...path, name], add);
     }
   }
 }

@@ -290,7 +290,7 @@ describeWithKafka('over Kafka', () => {
     );
     await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
     await until(async () => (await uncommitted(brokers, topic, groupId)) === 0n);
-    // Read again up to the end; what is posted now comes behind it.
+    // The notifiers go on from the offsets in their database, and commit these.
     await post(tenantId);
     await everythingArrived(tenantId);
     expect(receiver.received).toHaveLength(before + 3);

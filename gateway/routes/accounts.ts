@@ -3,8 +3,8 @@ import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import {
-  accountStatuses,
   accountCode,
+  accountStatuses,
   accountTypes,
   currency,
   description,
@@ -12,6 +12,7 @@ import {
   immutable,
   metadata,
   name,
+  object,
   oneOf,
   optional,
   paging,
@@ -49,7 +50,7 @@ export const exampleAccount = {
 // No account of a template has its code.
 const exampleNewAccount = { ...exampleAccount, account_code: 'MERCHANT-WALLETS-USD', name: 'Merchant wallets USD', parent_code: null };
 
-const newAccount = Type.Object({
+const newAccount = object({
   account_code: { ...accountCode, example: 'MERCHANT-WALLETS-USD' } as typeof accountCode,
   name: { ...name, example: 'Merchant wallets USD' } as typeof name,
   type: oneOf(accountTypes, { example: 'liability' }),
@@ -64,7 +65,7 @@ const newAccount = Type.Object({
   metadata: optional(metadata),
 });
 
-const changes = Type.Object({
+const changes = object({
   account_code: immutable,
   name: optional(name),
   type: immutable,
@@ -81,7 +82,7 @@ const changes = Type.Object({
   ),
 });
 
-const filters = Type.Object({
+const filters = object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
   status: Type.Optional(oneOf(accountStatuses, { example: 'active' })),
   parent_code: Type.Optional({ ...accountCode, description: 'Those of a code that there is not are none.' } as typeof accountCode),

@@ -1,7 +1,7 @@
 // What accounts hold, now and before.
 import { Type } from 'typebox';
 import { currencies } from '../../services/platform/money.ts';
-import { oneOf, paging, period } from '../fields.ts';
+import { object, oneOf, paging, period } from '../fields.ts';
 import { examplePagination, pageOf, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -38,7 +38,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
   app.get(
     '/v1/tenants/:slug/accounts/code/:account_code/balance',
     {
-      schema: { querystring: Type.Object({ currency }) },
+      schema: { querystring: object({ currency }) },
       config: {
         access: { by: 'key', scope: 'balances:read' },
         doc: {
@@ -66,7 +66,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
   app.get(
     '/v1/tenants/:slug/accounts/code/:account_code/balance/history',
     {
-      schema: { querystring: Type.Object({ currency, ...period, ...paging('-pGve2JNMzEgMQ') }) },
+      schema: { querystring: object({ currency, ...period, ...paging('-pGve2JNMzEgMQ') }) },
       config: {
         access: { by: 'key', scope: 'balances:read' },
         doc: {

@@ -1,7 +1,7 @@
 // The chart of accounts as a whole: made from a template, read as a tree.
 import { Type } from 'typebox';
 import { missingScope } from '../auth.ts';
-import { businessType, businessTypes, oneOf } from '../fields.ts';
+import { businessType, businessTypes, object, oneOf } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -65,7 +65,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
   app.post(
     '/v1/tenants/:slug/accounts/setup',
     {
-      schema: { body: Type.Object({ business_type: businessType }) },
+      schema: { body: object({ business_type: businessType }) },
       config: {
         access: { by: 'key', scope: 'accounts:write' },
         doc: {
@@ -103,7 +103,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
     '/v1/tenants/:slug/accounts/hierarchy',
     {
       schema: {
-        querystring: Type.Object({
+        querystring: object({
           include: Type.Optional(oneOf(['balances'], { description: 'Needs balances:read too.', example: 'balances' })),
         }),
       },

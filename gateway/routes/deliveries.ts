@@ -1,7 +1,7 @@
 // What became of a tenant's events on their way to its webhook; the retry by hand and the test.
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
-import { deliveryStatuses, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
+import { deliveryStatuses, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
@@ -17,7 +17,7 @@ const tag = 'Webhooks';
 // A receiver may take all of the time that it has, and the connection that waits for it is closed when nothing happens for 90 s.
 const testTimeoutMs = 85_000;
 
-const filters = Type.Object({
+const filters = object({
   limit: pageLimit,
   offset: Type.Optional(whole(0, 2_147_483_647, { default: 0, description: 'Deliveries to skip.' })),
   event_type: Type.Optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
@@ -121,7 +121,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
     '/v1/tenants/:slug/webhooks/test',
     {
       schema: {
-        body: Type.Object({
+        body: object({
           event_type: optional(oneOf(webhookEvents, { description: '`test.webhook`, if left out.', example: 'test.webhook' })),
         }),
       },

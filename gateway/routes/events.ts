@@ -1,6 +1,6 @@
 // The audit trail: the tenant's log, hash-chained.
 import { Type } from 'typebox';
-import { pageLimit, shortPages, whole } from '../fields.ts';
+import { object, pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -23,7 +23,7 @@ export const exampleEvent = {
   data: { transaction_id, kind, idempotency_key, description, reference, currency, amount, lines: entries, reverses, metadata, sequence },
 };
 
-const query = Type.Object({
+const query = object({
   after_sequence: Type.Optional(
     whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 }),
   ),

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
 import { scopes } from '../auth.ts';
-import { description, name, oneOf, optional, paging, whole } from '../fields.ts';
+import { description, name, object, oneOf, optional, paging, whole } from '../fields.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -24,7 +24,7 @@ const withText = {
   allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown this once.' } })],
 };
 
-const newKey = Type.Object({
+const newKey = object({
   name: { ...name, example: 'Payments service' } as typeof name,
   scopes: Type.Unsafe<string[]>({
     type: 'array',
@@ -97,7 +97,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants/:tenant_id/api-keys',
     {
-      schema: { querystring: Type.Object(paging('mVloPXu-AZND-5docaqeCmSh7DwXSA')) },
+      schema: { querystring: object(paging('mVloPXu-AZND-5docaqeCmSh7DwXSA')) },
       config: {
         access: { by: 'member', role: 'any' },
         doc: {
@@ -157,7 +157,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
     '/v1/tenants/:tenant_id/api-keys/:key_id/rotate',
     {
       schema: {
-        body: Type.Object({
+        body: object({
           overlap_seconds: optional(
             whole(0, 2_592_000, { default: 86_400, description: 'How long the old key stays valid.', example: 3600 }),
           ),

@@ -11,7 +11,7 @@ import type {
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../../services/platform/caller.ts';
 import { newId } from '../../services/platform/ids.ts';
-import { accountCode, amount, currency, description, idempotencyKey, metadata, optional, reference, side } from '../fields.ts';
+import { accountCode, amount, currency, description, idempotencyKey, metadata, object, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
 import type { Answer } from '../openapi.ts';
@@ -24,21 +24,21 @@ import { envelope, transactionJson } from '../mapping.ts';
 const about = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
 const line = { account_code: accountCode, amount, side, currency };
 
-const single = Type.Object({ ...about, ...line, metadata: optional(metadata) });
+const single = object({ ...about, ...line, metadata: optional(metadata) });
 
-const double = Type.Object({
+const double = object({
   ...about,
-  entries: Type.Unsafe<Static<ReturnType<typeof Type.Object<typeof line>>>[]>({
+  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof line>>>[]>({
     type: 'array',
     minItems: 2,
     maxItems: 200,
-    items: Type.Object(line),
+    items: object(line),
     description: 'Debits and credits must be equal in each currency; an account may appear more than once.',
   }),
   metadata: optional(metadata),
 });
 
-const reversal = Type.Object({ idempotency_key: about.idempotency_key, description: about.description });
+const reversal = object({ idempotency_key: about.idempotency_key, description: about.description });
 
 /** A transaction as an example. */
 export const exampleTransaction = {

@@ -1,6 +1,5 @@
 // The tenants of a user.
-import { Type } from 'typebox';
-import { businessType, description, name, optional, paging, slug } from '../fields.ts';
+import { businessType, description, name, object, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -22,7 +21,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
   app.post(
     '/v1/tenants',
     {
-      schema: { body: Type.Object({ name, slug, business_type: businessType, description: optional(description) }) },
+      schema: { body: object({ name, slug, business_type: businessType, description: optional(description) }) },
       config: {
         access: { by: 'user' },
         doc: {
@@ -65,7 +64,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants',
     {
-      schema: { querystring: Type.Object(paging('RECaCTthAZND-5docaqeCmSh7DwXSA')) },
+      schema: { querystring: object(paging('RECaCTthAZND-5docaqeCmSh7DwXSA')) },
       config: {
         access: { by: 'user' },
         doc: {

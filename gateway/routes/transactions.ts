@@ -1,6 +1,6 @@
 // Reading transactions.
 import { Type } from 'typebox';
-import { accountCode, currency, paging, period, shortPages } from '../fields.ts';
+import { accountCode, currency, object, paging, period, shortPages } from '../fields.ts';
 import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -8,7 +8,7 @@ import type { Services } from '../services.ts';
 import { envelope, pageJson, transactionJson } from '../mapping.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
-const filters = Type.Object({
+const filters = object({
   account_code: Type.Optional({
     ...accountCode,
     description: 'Case-sensitive. Those of a code that there is not, and of a group, are none.',

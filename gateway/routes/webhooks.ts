@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
-import { flag, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
+import { flag, object, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { ApiError, validationError, maxErrors, apiErrorOf } from '../errors.ts';
 import { record, ref } from '../records.ts';
@@ -34,14 +34,14 @@ const ownSecret = printableSecret(16, 255, {
 });
 const enabled = optional(flag);
 
-const configuration = Type.Object({
+const configuration = object({
   url,
   events,
   secret: optional(ownSecret),
   enabled: optional({ ...flag, default: true } as typeof flag),
 });
-const change = Type.Object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
-const rotation = Type.Object({
+const change = object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
+const rotation = object({
   overlap_seconds: optional(
     whole(0, 2_592_000, { default: 86_400, description: 'How long deliveries are signed with the old secret, too.', example: 3600 }),
   ),

@@ -7,7 +7,7 @@ import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
-import { listLetters } from './letters.ts';
+import { listDeadLetters } from './dead-letters.ts';
 
 let notifier: RunningNotifier;
 
@@ -23,7 +23,7 @@ async function keep(count: number): Promise<string[]> {
   await notifier.consumer.keep(
     Array.from({ length: count }, () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' })),
   );
-  return listLetters(notifier.work);
+  return listDeadLetters(notifier.work);
 }
 
 /** `meanwhile` is called with the process. */
@@ -45,7 +45,7 @@ test('letters are discarded whether anybody reads the lines or not, and the comm
   const ids = await keep(3);
   const unread = (child: ChildProcess) => child.stdout?.destroy();
   expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, said: '', errors: '' });
-  expect(await listLetters(notifier.work)).toEqual([]);
+  expect(await listDeadLetters(notifier.work)).toEqual([]);
 });
 
 test('a letter is named as its id is written, in lower case or not, and by nothing else', async () => {
@@ -53,7 +53,7 @@ test('a letter is named as its id is written, in lower case or not, and by nothi
   const { status, said } = await run(['discard', named!.toUpperCase()]);
   expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
   expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a letter's id\n" });
-  expect(await listLetters(notifier.work)).toEqual([kept]);
+  expect(await listDeadLetters(notifier.work)).toEqual([kept]);
   await run(['discard', kept!]);
 });
 

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
 import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
-import { faultsOf } from '../proof/soundness.ts';
+import { ledgerFaults } from '../proof/ledger-check.ts';
 
 // Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
@@ -230,5 +230,5 @@ test('afterwards nothing is polluted: what is not sent is unset, and the books a
   const account = { account_code: 'CLEAN', name: 'Clean', type: 'asset' };
   const made = await rest('POST', `/v1/tenants/${tenant.slug}/accounts`, { key, body: account });
   expect(made.body.data.account).toMatchObject({ description: null, parent_code: null, currency: null, metadata: {}, is_group: false });
-  expect(await faultsOf(cluster)).toEqual([]);
+  expect(await ledgerFaults(cluster)).toEqual([]);
 });

@@ -265,14 +265,13 @@ export const VerifyTenantMemberResponseSchema = /*@__PURE__*/
   messageDesc(file_identity_v1_identity, 35);
 
 /**
- * IdentityService keeps users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Refusals carry
- * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame, by
- * the name that REST has for it.
+ * IdentityService manages users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
+ * google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is wrong, under its REST name.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * Further errors stand at each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
  *
  * @generated from service identity.v1.IdentityService
  */
