@@ -144,12 +144,12 @@ describe('npm start', () => {
   test('finds its data again, as do the operator’s commands, and ends with 0 on Ctrl-C', async () => {
     const cluster = start({}, ['npm', 'start']);
     expect(await login(await cluster.ready)).toBe(200);
-    for (const [service, said] of [
+    for (const [service, output] of [
       ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
       ['notifier', '0 redriven, 0 left\n'],
     ] as const) {
       const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
-      expect([await command.ended, command.output()]).toEqual([0, said]);
+      expect([await command.ended, command.output()]).toEqual([0, output]);
     }
     process.kill(-cluster.process.pid!, 'SIGINT');
     expect(await cluster.ended).toBe(0);
