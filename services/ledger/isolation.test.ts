@@ -229,7 +229,7 @@ describe('the service does not start', () => {
     return outcome;
   };
 
-  test('as superuser, as the owner or a member of his, or with BYPASSRLS', async () => {
+  test('as superuser, as the owner or a member of its role, or with BYPASSRLS', async () => {
     const { adminUrl, ownerUrl, serviceUrl } = ledger.database;
     expect(await started(serviceUrl)).toBe('started');
     const { rows } = await admin.query<{ super: boolean }>('select rolsuper as super from pg_roles where rolname = current_user');

@@ -154,8 +154,8 @@ describe('a posted transaction', () => {
 
   test('has its position, and currency and amount if all entries have one currency', () => {
     const order = posted({ ...double, reference: 'r', description: 'd', metadata: '{"m":1}', idempotencyKey: 'k' });
-    const told = transactionOf(eventFor(order), { ...place, reversedBy: 'txn_2' });
-    expect(told).toMatchObject({
+    const transaction = transactionOf(eventFor(order), { ...place, reversedBy: 'txn_2' });
+    expect(transaction).toMatchObject({
       tenantId,
       transactionId: order.transactionId,
       kind: 'double',
@@ -170,8 +170,8 @@ describe('a posted transaction', () => {
       amount: '10.50',
       reversedBy: 'txn_2',
     });
-    expect(told.entries.map(({ accountCode }) => accountCode)).toEqual(['CASH', 'SALES']);
-    expect(told.reverses).toBeUndefined();
+    expect(transaction.entries.map(({ accountCode }) => accountCode)).toEqual(['CASH', 'SALES']);
+    expect(transaction.reverses).toBeUndefined();
     const reversal = { ...reversed({ tenantId, transactionId: order.transactionId }), entries: order.entries };
     const mirrored = transactionOf(eventFor(reversal), place);
     expect([mirrored.reverses, mirrored.reversedBy, mirrored.reference]).toEqual([order.transactionId, undefined, undefined]);
