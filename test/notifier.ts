@@ -36,10 +36,10 @@ export interface NotifierOptions extends Tuning {
   config?: Partial<NotifierConfig>;
   /** Another notifier's, for a replica. */
   database?: FreshDatabase;
-  /** Whether it claims by itself; true unless said. */
+  /** Whether it leases deliveries by itself; default true. */
   claims?: boolean;
   logger?: Logger;
-  /** Of its connections, beside the usual ones. */
+  /** PostgreSQL settings of its connections, in addition to the usual ones. */
   settings?: Record<string, string>;
 }
 
@@ -159,7 +159,7 @@ export async function startReceiver(
   };
 }
 
-/** A tenant that nobody has, as TypeID and UUID, and the events of its log. */
+/** An unused tenant, as TypeID and UUID, and the events of its log. */
 export interface TestTenant {
   tenantId: string;
   tenant: string;
@@ -178,7 +178,7 @@ export function newTenant(): TestTenant {
   };
 }
 
-// The same again and again, as a tenant's are: the benchmark's events are not to take the time of those who deliver them.
+// The same accounts each time, so that making events costs a benchmark little.
 const [debited, credited] = [newId('acc'), newId('acc')];
 
 /** The event of a posting without changed balances, which would be events of their own. */
