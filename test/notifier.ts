@@ -72,7 +72,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const settings = { ...queryPlanSettings, ...longTransactionTimeouts, ...own };
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
-  const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
+  const notifier = assemble(config, { calls, work, consuming: work, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.worker.start();
   const served = await startGrpcServer({
     services: [NotifierService],

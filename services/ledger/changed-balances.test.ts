@@ -63,7 +63,7 @@ test.each([
   expect(said).toHaveLength(2);
   expect(said).toEqual([0, 1].map(() => expect.objectContaining({ tenant: tenantId })));
   const { err } = said[0] as { err: Error };
-  expect(err.message).toMatch(/^account b: .*; rebuild mends it$/);
+  expect(err.message).toMatch(/^account b: .*; rebuild repairs it$/);
   expect(err.message).toContain(what);
   expect(await found(tenantId)).not.toEqual([]);
   expect(await found(tenantId, true)).toEqual([]);
@@ -89,10 +89,10 @@ test('one balance of several that is gone is missed by postings in any currency'
   expect(reasonOf(await writer.post(transfer(tenantId, 'a', 'b', '1.00')))).toBe('internal');
   expect(reasonOf(await writer.post(inDollars('two')))).toBe('internal');
   expect(said.map(({ err }) => err.message)).toEqual(
-    [0, 1].map(() => 'account b: there is no balance in NGN, where there are entries; rebuild mends it'),
+    [0, 1].map(() => 'account b: there is no balance in NGN, where there are entries; rebuild repairs it'),
   );
   const closing = updateAccount(writers.pool, toUuid('tenant', tenantId)!, 'b', { status: 'closed' }, by);
-  await expect(closing).rejects.toThrow(/rebuild mends it$/);
+  await expect(closing).rejects.toThrow(/rebuild repairs it$/);
   expect(await found(tenantId, true)).toEqual([]);
   expect(reasonOf(await writer.post(transfer(tenantId, 'a', 'b', '1.00')))).toBe('posted');
 });
@@ -122,7 +122,7 @@ test.each([
   const code = 'status' in wanted ? 'b' : 'a';
   await writers.owner.query(`${change} where ${ofAccount(code)}`, [tenant]);
   const changed = () => updateAccount(writers.pool, tenant, code, wanted as AccountUpdate, by);
-  await expect(changed()).rejects.toThrow(/rebuild mends it$/);
+  await expect(changed()).rejects.toThrow(/rebuild repairs it$/);
   expect(await found(tenantId, true)).toEqual([]);
   await expect(changed()).rejects.toThrow(code === 'b' ? /has a balance in NGN/ : /below zero/);
 });

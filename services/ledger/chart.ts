@@ -1,4 +1,4 @@
-// An account as a record, a row and an event; the one place where rows of accounts are written.
+// Accounts as records, rows and events, and the statements that write them.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { v7 } from 'uuid';
 import {
@@ -13,7 +13,7 @@ import type { Client } from '../platform/postgres.ts';
 import type { Head, NewEvent } from './log.ts';
 import { suspenseLine, type BusinessType, type TemplateAccount } from './templates.ts';
 
-/** Who asks for a change, for the log. */
+/** Who made a change and in which request, for the log. */
 export interface AuditContext {
   actor: string;
   requestId: string;
@@ -21,28 +21,32 @@ export interface AuditContext {
   traceparent?: string | null;
 }
 
-/** Where in the tenant's log a change will stand. */
+/** A position in a tenant's log. */
 export interface LogPosition {
   sequence: bigint;
   /** Milliseconds since the Unix epoch. */
   createdMs: number;
 }
 
-/** The place that the next event appended to this head will get. `nowMs` is as for `append`. */
+/** The position of the next event appended to this head. `nowMs` is as for `append`. */
 export function nextPosition(head: Head, nowMs: number): LogPosition {
   return { sequence: head.sequence + 1n, createdMs: Math.max(nowMs, head.lastMs) };
 }
 
-/** What a new account is told beyond a template's line. */
-export interface Particulars {
+/** What a new account has besides a template's line. */
+export interface AccountTexts {
   description?: string | undefined;
   /** A JSON object as text. */
   metadata?: string;
 }
 
-/** A new account. Its id is ordered by its place in the log, so that the newest account has the highest id. */
-export function newAccount(line: TemplateAccount, place: LogPosition, { description, metadata = '{}' }: Particulars = {}): AccountRecord {
-  const uuid = v7({ msecs: place.createdMs, seq: Number(place.sequence & 0xffffffffn) });
+/** A new account. Its id is ordered by its position in the log: the newest account has the highest id. */
+export function newAccount(
+  line: TemplateAccount,
+  position: LogPosition,
+  { description, metadata = '{}' }: AccountTexts = {},
+): AccountRecord {
+  const uuid = v7({ msecs: position.createdMs, seq: Number(position.sequence & 0xffffffffn) });
   return create(AccountRecordSchema, {
     id: toId('acc', uuid),
     accountCode: line.code,
@@ -58,17 +62,17 @@ export function newAccount(line: TemplateAccount, place: LogPosition, { descript
     system: line.system,
     metadata,
     version: 1n,
-    createdMs: BigInt(place.createdMs),
-    updatedMs: BigInt(place.createdMs),
+    createdMs: BigInt(position.createdMs),
+    updatedMs: BigInt(position.createdMs),
   });
 }
 
-/** The account that balances single entries in a currency, for its first use by a tenant that has none. */
-export function newSuspenseAccount(currency: Currency, place: LogPosition): AccountRecord {
-  return newAccount(suspenseLine(currency), place);
+/** The account that balances single entries in a currency, for a tenant that has none. */
+export function newSuspenseAccount(currency: Currency, position: LogPosition): AccountRecord {
+  return newAccount(suspenseLine(currency), position);
 }
 
-/** The event of a new account; `template` is null where none made it. */
+/** The event of a new account; `template` is null if no template made it. */
 export function createdEvent(
   account: AccountRecord,
   template: BusinessType | null,
@@ -131,10 +135,7 @@ export function recordOf(row: AccountRow): AccountRecord {
   });
 }
 
-/**
- * Inserts accounts in one statement, in any order (a parent may be among them). To be called under the heads' locks, after the codes were
- * seen to be free. `tenant` is a UUID.
- */
+/** Inserts accounts in one statement, parents and children in any order. Call it with the heads locked and the codes free. */
 export function insertAccounts(client: Client, rows: { tenant: string; account: AccountRecord }[]): Promise<unknown> {
   const column = <Value>(value: (account: AccountRecord) => Value) => rows.map(({ account }) => value(account));
   return client.query({
@@ -167,7 +168,7 @@ export function insertAccounts(client: Client, rows: { tenant: string; account: 
   });
 }
 
-/** Writes a changed account over the version before it; the transaction rolls back where that is not what stands there. */
+/** Updates an account; the transaction rolls back if the row does not have the version before. */
 export function updateAccountRow(client: Client, tenant: string, account: AccountRecord): Promise<unknown> {
   return client.query({
     name: 'update_account',

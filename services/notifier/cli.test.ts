@@ -7,7 +7,7 @@ import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
-import { listLetters } from './letters.ts';
+import { listDeadLetters } from './dead-letters.ts';
 
 let notifier: RunningNotifier;
 
@@ -23,7 +23,7 @@ async function keep(count: number): Promise<string[]> {
   await notifier.consumer.keep(
     Array.from({ length: count }, () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' })),
   );
-  return listLetters(notifier.work);
+  return listDeadLetters(notifier.work);
 }
 
 /** `meanwhile` is called with the process. */
@@ -45,7 +45,7 @@ test('dead letters are discarded, also where the output is closed', async () => 
   const ids = await keep(3);
   const unread = (child: ChildProcess) => child.stdout?.destroy();
   expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, output: '', errors: '' });
-  expect(await listLetters(notifier.work)).toEqual([]);
+  expect(await listDeadLetters(notifier.work)).toEqual([]);
 });
 
 test('a dead letter is named by its id, in lower or upper case', async () => {
@@ -53,7 +53,7 @@ test('a dead letter is named by its id, in lower or upper case', async () => {
   const { status, output } = await run(['discard', named!.toUpperCase()]);
   expect({ status, output }).toEqual({ status: 0, output: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
   expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, output: '', errors: 'all is not the id of a dead letter\n' });
-  expect(await listLetters(notifier.work)).toEqual([kept]);
+  expect(await listDeadLetters(notifier.work)).toEqual([kept]);
   await run(['discard', kept!]);
 });
 

@@ -7,7 +7,7 @@ import { checkDatabase } from '../platform/postgres-start.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';
-import { discardLetters } from './letters.ts';
+import { discardDeadLetters } from './dead-letters.ts';
 import { migrationNames } from './schema.ts';
 
 const usage = `usage: redrive          retry all dead letters, and print those that are left and why
@@ -28,7 +28,7 @@ async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
 
 /** True: all of them existed. */
 async function discard(pool: Pool, ids: string[]): Promise<boolean> {
-  const gone = await discardLetters(pool, ids);
+  const gone = await discardDeadLetters(pool, ids);
   for (const { id, source } of gone) say(`${id}: ${source}`);
   const there = new Set(gone.map(({ id }) => id));
   const missing = ids.filter((id) => !there.has(id));

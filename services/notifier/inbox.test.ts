@@ -36,9 +36,9 @@ function rowsRead({ tenant }: TestTenant, ...sequences: bigint[]): Promise<numbe
     // Of the connection, not only of this transaction.
     const reads = async () => (await client.query<{ reads: number }>(countReads)).rows[0]!.reads;
     const before = await reads();
-    const places = sequences.map((sequence) => ({ tenant, sequence, part: 0 }));
-    const marks = await readInbox(client, [tenant], places);
-    expect(marks.get(tenant)?.place).toMatchObject({ sequence: 100n, part: 0 });
+    const positions = sequences.map((sequence) => ({ tenant, sequence, part: 0 }));
+    const inboxes = await readInbox(client, [tenant], positions);
+    expect(inboxes.get(tenant)?.offset).toMatchObject({ sequence: 100n, part: 0 });
     return (await reads()) - before;
   });
 }
@@ -50,10 +50,8 @@ test('for a batch no more is read of old gaps than its own events might lie in',
   await takeAll(ofParity(1));
   await takeAll(ofParity(0));
   expect(await rowsRead(tenant, 101n, 102n)).toBe(0);
-  // The gap and the event that has filled it.
-  expect(await rowsRead(tenant, 99n)).toBe(2);
-  // All 50 gaps lie between these two, and one of the events has come late.
-  expect(await rowsRead(tenant, 1n, 101n)).toBe(51);
+  // For each at most the gap and the late event.
+  expect(await rowsRead(tenant, 1n, 99n, 101n)).toBeLessThanOrEqual(4);
 });
 
 test('however gaps are filled, each event is taken once, also when all of the log comes again', async () => {
@@ -165,7 +163,7 @@ function parts(tenant: TestTenant, more?: Parameters<TestTenant['posting']>[0]):
   return [posting, ...changed];
 }
 
-// As the sweep does after their time: then only their places say that they were taken.
+// As the retention job does: then only the inbox knows that they were consumed.
 async function forgetEvents({ tenant }: TestTenant): Promise<void> {
   await inTransaction(notifier.work, [tenant], async (client) => {
     await client.query('delete from deliveries');
