@@ -72,7 +72,8 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const settings = { ...queryPlanSettings, ...longTransactionTimeouts, ...own };
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
-  const notifier = assemble(config, { calls, work, consuming: work, logger, metrics }, { pollMs: 50, ...tuning });
+  const consuming = openPool(database.serviceUrl, { name: 'consumer', max: 3, logger, settings });
+  const notifier = assemble(config, { calls, work, consuming, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.worker.start();
   const served = await startGrpcServer({
     services: [NotifierService],
@@ -93,7 +94,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
       await served.close();
       await notifier.worker.stop(0);
       await notifier.httpClient.close();
-      await Promise.all([calls.end(), work.end()]);
+      await Promise.all([calls.end(), work.end(), consuming.end()]);
       if (!given) await database.drop();
     },
   };

@@ -439,7 +439,7 @@ test('letters that an operator has looked at are discarded by their ids, and no 
   expect(stdout.split('\n').sort()).toEqual(['', '2 discarded', `${first}: ${sources[0]}`, `${third}: ${sources[2]}`].sort());
   expect(status).toBe(0);
   expect((await letters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
-  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such letter\n` });
+  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: no such dead letter\n` });
   expect(command('discard')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^usage: redrive /) });
 });
 
