@@ -75,9 +75,10 @@ export async function kafkaBrokers(): Promise<string> {
   });
 }
 
-/** A broker that may be away. */
+/** A broker under the test's control. */
 export interface OwnKafka {
   address: string;
+  pid(): number;
   stop(): Promise<void>;
   /** SIGKILL is waited for. */
   signal(signal: NodeJS.Signals): Promise<void>;
@@ -106,6 +107,7 @@ export async function ownKafka(
   let { address, child } = await launch();
   return {
     address,
+    pid: () => child.pid,
     stop: async () => {
       await child.end();
     },

@@ -1,4 +1,4 @@
-// A ledger's database with writers and relays on it, as its replicas have them, for the tests of how events leave it.
+// A ledger database with writers and relays as the ledger's replicas have them, for tests of the outbox.
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import pg from 'pg';
@@ -24,29 +24,29 @@ export interface Replica {
   relay: Relay;
   writer: Writer;
   metrics: Registry;
-  /** Ends both; once, however often it is called. */
+  /** Ends both; a second call does nothing. */
   end: () => Promise<void>;
 }
 
-/** Books whose events are relayed. A relay takes the events of all tenants: each test has books of its own. */
+/** A database with relays. A relay takes the events of all tenants, so each test has a database of its own. */
 export interface RelayDatabase {
   database: FreshDatabase;
   /** Sees all tenants' rows. */
   owner: pg.Client;
   /** Connections of the service's role. */
   pool: Pool;
-  /** Those of its relay. */
+  /** Connections of the relay. */
   relayed: Pool;
-  /** What ends before the database, the last one first. */
+  /** What ends before the database, in reverse order. */
   ends: (() => Promise<unknown>)[];
   openReplica: (sink: EventSink | null, log?: Logger) => Replica;
   /** A new tenant (UUID) with the accounts `a` and `b`. */
   newTenant: () => Promise<string>;
-  /** Every event that must be published of a tenant, in the order in which that must happen first. */
+  /** All events of a tenant, in the order of their first publication. */
   eventsOf: (tenant: string) => Promise<Event[]>;
   /** Resolves when nothing is left to publish. */
   published: () => Promise<void>;
-  /** From now on no claim runs out, until what it answers is called. */
+  /** Keeps claims from expiring until the returned function is called. */
   keepClaims: () => () => void;
   end: () => Promise<void>;
 }

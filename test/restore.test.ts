@@ -1,4 +1,4 @@
-// What deploy/OPERATING.md has an operator do where one database was restored and is older than the others.
+// What the page on backup and restore has an operator do when one database is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { withClient } from '../deploy/local/databases.ts';
@@ -92,7 +92,7 @@ test('a notifier that is older than the ledger: what it had not taken is deliver
   await arrived(await post(1));
   const before = receiver.received.length;
   await asOwner('ledger', 'delete from relay_marks');
-  const rebuilt = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'rebuild'], {
+  const rebuilt = spawnSync(process.execPath, ['services/ledger/cli.ts', 'rebuild'], {
     cwd: root,
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: cluster.databases.ledger.ownerUrl },
     encoding: 'utf8',

@@ -9,7 +9,8 @@ import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/
 import { entries, newTenant, startLedger, type RunningLedger } from '../../../test/ledger.ts';
 import { bareEnvironment, currentRun } from '../../../test/run.ts';
 import { chainHash, type LogRow } from '../log.ts';
-import { Findings, inTenantTransaction, openOperator, logChunks, snapshot } from './operator.ts';
+import { Findings } from './findings.ts';
+import { inTenantTransaction, logChunks, openOperator, snapshot } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
@@ -67,7 +68,7 @@ async function forge({ tenant }: { tenant: string }, forged: (message: Transacti
 }
 
 function run(url: string, ...args: string[]) {
-  return spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+  return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
     encoding: 'utf8',
   });
@@ -327,7 +328,7 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   );
   await ledger.client.postTransaction({ posting: { tenantId: one.tenantId, entries: entries('a debit 2.00 NGN', 'b credit 2.00 NGN') } });
   // Of several times.
-  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/audit/cli.ts heads\n\n';
+  const banner = '\n> ledger@1.0.0 ledger\n> node services/ledger/cli.ts heads\n\n';
   writeFileSync(file, `${kept}${banner}${run(ownerUrl, 'heads').stdout}`);
   // Other tests leave tenants behind of whom there is something to tell.
   const told = (...args: string[]) =>
@@ -351,10 +352,10 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
     [
       `${one.tenantId}: event 4, of which the hash was kept, is missing: the log ends at 3`,
       `${other.tenantId}: event 3 does not have the hash that was kept: it, or one before it, was made anew`,
-      `${gone.tenantId}: heads were kept of this tenant, and nothing is left of him`,
+      `${gone.tenantId}: heads were kept of this tenant, and nothing is left of it`,
     ].sort(),
   );
-  // Of one tenant alone nobody else's are missed.
+  // With one tenant, the kept heads of others are not missed.
   expect(run(ownerUrl, 'verify', '--heads', file, '--tenant', one.tenantId)).toMatchObject({
     status: 1,
     stdout: expect.stringMatching(/^tenant_.*\n.*, 2 kept heads verified: 1 difference\n$/),
@@ -374,16 +375,16 @@ test('heads that were kept elsewhere tell of a log whose end is gone, of one tha
   for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
 });
 
-test('a table that is none any more, or has lost its key, is told by its name', async () => {
+test('a table that was replaced by a view, or has lost its key, is reported by name', async () => {
   const { ownerUrl } = ledger.database;
-  const commands = [['verify'], ['rebuild', '--check'], ['heads']];
+  const commands = [['verify'], ['rebuild', '--check']];
   for (const table of ['transactions', 'log', 'relay_marks']) {
     await owner.query(
       `create schema hidden; alter table ${table} set schema hidden; create view ${table} as select * from hidden.${table}`,
     );
     const refused = commands.map((args) => run(ownerUrl, ...args));
     await owner.query(`drop view ${table}; alter table hidden.${table} set schema public; drop schema hidden`);
-    const stderr = `${table}: no table, or none of tenants: restore the schema\n`;
+    const stderr = `${table}: no table of tenants with a primary key: restore the schema\n`;
     for (const each of refused) expect(each).toMatchObject({ status: 1, stdout: '', stderr });
   }
   const { rows } = await owner.query<{ key: string }>(
@@ -393,5 +394,5 @@ test('a table that is none any more, or has lost its key, is told by its name', 
   const without = commands.map((args) => run(ownerUrl, ...args));
   await owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
   for (const each of without)
-    expect(each).toMatchObject({ status: 1, stdout: '', stderr: 'entries: no primary key: restore the schema\n' });
+    expect(each).toMatchObject({ status: 1, stdout: '', stderr: 'entries: no table of tenants with a primary key: restore the schema\n' });
 });

@@ -36,7 +36,7 @@ test('what stands in the log is derived before the head is held', async () => {
     const written = async () => (await owner.query<{ written: string[] }>(waits, [rows[0]!.pid])).rows[0]?.written;
     let seen = await written();
     for (; !seen; seen = await written()) await new Promise((done) => setImmediate(done));
-    expect(seen.join()).toContain('derived_entries');
+    expect(seen.join()).toContain('replayed_entries');
   } finally {
     await owner.query('commit');
   }

@@ -146,7 +146,7 @@ test('what is derived may hold whatever a log says: no domain refuses it before 
   await rebuilt(true, tenant);
   const { rows } = await operator.query<{ type: string }>(
     `select distinct t.typtype as type from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type t on t.oid = a.atttypid
-      where c.relname like 'derived\\_%' and a.attnum > 0`,
+      where c.relname like 'replayed\\_%' and a.attnum > 0`,
   );
   expect(rows).toEqual([{ type: 'b' }]);
 });
@@ -327,7 +327,7 @@ test('both run beside a ledger that goes on posting, and see one moment', async 
 
 describe('as a command', () => {
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+    spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
       env: { ...bareEnvironment, MIGRATION_DATABASE_URL: ledger.database.ownerUrl },
       encoding: 'utf8',
     });
@@ -360,7 +360,7 @@ describe('as a command', () => {
     expect(run('audit').status).toBe(1);
     expect(run('verify', '--tenant', 'acme').stderr).toBe("--tenant acme is not a tenant's id\n");
     expect(run('verify', '--tenant', newTenant().tenantId)).toMatchObject({ status: 1, stdout: expect.stringContaining('has no log') });
-    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'verify'], { env: {}, encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/cli.ts', 'verify'], { env: {}, encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 1, stderr: 'MIGRATION_DATABASE_URL is not set\n' });
   });
 });
