@@ -60,7 +60,7 @@ export async function startLedger({
   };
 }
 
-/** A tenant that nobody has, as TypeID and UUID. */
+/** A new tenant's id, as TypeID and UUID. */
 export function newTenant(): { tenantId: string; tenant: string } {
   const tenantId = newId('tenant');
   return { tenantId, tenant: toUuid('tenant', tenantId)! };

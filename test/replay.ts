@@ -15,7 +15,7 @@ export const { tenant } = newTenant();
 /** When everything happened. */
 export const nowMs = 1_700_000_000_000;
 
-/** A new account, an asset that may be negative unless told otherwise. */
+/** A new account: an asset that may be negative, with changes. */
 export function account(code: string, more: Partial<AccountRecord> = {}): AccountRecord {
   const line = { code, name: code, type: 'asset' as const, normalBalance: 'debit' as const, currency: null, parentCode: null };
   const made = newAccount({ ...line, isGroup: false, allowNegative: true, system: false }, { sequence: 1n, createdMs: nowMs });

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { boundToParent } from '../deploy/local/children.ts';
+import { endWithParent } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './cluster.ts';
@@ -30,7 +30,7 @@ interface Start {
 }
 
 function start(more: NodeJS.ProcessEnv = {}, command = ['node', 'deploy/local/start.ts']): Start {
-  const [file = '', ...args] = boundToParent('SIGTERM', command);
+  const [file = '', ...args] = endWithParent('SIGTERM', command);
   // A process group of its own, as from a shell.
   const child = spawn(file, args, { cwd: root, env: { ...environment, ...more }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let [out, errors] = ['', ''];
@@ -144,12 +144,12 @@ describe('npm start', () => {
   test('finds its data again, as do the operator’s commands, and ends with 0 on Ctrl-C', async () => {
     const cluster = start({}, ['npm', 'start']);
     expect(await login(await cluster.ready)).toBe(200);
-    for (const [service, said] of [
+    for (const [service, output] of [
       ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
       ['notifier', '0 redriven, 0 left\n'],
     ] as const) {
       const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
-      expect([await command.ended, command.output()]).toEqual([0, said]);
+      expect([await command.ended, command.output()]).toEqual([0, output]);
     }
     process.kill(-cluster.process.pid!, 'SIGINT');
     expect(await cluster.ended).toBe(0);
@@ -174,10 +174,7 @@ describe('npm start', () => {
     expect(await login(address)).toBe(200);
 
     // The same ports with another data directory.
-    await expectRefusal(
-      start({ DATA_DIR: join(directory, 'other') }),
-      /^PORT can't be .*: another program listens there, or a connection from there has just ended$/,
-    );
+    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: it is in use$/);
 
     cluster.process.kill('SIGTERM');
     expect(await cluster.ended).toBe(0);
@@ -222,6 +219,17 @@ describe('npm start', () => {
     const next = start();
     expect(await login(await next.ready)).toBe(200);
     expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
+    next.process.kill('SIGTERM');
+    expect(await next.ended).toBe(0);
+    await nothingLeft();
+  });
+
+  test('stops after npm alone was killed, so that a new start finds the data', async () => {
+    const cluster = start({}, ['npm', 'start']);
+    await cluster.ready;
+    process.kill(cluster.process.pid!, 'SIGKILL');
+    const next = start();
+    expect(await login(await next.ready)).toBe(200);
     next.process.kill('SIGTERM');
     expect(await next.ended).toBe(0);
     await nothingLeft();

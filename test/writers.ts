@@ -53,11 +53,11 @@ export interface Writers {
 }
 
 export const logger = openLog('test', 'silent');
-/** So long a posting may wait where nothing is said, milliseconds: what a test has to say of many must not end with the patience of their callers. */
+/** Default deadline of a posting, milliseconds: longer than any test. */
 export const orderPatienceMs = 60_000;
 /** Who makes and changes accounts. */
 export const by = { actor: 'test', requestId: 'test' };
-/** What an account has beside its code, name, type and whether it may be negative. */
+/** The other fields of an account. */
 export const unspecified = {
   normalBalance: null,
   currency: null,

@@ -17,7 +17,7 @@ beforeAll(async () => {
 
 afterAll(() => notifier.end());
 
-/** Stores so many dead letters that can't be parsed, and answers all ids. */
+/** Keeps so many dead letters that can't be decoded; answers the ids of all. */
 async function keep(count: number): Promise<string[]> {
   const source = () => `topic/0/${newId('evt')}`;
   await notifier.consumer.keep(
@@ -33,37 +33,37 @@ async function run(args: string[], url = notifier.database.serviceUrl, meanwhile
     env: { ...bareEnvironment, DATABASE_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let [output, errors] = ['', ''];
-  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  let [said, errors] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
   void meanwhile?.(child);
   const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  return { status, output, errors };
+  return { status, said, errors };
 }
 
-test('dead letters are discarded, also where the output is closed', async () => {
+test('dead letters are discarded although nobody reads the lines', async () => {
   const ids = await keep(3);
   const unread = (child: ChildProcess) => child.stdout?.destroy();
-  expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, output: '', errors: '' });
+  expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, said: '', errors: '' });
   expect(await listDeadLetters(notifier.work)).toEqual([]);
 });
 
-test('a dead letter is named by its id, in lower or upper case', async () => {
+test('a dead letter is named by its id, in lower or upper case, and by nothing else', async () => {
   const [kept, named] = await keep(2);
-  const { status, output } = await run(['discard', named!.toUpperCase()]);
-  expect({ status, output }).toEqual({ status: 0, output: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
-  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, output: '', errors: 'all is not the id of a dead letter\n' });
+  const { status, said } = await run(['discard', named!.toUpperCase()]);
+  expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
+  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a dead letter's id\n" });
   expect(await listDeadLetters(notifier.work)).toEqual([kept]);
   await run(['discard', kept!]);
 });
 
-test('usage is printed on --help, and for an unknown command', async () => {
+test('the usage is printed for --help and for an unknown command', async () => {
   const help = expect.stringMatching(/^usage: redrive .*\n +discard ID/);
-  expect(await run(['--help'])).toEqual({ status: 0, output: help, errors: '' });
-  expect(await run(['list'])).toEqual({ status: 1, output: '', errors: help });
+  expect(await run(['--help'])).toEqual({ status: 0, said: help, errors: '' });
+  expect(await run(['list'])).toEqual({ status: 1, said: '', errors: help });
 });
 
-test('dead letters are not tried one after the other where the database is away', async () => {
+test('without the database, dead letters are not tried one after the other', async () => {
   const ids = await keep(3);
   const url = new URL(notifier.database.serviceUrl);
   const proxy = await openProxy(Number(url.port));
@@ -76,14 +76,14 @@ test('dead letters are not tried one after the other where the database is away'
   };
   try {
     const errors = ids.map((id) => `${id}: Connection terminated unexpectedly\n`).join('');
-    expect(await run(['redrive'], url.href)).toEqual({ status: 2, output: '0 redriven, 3 left\n', errors });
+    expect(await run(['redrive'], url.href)).toEqual({ status: 2, said: '0 redriven, 3 left\n', errors });
     expect(tried).toBe(1);
   } finally {
     await proxy.close();
   }
 });
 
-test('an interrupted command ends with the current dead letter, and exits with 1', async () => {
+test('a command that is interrupted ends after the current dead letter, with a failure', async () => {
   const ids = await keep(3);
   const waiting = `select from pg_stat_activity
     where datname = current_database() and application_name = 'notifier command' and wait_event_type = 'Lock'`;
@@ -93,8 +93,8 @@ test('an interrupted command ends with the current dead letter, and exits with 1
       while ((await notifier.work.query(waiting)).rowCount === 0) await pause(20);
       child.kill('SIGTERM');
     };
-    const { status, output, errors } = await run(['redrive'], undefined, interrupt);
-    expect({ status, output }).toEqual({ status: 1, output: `0 redriven, ${ids.length} left\n` });
+    const { status, said, errors } = await run(['redrive'], undefined, interrupt);
+    expect({ status, said }).toEqual({ status: 1, said: `0 redriven, ${ids.length} left\n` });
     expect(errors).toBe(ids.map((id) => `${id}: canceling statement due to lock timeout\n`).join(''));
   });
 });
