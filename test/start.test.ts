@@ -19,6 +19,8 @@ const directory = mkdtempSync(join(currentRun().directory, 'start-'));
 const dataDirectory = join(directory, 'datos ñ 数据');
 let environment: NodeJS.ProcessEnv;
 
+const unknownRoleUrl = Object.assign(new URL(currentRun().adminUrl), { username: 'unknown', password: 'wrong' });
+
 interface Start {
   process: ChildProcess;
   /** What it has printed so far, on both streams. */
@@ -183,9 +185,9 @@ describe('npm start', () => {
 
   test.each([
     ['PORT', 'abc', /^PORT must be a whole number/],
-    ['MIGRATION_DATABASE_URL', 'postgres://nobody:nothing@nowhere.invalid/x', /^MIGRATION_DATABASE_URL does not lead to a database/],
+    ['MIGRATION_DATABASE_URL', unknownRoleUrl.href, /^MIGRATION_DATABASE_URL: password authentication failed/],
     ['JWT_PRIVATE_KEY', 'secret', /JWT_PRIVATE_KEY must be/],
-    ['DATA_DIR', join(root, 'package.json'), /^DATA_DIR .* is not a directory$/],
+    ['DATA_DIR', join(root, 'package.json'), /^DATA_DIR .* is no directory that can be written to/],
   ])('refuses %s=%s in one line', async (name, value, line) => {
     await expectRefusal(start({ [name]: value }), line);
     await nothingLeft();

@@ -1,9 +1,9 @@
 // Runs Apache Kafka on this machine: one JVM as broker and controller (KRaft), with jars that Maven fetches once.
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { openKafka } from '../../services/platform/kafka.ts';
@@ -24,40 +24,29 @@ function jarDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger', `kafka-${version}-logging`);
 }
 
+const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>kafka</artifactId><version>${version}</version><packaging>pom</packaging><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${version}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>${version}</version></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.24.3</version></dependency>
+</dependencies></project>
+`;
+
 /** The directory of Kafka's jars with its console clients; Maven fetches them the first time. Throws {@link StartFailure}. */
 export function kafkaJars(say: (line: string) => void): string {
   const directory = jarDirectory();
   if (existsSync(directory)) return directory;
   say(`fetching Apache Kafka ${version} through Maven (the first time takes half a minute)`);
-  const draft = `${directory}.${process.pid}-${randomBytes(4).toString('hex')}`;
-  mkdirSync(draft, { recursive: true });
+  mkdirSync(dirname(directory), { recursive: true });
+  const draft = mkdtempSync(`${directory}.`);
   try {
-    // The last one prints Kafka's log: its own jars can't.
-    const artifacts = [
-      ['org.apache.kafka', 'kafka_2.13', version],
-      ['org.apache.kafka', 'kafka-tools', version],
-      ['org.apache.logging.log4j', 'log4j-slf4j-impl', '2.24.3'],
-    ].map(
-      ([group = '', name = '', its = '']) =>
-        `<dependency><groupId>${group}</groupId><artifactId>${name}</artifactId><version>${its}</version></dependency>`,
-    );
-    writeFileSync(
-      join(draft, 'pom.xml'),
-      `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>
-<artifactId>kafka</artifactId><version>${version}</version><packaging>pom</packaging><dependencies>${artifacts.join('')}</dependencies></project>\n`,
-    );
+    writeFileSync(join(draft, 'pom.xml'), pom);
     const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
-    const maven = spawnSync('mvn', ['-q', '-B', goal, '-DincludeScope=runtime', '-DoutputDirectory=jars'], {
-      cwd: draft,
-      encoding: 'utf8',
-    });
+    const options = ['-q', '-B', goal, '-DincludeScope=runtime', '-DoutputDirectory=jars'];
+    const maven = spawnSync('mvn', options, { cwd: draft, encoding: 'utf8' });
     if (maven.status !== 0) throw new StartFailure(`Maven could not fetch Kafka: ${(maven.stdout + maven.stderr).slice(0, 1000)}`);
-    try {
-      renameSync(join(draft, 'jars'), directory);
-    } catch (error) {
-      // Another process was faster.
-      if (!existsSync(directory)) throw error;
-    }
+    // Another process may have been faster.
+    if (!existsSync(directory)) renameSync(join(draft, 'jars'), directory);
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
@@ -91,7 +80,7 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const env = { ...process.env, LC_ALL: 'C.UTF-8' };
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'server.properties');
-  writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
+  writeFileSync(file, properties(join(directory, 'data'), port, controllerPort, advertisedPort));
   const meta = join(directory, 'data', 'meta.properties');
   if (!existsSync(meta)) {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
@@ -117,29 +106,24 @@ export function javaFlags(jars: string, heap: string): string[] {
   return [`-Xmx${heap}`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', join(jars, '*')];
 }
 
-function properties(data: string, ports: { port: number; controllerPort: number; advertisedPort: number }): string {
-  const { port, controllerPort, advertisedPort } = ports;
-  const all = {
-    'process.roles': 'broker,controller',
-    'node.id': '1',
-    'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
-    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${advertisedPort}`,
-    'controller.listener.names': 'CONTROLLER',
-    'log.dirs': data,
-    'auto.create.topics.enable': 'false',
-    'offsets.topic.replication.factor': '1',
-    'offsets.topic.num.partitions': '4',
-    'transaction.state.log.replication.factor': '1',
-    'transaction.state.log.min.isr': '1',
-    'share.coordinator.state.topic.replication.factor': '1',
-    'share.coordinator.state.topic.min.isr': '1',
-    // A group starts at once instead of waiting 3 s for more members.
-    'group.initial.rebalance.delay.ms': '0',
-  };
-  return Object.entries(all)
-    .map(([name, value]) => `${name}=${value}\n`)
-    .join('');
+function properties(data: string, port: number, controllerPort: number, advertisedPort: number): string {
+  return `process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:${controllerPort}
+listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}
+advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}
+controller.listener.names=CONTROLLER
+log.dirs=${data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# A group starts at once instead of waiting 3 s for more members.
+group.initial.rebalance.delay.ms=0
+`;
 }
 
 /** Compares the cluster's id: another Kafka may answer on the port until this one has noticed. */

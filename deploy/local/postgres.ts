@@ -16,9 +16,9 @@ import {
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { hasSetpriv, type Child, type ChildOptions, type Children } from './children.ts';
+import { withClient } from './databases.ts';
 import { hasProc } from './processes.ts';
 
 /** Full durability; the rest suits a machine that runs everything. */
@@ -74,7 +74,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
     say('creating a PostgreSQL data directory (first start, some seconds)');
     await initialize(directory, password, binaries, as, children);
   }
-  await endOrphanedPostgres(directory);
+  await endOrphan(directory);
   const all = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
   const child = children.start({
     name: 'postgres',
@@ -93,16 +93,15 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   return { url, child };
 }
 
-/** Ends the processes of a server that still run on a data directory, and removes its pid file. Does nothing without `/proc`. */
-export async function endOrphanedPostgres(directory: string): Promise<void> {
+/** Ends a server that still runs on a data directory, and removes its pid file. Does nothing without `/proc`. */
+async function endOrphan(directory: string): Promise<void> {
   const file = join(directory, 'postmaster.pid');
   if (!hasProc || !existsSync(file)) return;
   const postmaster = Number(readFileSync(file, 'utf8').split('\n')[0]);
   if (processesOf(directory).includes(postmaster)) process.kill(postmaster, 'SIGINT');
   // Sessions of a killed server end by themselves; only after the last one is the directory free.
-  for (const until = Date.now() + 60_000; processesOf(directory).length > 0 && Date.now() < until;) await pause(50);
-  for (const pid of processesOf(directory)) process.kill(pid, 'SIGKILL');
-  while (processesOf(directory).length > 0) await pause(50);
+  for (const until = Date.now() + 60_000; processesOf(directory).length > 0; await pause(50))
+    if (Date.now() > until) throw new StartFailure(`processes of an earlier PostgreSQL still run on ${directory}`);
   // PostgreSQL would refuse to start while another program, or a zombie, has its former pid.
   rmSync(file, { force: true });
 }
@@ -123,11 +122,8 @@ function processesOf(directory: string): number[] {
 
 async function waitUntilReady(url: string, child: Child, say: (line: string) => void): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
-    // Without a listener a lost connection would end this process.
-    client.on('error', () => undefined);
     try {
-      await client.connect();
+      await withClient(url, () => Promise.resolve());
       return;
     } catch (error) {
       if (!child.running()) throw new StartFailure(`PostgreSQL could not start: ${child.lastMessage()}`);
@@ -136,8 +132,6 @@ async function waitUntilReady(url: string, child: Child, say: (line: string) => 
       if (!['ECONNREFUSED', 'ECONNRESET', '57P03'].includes(code)) throw new StartFailure(`PostgreSQL: ${message}`);
       if (attempt % 200 === 0) say('waiting for PostgreSQL to recover');
       await pause(25);
-    } finally {
-      await client.end().catch(() => undefined);
     }
   }
 }
@@ -181,33 +175,24 @@ async function initialize(directory: string, password: string, binaries: Binarie
 /** PostgreSQL refuses to run as root: then it runs as the owner of the data, as `postgres` or as `nobody`. */
 function serverUser(directory: string, binaries: string): RunAs {
   if (process.getuid?.() !== 0) return {};
-  const user = ownerOf(directory) ?? userOf('postgres') ?? userOf('nobody');
-  if (!user) throw new StartFailure('PostgreSQL does not run as root, and there is no user postgres or nobody: start as another user');
-  const closed = [resolve(directory, '..'), binaries].map((path) => closedDirectory(path, user)).find((path) => path !== undefined);
-  if (closed === undefined) return { user };
-  if (!hasSetpriv)
-    throw new StartFailure(
-      `PostgreSQL does not run as root, and user ${user.uid} has no access to ${closed}: start as another user, or elsewhere`,
-    );
-  return { user, passClosedDirectories: true };
-}
-
-function ownerOf(directory: string): User | undefined {
   const { uid = 0, gid = 0 } = statSync(directory, { throwIfNoEntry: false }) ?? {};
-  return uid === 0 ? undefined : { uid, gid };
+  const user = uid === 0 ? (userOf('postgres') ?? userOf('nobody')) : { uid, gid };
+  if (!user) throw new StartFailure('PostgreSQL does not run as root, and there is no user postgres or nobody: start as another user');
+  const isClosed = [resolve(directory, '..'), binaries].some((path) => isClosedTo(user, path));
+  if (isClosed && !hasSetpriv)
+    throw new StartFailure(`PostgreSQL does not run as root, and user ${user.uid} has no access to ${directory}: start as another user`);
+  return { user, passClosedDirectories: isClosed };
 }
 
 function userOf(name: string): User | undefined {
-  const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
-  const entry = lines.map((line) => line.split(':')).find((fields) => fields[0] === name);
-  return entry && { uid: Number(entry[2]), gid: Number(entry[3]) };
+  const [, uid, gid] = new RegExp(`^${name}:[^:]*:(\\d+):(\\d+):`, 'm').exec(readFileSync('/etc/passwd', 'utf8')) ?? [];
+  return uid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
 }
 
-function closedDirectory(path: string, user: User): string | undefined {
+function isClosedTo(user: User, path: string): boolean {
   const { mode, uid, gid } = statSync(path);
   const bit = uid === user.uid ? 0o100 : gid === user.gid ? 0o010 : 0o001;
-  if ((mode & bit) === 0) return path;
-  return path === dirname(path) ? undefined : closedDirectory(dirname(path), user);
+  return (mode & bit) === 0 || (path !== dirname(path) && isClosedTo(user, dirname(path)));
 }
 
 interface Binaries {

@@ -54,14 +54,12 @@ export function statusOf(pid: number): string[] | undefined {
 
 /** Sends `signal`, and SIGKILL after so many seconds. Resolves when the process has ended; true if it was killed. */
 export async function endProcess(identity: Identity, signal: NodeJS.Signals, seconds: number): Promise<boolean> {
-  for (const [each, limit] of [
-    [signal, seconds],
-    ['SIGKILL', 10],
-  ] as const) {
-    if (isRunning(identity)) process.kill(identity.pid, each);
-    for (const until = Date.now() + limit * 1000; isRunning(identity) && Date.now() < until;) await pause(20);
-    if (!isRunning(identity)) return each === 'SIGKILL';
-  }
+  if (isRunning(identity)) process.kill(identity.pid, signal);
+  const until = Date.now() + seconds * 1000;
+  while (isRunning(identity) && Date.now() < until) await pause(20);
+  if (!isRunning(identity)) return false;
+  process.kill(identity.pid, 'SIGKILL');
+  while (isRunning(identity)) await pause(20);
   return true;
 }
 

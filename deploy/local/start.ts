@@ -1,24 +1,16 @@
 // `npm start`: PostgreSQL, migrations, the services and the gateway on one machine, stopped in reverse order.
 import { once } from 'node:events';
-import { accessSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, writeFileSync } from 'node:fs';
 import { Agent, get, type IncomingMessage } from 'node:http';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Readiness } from '../../services/platform/health.ts';
-import { Lifetime, StartFailure, errorMessage } from '../../services/platform/lifetime.ts';
-import { isTransient } from '../../services/platform/postgres-errors.ts';
+import { Lifetime, StartFailure } from '../../services/platform/lifetime.ts';
+import { waitForAnswer } from '../../services/platform/postgres-start.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, describeEnding, endRecorded, type Child, type ChildOptions } from './children.ts';
-import {
-  createDatabase,
-  revokePublicConnect,
-  saveDatabases,
-  setPasswords,
-  withClient,
-  type DatabasePlan,
-  type ServiceDatabase,
-} from './databases.ts';
+import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type DatabasePlan, type ServiceDatabase } from './databases.ts';
 import { gatewayChild, migrateChild, root, serviceChild, services, type DeploymentPlan, type Service } from './plan.ts';
 import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
@@ -77,8 +69,15 @@ async function start(): Promise<void> {
     for (const name of await children.end()) say(`${name} did not end in time and was killed`);
   });
 
-  const adminUrl = settings.databaseUrl ?? (await startEmbedded(dataDirectory, secrets, children));
-  if (settings.databaseUrl !== undefined) await waitForDatabase(settings.databaseUrl);
+  let adminUrl = settings.databaseUrl;
+  if (adminUrl === undefined) {
+    say(`starting PostgreSQL on ${dataDirectory}`);
+    const { postgresPort: port, postgresPassword: password } = secrets;
+    const directory = join(dataDirectory, 'postgres');
+    const server = await startPostgres({ directory, port, password, sharedBuffers: '256MB', children, say });
+    watch(server.child);
+    adminUrl = server.url;
+  }
   const databases = await createDatabases(adminUrl, secrets);
   saveDatabases(dataDirectory, databases);
   const plan: DeploymentPlan = {
@@ -102,19 +101,9 @@ async function start(): Promise<void> {
   say(`ready ${url}`);
 }
 
-interface StartSettings {
-  dataDirectory: string;
-  host: string;
-  port: number;
-  addresses: Record<Service, string[]>;
-  databaseUrl: string | undefined;
-  internalToken: string | undefined;
-  jwtPrivateKey: string | undefined;
-  webhookEncryptionKey: string | undefined;
-  production: boolean;
-}
+type StartSettings = ReturnType<typeof readSettings>;
 
-function readSettings(settings: Settings): StartSettings {
+function readSettings(settings: Settings) {
   const addresses = services.map((service) => [service, settings.addresses(`${service.toUpperCase()}_ADDR`, defaultAddresses[service])]);
   return {
     dataDirectory: resolve(root, settings.text('DATA_DIR', '.data')),
@@ -129,78 +118,35 @@ function readSettings(settings: Settings): StartSettings {
   };
 }
 
-/** Creates the data directory, and throws {@link BadSetting} where it can't be used. */
+/** Creates the data directory; throws {@link BadSetting} where it can't be written to. */
 function prepareDirectory(directory: string): void {
-  const probe = join(directory, `.probe-${process.pid}`);
   try {
-    if (!existsSync(directory)) {
-      createDirectory(directory);
-      // It will hold secrets, and may be in a clone.
-      writeFileSync(join(directory, '.gitignore'), '*\n');
-    }
-    writeFileSync(probe, '');
-    rmSync(probe);
-    accessSync(directory, constants.R_OK | constants.X_OK);
+    // It will hold secrets, and may be in a clone.
+    if (mkdirSync(directory, { recursive: true }) !== undefined) writeFileSync(join(directory, '.gitignore'), '*\n');
+    accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    const problem = code === 'EEXIST' || code === 'ENOTDIR' ? 'is not a directory' : `can't be written to (${code})`;
-    throw new BadSetting('DATA_DIR', `${directory} ${problem}`);
+    throw new BadSetting(
+      'DATA_DIR',
+      `${directory} is no directory that can be written to (${(error as NodeJS.ErrnoException).code ?? ''})`,
+    );
   }
 }
 
-/** `mkdirSync` with `recursive` of Node 24 never returns below /proc. */
-function createDirectory(directory: string): void {
-  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory()) return;
-  if (!existsSync(dirname(directory))) createDirectory(dirname(directory));
-  mkdirSync(directory);
-}
-
+/** Throws {@link BadSetting} where an address is given twice or can't be used. */
 async function checkPorts({ host, port, addresses }: StartSettings): Promise<void> {
-  const wanted = [
-    { name: 'PORT', host, port },
-    ...services.flatMap((service) =>
-      addresses[service].map((address) => ({ name: `${service.toUpperCase()}_ADDR`, ...hostAndPort(address) })),
-    ),
-  ];
-  for (const [index, each] of wanted.entries()) {
-    const same = wanted.slice(0, index).find((other) => other.host === each.host && other.port === each.port);
-    if (same) throw new BadSetting(each.name, `is ${each.host}:${each.port}, which is also ${same.name}`);
-  }
-  // An earlier start may be ending.
-  const problems = await Promise.all(wanted.map((each) => portProblem(each.host, each.port, 2_000)));
-  for (const [index, each] of wanted.entries()) {
-    const problem = problems[index];
-    if (problem === undefined) continue;
-    if (problem === 'EADDRINUSE') throw new BadSetting(each.name, `can't be ${each.host}:${each.port}: it is in use`);
-    const [name, value] = each.name === 'PORT' && problem !== 'EACCES' ? ['HOST', host] : [each.name, `${each.host}:${each.port}`];
-    throw new BadSetting(name, `can't be ${value}: this machine can't listen there (${problem})`);
-  }
-}
-
-async function startEmbedded(dataDirectory: string, secrets: Secrets, children: Children): Promise<string> {
-  say(`starting PostgreSQL on ${dataDirectory}`);
-  const { url, child } = await startPostgres({
-    directory: join(dataDirectory, 'postgres'),
-    port: secrets.postgresPort,
-    password: secrets.postgresPassword,
-    sharedBuffers: '256MB',
-    children,
-    say,
-  });
-  watch(child);
-  return url;
-}
-
-async function waitForDatabase(url: string): Promise<void> {
-  for (const until = Date.now() + 30_000; ; await pause(200)) {
-    try {
-      await withClient(url, (client) => client.query('select 1'));
-      return;
-    } catch (error) {
-      const isPassing = isTransient(error) && !/^(28...|ENOTFOUND)$/.test((error as { code?: string }).code ?? '');
-      if (!isPassing || Date.now() > until)
-        throw new BadSetting('MIGRATION_DATABASE_URL', `does not lead to a database: ${errorMessage(error)}`);
-    }
+  const wanted = services.flatMap((service) =>
+    addresses[service].map((address) => ({ name: `${service.toUpperCase()}_ADDR`, ...hostAndPort(address) })),
+  );
+  const seen = new Map<string, string>();
+  for (const each of [{ name: 'PORT', host, port }, ...wanted]) {
+    const address = `${each.host}:${each.port}`;
+    const other = seen.get(address);
+    if (other !== undefined) throw new BadSetting(each.name, `is ${address}, which is also ${other}`);
+    seen.set(address, each.name);
+    // An earlier start may be ending.
+    const problem = await portProblem(each.host, each.port, 2_000);
+    if (problem === 'EADDRINUSE') throw new BadSetting(each.name, `can't be ${address}: it is in use`);
+    if (problem !== undefined) throw new BadSetting(each.name, `can't be ${address}: this machine can't listen there (${problem})`);
   }
 }
 
@@ -209,13 +155,9 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
   for (const service of services) {
     const role = (name: string) => ({ role: name, password: secrets.rolePasswords[name] ?? '' });
     const plan: DatabasePlan = { name: service, owner: role(`${service}_owner`), service: role(`${service}_service`) };
-    try {
-      const database = await createDatabase(adminUrl, plan);
-      await setPasswords(adminUrl, plan, database);
-      databases.push([service, database]);
-    } catch (error) {
-      throw new StartFailure(`the database ${service} could not be created: ${errorMessage(error)}`);
-    }
+    const database = await waitForAnswer('MIGRATION_DATABASE_URL', () => createDatabase(adminUrl, plan));
+    await setPasswords(adminUrl, plan, database);
+    databases.push([service, database]);
   }
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;
 }
