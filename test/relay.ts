@@ -17,7 +17,7 @@ import { openPool, type Pool } from '../services/platform/postgres.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { freshDatabase, longTransactionTimeouts, longLockTimeouts, type FreshDatabase } from './cluster.ts';
 import { until } from './notifier.ts';
-import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
+import { by, logger, postingTimeoutMs, unspecified } from './writers.ts';
 
 /** A writer and its relay, as each replica of the ledger has them. */
 export interface Replica {
@@ -124,7 +124,7 @@ export async function post(
   const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
   const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
   const outcome = await writer.post(
-    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
+    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: postingTimeoutMs, ...more })),
   );
   if ('refusal' in outcome) throw outcome.refusal;
 }

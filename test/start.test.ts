@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
-import { boundToParent } from '../deploy/local/children.ts';
+import { endWithParent } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './cluster.ts';
@@ -19,6 +19,8 @@ const directory = mkdtempSync(join(currentRun().directory, 'start-'));
 const dataDirectory = join(directory, 'datos ñ 数据');
 let environment: NodeJS.ProcessEnv;
 
+const unknownRoleUrl = Object.assign(new URL(currentRun().adminUrl), { username: 'unknown', password: 'wrong' });
+
 interface Start {
   process: ChildProcess;
   /** What it has printed so far, on both streams. */
@@ -30,7 +32,7 @@ interface Start {
 }
 
 function start(more: NodeJS.ProcessEnv = {}, command = ['node', 'deploy/local/start.ts']): Start {
-  const [file = '', ...args] = boundToParent('SIGTERM', command);
+  const [file = '', ...args] = endWithParent('SIGTERM', command);
   // A process group of its own, as from a shell.
   const child = spawn(file, args, { cwd: root, env: { ...environment, ...more }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   let [out, errors] = ['', ''];
@@ -174,10 +176,7 @@ describe('npm start', () => {
     expect(await login(address)).toBe(200);
 
     // The same ports with another data directory.
-    await expectRefusal(
-      start({ DATA_DIR: join(directory, 'other') }),
-      /^PORT can't be .*: another program listens there, or a connection from there has just ended$/,
-    );
+    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: it is in use$/);
 
     cluster.process.kill('SIGTERM');
     expect(await cluster.ended).toBe(0);
@@ -186,9 +185,9 @@ describe('npm start', () => {
 
   test.each([
     ['PORT', 'abc', /^PORT must be a whole number/],
-    ['MIGRATION_DATABASE_URL', 'postgres://nobody:nothing@nowhere.invalid/x', /^MIGRATION_DATABASE_URL does not lead to a database/],
+    ['MIGRATION_DATABASE_URL', unknownRoleUrl.href, /^MIGRATION_DATABASE_URL: password authentication failed/],
     ['JWT_PRIVATE_KEY', 'secret', /JWT_PRIVATE_KEY must be/],
-    ['DATA_DIR', join(root, 'package.json'), /^DATA_DIR .* is not a directory$/],
+    ['DATA_DIR', join(root, 'package.json'), /^DATA_DIR .* is no directory that can be written to/],
   ])('refuses %s=%s in one line', async (name, value, line) => {
     await expectRefusal(start({ [name]: value }), line);
     await nothingLeft();
@@ -222,6 +221,17 @@ describe('npm start', () => {
     const next = start();
     expect(await login(await next.ready)).toBe(200);
     expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
+    next.process.kill('SIGTERM');
+    expect(await next.ended).toBe(0);
+    await nothingLeft();
+  });
+
+  test('stops after npm alone was killed, so that a new start finds the data', async () => {
+    const cluster = start({}, ['npm', 'start']);
+    await cluster.ready;
+    process.kill(cluster.process.pid!, 'SIGKILL');
+    const next = start();
+    expect(await login(await next.ready)).toBe(200);
     next.process.kill('SIGTERM');
     expect(await next.ended).toBe(0);
     await nothingLeft();

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { batchDelayMs } from '../../platform/batch-delay.ts';
 import { openGauges } from '../../platform/gauges.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
@@ -137,7 +136,7 @@ export class Relay {
       if (delayMs > 0) await this.pause(delayMs);
       else if (tenants.length === 0) await this.scheduler.changed();
       else {
-        if (!isolated) this.nextBatchAt = now + batchDelayMs(this.batchEvents);
+        if (!isolated) this.nextBatchAt = now + Math.min(50, 25 + 2 * this.batchEvents);
         this.batchEvents = await this.relay(sink, tenants);
         this.scheduler.done(tenants);
       }
