@@ -3,7 +3,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { jest } from '@jest/globals';
-import { boundToParent } from '../deploy/local/children.ts';
+import { endWithParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
@@ -115,7 +115,7 @@ describe('the commands of the documents', () => {
       LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
       NOTIFIER_ADDR: `127.0.0.1:${String(ports['50053'])}`,
     };
-    const [file = '', ...args] = boundToParent('SIGTERM', ['node', 'deploy/local/start.ts']);
+    const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/start.ts']);
     deployment = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
     await new Promise<void>((resolve, reject) => {
       deployment.stdout?.on('data', (chunk: Buffer) => {

@@ -137,35 +137,33 @@ export function recordOf(row: AccountRow): AccountRecord {
 
 /** Inserts accounts in one statement, parents and children in any order. Call it with the heads locked and the codes free. */
 export function insertAccounts(client: Client, rows: { tenant: string; account: AccountRecord }[]): Promise<unknown> {
-  const column = <Value>(value: (account: AccountRecord) => Value) => rows.map(({ account }) => value(account));
   return client.query({
     name: 'insert_accounts',
-    text: `insert into accounts (tenant_id, id, code, name, type, normal_balance, currency, parent_code, is_group, description,
-        allow_negative, status, system, metadata, version, created_at, updated_at)
-      select t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, to_timestamp(e / 1000.0), to_timestamp(l / 1000.0)
-      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-        $10::text[], $11::boolean[], $12::text[], $13::boolean[], $14::text[], $15::bigint[], $16::float8[], $17::float8[])
-        as new (t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, e, l)`,
-    values: [
-      rows.map(({ tenant }) => tenant),
-      column((account) => toUuid('acc', account.id)),
-      column((account) => account.accountCode),
-      column((account) => account.name),
-      column((account) => account.type),
-      column((account) => account.normalBalance),
-      column((account) => account.currency ?? null),
-      column((account) => account.parentCode ?? null),
-      column((account) => account.isGroup),
-      column((account) => account.description ?? null),
-      column((account) => account.allowNegative),
-      column((account) => account.status),
-      column((account) => account.system),
-      column((account) => account.metadata),
-      column((account) => account.version),
-      column((account) => Number(account.createdMs)),
-      column((account) => Number(account.updatedMs)),
-    ],
+    text: 'insert into accounts select * from json_populate_recordset(null::accounts, $1)',
+    values: [JSON.stringify(rows.map(({ tenant, account }) => insertedRow(tenant, account)))],
   });
+}
+
+function insertedRow(tenant: string, account: AccountRecord): Record<string, unknown> {
+  return {
+    tenant_id: tenant,
+    id: toUuid('acc', account.id),
+    code: account.accountCode,
+    name: account.name,
+    type: account.type,
+    normal_balance: account.normalBalance,
+    currency: account.currency,
+    parent_code: account.parentCode,
+    is_group: account.isGroup,
+    description: account.description,
+    allow_negative: account.allowNegative,
+    status: account.status,
+    system: account.system,
+    metadata: account.metadata,
+    version: account.version.toString(),
+    created_at: new Date(Number(account.createdMs)),
+    updated_at: new Date(Number(account.updatedMs)),
+  };
 }
 
 /** Updates an account; the transaction rolls back if the row does not have the version before. */

@@ -9,7 +9,8 @@ import { BadSetting, Settings } from '../platform/settings.ts';
 import { discard, redrive } from './outbox/dead-letters.ts';
 import { Findings, pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/kept-heads.ts';
-import { SchemaDamaged, openOperator } from './audit/operator.ts';
+import { openOperator } from './audit/operator.ts';
+import { SchemaDamaged } from './audit/projections.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';
 

@@ -1,4 +1,4 @@
-// By which index accounts are found, asked of the statements as they were prepared, on a connection with the ledger's own settings.
+// The indexes that prepared statements use, on a connection with the ledger's settings.
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
@@ -12,7 +12,7 @@ import type { ValidatedPosting } from './mapping.ts';
 
 let ledger: RunningLedger;
 let owner: pg.Client;
-/** One connection, which keeps what was prepared on it. */
+/** One connection, which keeps its prepared statements. */
 let one: Pool;
 const { tenant, tenantId } = newTenant();
 const children = 3000;
@@ -93,7 +93,7 @@ describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
   });
 });
 
-test('what a rebuild deletes looks for the children of each account by index', async () => {
+test('deleting accounts finds the children of each by index', async () => {
   await owner.query('begin');
   await owner.query('delete from accounts where tenant_id = $1', [tenant]);
   const { rows } = await owner.query<{ scans: number }>(`select pg_stat_get_xact_numscans('accounts_parent'::regclass)::int as scans`);
@@ -101,7 +101,7 @@ test('what a rebuild deletes looks for the children of each account by index', a
   expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
 });
 
-test('a tenant of many transactions is read by the right index, though most had one when they were analysed', async () => {
+test('a tenant with many transactions is read by the right index, though most tenants had one when analysed', async () => {
   const posting = { tenantId, idempotencyKey: 'k', entries: entries('child debit 1.00 NGN', 'c1 credit 1.00 NGN') };
   await ledger.client.postTransaction({ posting: { tenantId, entries: entries('c2 debit 1.00 EUR', 'c3 credit 1.00 EUR') } });
   await ledger.client.postTransaction({ posting });
@@ -161,7 +161,7 @@ test('the planner assumes that a tenant has many rows, whatever a sample says', 
   expect(rows.map(({ name }) => name)).toEqual(['accounts', 'transactions']);
 });
 
-test('what every posting is written to is analysed by a small sample', async () => {
+test('tables that every posting writes are analysed by small samples', async () => {
   const { rows } = await owner.query<{ table: string; targets: number[] }>(
     `select relname as table, array_agg(distinct coalesce(attstattarget, -1))::int[] as targets from pg_attribute join pg_class on pg_class.oid = attrelid
      where relname = any ($1) and attnum > 0 and not attisdropped group by relname order by relname`,

@@ -50,7 +50,7 @@ const list = (tenantId: string, filter: object, limit = 3) =>
     return { items: transactions, nextCursor };
   });
 
-test('a transaction is read as it was posted, and says what reversed it', async () => {
+test('a transaction is read as posted, with what reversed it', async () => {
   const tenantId = await tenantWith('a', 'b');
   const more = { reference: 'INV-1', idempotencyKey: 'k', metadata: '{"n":1}' };
   const posted = await post(tenantId, ['a debit 2.50 NGN', 'b credit 2.50 NGN'], more);
@@ -150,7 +150,7 @@ test('a filter by reference and currency does not look up every balance for each
   expect(await listed({ currency: 'USD' })).toBe(50);
   expect(await listed({ currency: 'EUR' })).toBe(0);
   await pool.end();
-  // What a connection has read is told at its end at the latest.
+  // Statistics of a connection are flushed at its end at the latest.
   while ((await counted(`select count(*)::int from pg_stat_activity where application_name = '${name}'`)) > 0) continue;
   expect((await rowsRead()) - before).toBeLessThan(2_000);
   await admin.end();
@@ -245,10 +245,10 @@ test('with any filters, the pages contain what a scan of all transactions finds,
   }
 }, 30_000);
 
-test('a time finds its place in the log to the millisecond, start inclusive and end exclusive', async () => {
+test('time ranges are exact to the millisecond, start inclusive and end exclusive', async () => {
   const tenantId = await tenantWith('a', 'b');
   for (let turn = 0; turn < 20; turn++) await post(tenantId, ['a debit 1.00 NGN', 'b credit 1.00 NGN']);
-  // Times of a real log are not to be chosen, so the table's are set, as its owner might: some equal, some far apart.
+  // The times of the log are set in the table: some equal, some far apart.
   const owner = new pg.Client({ connectionString: ledger.database.adminUrl });
   await owner.connect();
   const first = 1_700_000_000_000;
@@ -362,7 +362,7 @@ test('the history of a balance is its entries, newest first, each with the balan
   expect(await refusal(foreign)).toMatchObject({ field: 'cursor' });
 });
 
-test('a page of a balance’s history reads no more entries than it shows, however many there are', async () => {
+test('a page of history reads no more entries than it shows', async () => {
   const tenantId = await tenantWith('a', 'b');
   const postings = Array.from({ length: 1000 }, () => ({ tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') }));
   await ledger.client.postTransactions({ postings });
@@ -381,7 +381,7 @@ test('a page of a balance’s history reads no more entries than it shows, howev
   let cursor = '';
   for (let page = 0; page < 40; page++) cursor = await read(cursor);
   await pool.end();
-  // What a connection has read is told at its end at the latest.
+  // Statistics of a connection are flushed at its end at the latest.
   while ((await counted(`select count(*)::int from pg_stat_activity where application_name = '${name}'`)) > 0) continue;
   expect((await entriesRead()) - before).toBeGreaterThan(20 * reads);
   expect((await entriesRead()) - before).toBeLessThan(30 * reads);

@@ -192,31 +192,14 @@ function newValuesOf(heads: Head[]): unknown[] {
 
 /** All entries together: the trigger that sums them runs once per statement. */
 function entriesOf(posted: DecidedPosting[]): unknown[] {
-  const rows: number[] = [];
-  const accounts: string[] = [];
-  const currencies: string[] = [];
-  const positions: number[] = [];
-  const sides: string[] = [];
-  const amounts: bigint[] = [];
-  const balances: bigint[] = [];
-  for (const { row, result } of posted) {
-    result.lines.forEach((line, position) => {
-      rows.push(row + 1);
-      accounts.push((line.account as CachedAccount).uuid);
-      currencies.push(line.currency);
-      positions.push(position);
-      sides.push(line.side);
-      amounts.push(line.amount);
-      balances.push(line.balanceAfter);
-    });
-  }
+  const entries = posted.flatMap(({ row, result }) => result.lines.map((line, position) => ({ ...line, row: row + 1, position })));
   return [
-    plainArray(rows),
-    uuidArray(accounts),
-    textArray(currencies),
-    plainArray(positions),
-    textArray(sides),
-    bigintArray(amounts),
-    plainArray(balances),
+    plainArray(entries.map(({ row }) => row)),
+    uuidArray(entries.map(({ account }) => (account as CachedAccount).uuid)),
+    textArray(entries.map(({ currency }) => currency)),
+    plainArray(entries.map(({ position }) => position)),
+    textArray(entries.map(({ side }) => side)),
+    bigintArray(entries.map(({ amount }) => amount)),
+    plainArray(entries.map(({ balanceAfter }) => balanceAfter)),
   ];
 }

@@ -10,7 +10,7 @@ import { bisect, isDataError, isServerError, isTransient } from '../platform/pos
 import type { Logger } from '../platform/telemetry.ts';
 import { insertDeadLetters, listDeadLetters, redriveDeadLetter, type DeadLetter } from './dead-letters.ts';
 import { gapFields, readInbox, writeInbox, type SequenceRange, type TenantInbox, type TenantPosition } from './inbox.ts';
-import { moveOffset, type OffsetMove } from './kafka-offsets.ts';
+import { moveOffsets, type OffsetMove } from './kafka-offsets.ts';
 import { deliveriesOf, enabledWebhooks, insertDeliveries, type IdentifiedEvent } from './new-deliveries.ts';
 
 /** What the consumer works with. */
@@ -29,8 +29,8 @@ export interface IngestOptions {
   deadLetters?: DeadLetter[];
   /** Whether the `balance.updated` events of a posting are derived from it, too. */
   derive?: boolean;
-  /** The step of Kafka's offset, stored with them. */
-  move?: OffsetMove | undefined;
+  /** The steps of Kafka's offsets, stored with them. */
+  moves?: OffsetMove[];
 }
 
 const malformed = 'its tenant, id or position in the log is malformed';
@@ -62,7 +62,7 @@ export class Consumer {
    * gaps. An event that no delivery can be made of becomes a dead letter and does not hold up the others. Throws PostgreSQL's errors that are not
    * the event's fault, and `OffsetMismatch`: the same may be ingested again.
    */
-  async ingest(events: Event[], { deadLetters = [], derive = false, move }: IngestOptions = {}): Promise<void> {
+  async ingest(events: Event[], { deadLetters = [], derive = false, moves = [] }: IngestOptions = {}): Promise<void> {
     const identified: IdentifiedEvent[] = [];
     const unusable = [...deadLetters];
     for (const event of events) {
@@ -71,11 +71,11 @@ export class Consumer {
       else identified.push(one, ...(derive ? derivedFrom(one) : []));
     }
     if (identified.length === 0) {
-      if (unusable.length > 0 || move) await this.keep(unusable, move);
+      if (unusable.length + moves.length > 0) await this.keep(unusable, moves);
       return;
     }
     try {
-      await this.consume(identified, { deadLetters: unusable, move });
+      await this.consume(identified, { deadLetters: unusable, moves });
     } catch (error) {
       if (!isDataError(error)) throw error;
       await bisect(
@@ -83,7 +83,7 @@ export class Consumer {
         (some) => this.consume(some),
         (one, why) => this.consume([one], { deadLetters: [deadLetterOf(one.event, errorMessage(why))], deliver: false }),
       );
-      if (unusable.length > 0 || move) await this.keep(unusable, move);
+      if (unusable.length + moves.length > 0) await this.keep(unusable, moves);
     }
   }
 
@@ -111,9 +111,9 @@ export class Consumer {
   }
 
   /** Keeps messages as dead letters; a second call with the same changes nothing. */
-  async keep(deadLetters: DeadLetter[], move?: OffsetMove): Promise<void> {
+  async keep(deadLetters: DeadLetter[], moves: OffsetMove[] = []): Promise<void> {
     const kept = await inTransaction(this.parts.pool, [], async (client) => {
-      await moveOffset(client, move);
+      await moveOffsets(client, moves);
       return insertDeadLetters(client, deadLetters);
     });
     this.reportDeadLetters(kept);
@@ -142,7 +142,7 @@ export class Consumer {
   // `deliver` false: only the positions are consumed.
   private async consume(
     events: readonly IdentifiedEvent[],
-    { deadLetters = [], move, deliver = true }: Omit<IngestOptions, 'derive'> & { deliver?: boolean } = {},
+    { deadLetters = [], moves = [], deliver = true }: Omit<IngestOptions, 'derive'> & { deliver?: boolean } = {},
   ): Promise<void> {
     const tenants = sortedTenants(events);
     const unusable = [...deadLetters];
@@ -152,7 +152,7 @@ export class Consumer {
         client.query(setTenants(tenants)),
         readInbox(client, tenants, events.map(positionOf)),
         enabledWebhooks(client, tenants),
-        moveOffset(client, move),
+        moveOffsets(client, moves),
       ]);
       const fresh = events.filter(({ tenant, event }) => read.get(tenant)?.consume(event));
       const deliveries = deliver ? deliveriesOf(fresh, webhooks, (event, why) => unusable.push(deadLetterOf(event, why.message))) : [];

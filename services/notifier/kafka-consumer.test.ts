@@ -149,7 +149,7 @@ describeWithKafka('the Kafka consumer', () => {
     let isStuck = true;
     const { consumer } = open({
       ingest: async (some, more) => {
-        if (isStuck && more.move.partition === 0) throw new Error('its tenant is locked');
+        if (isStuck && more.moves.some(({ partition }) => partition === 0)) throw new Error('its tenant is locked');
         await ingest(some, more);
       },
     });

@@ -1,19 +1,18 @@
 // Consumes the ledger's events from Kafka. The offsets in the notifier's database decide; those in Kafka only report progress.
 import { setTimeout as pause } from 'node:timers/promises';
-import { fromBinary } from '@bufbuild/protobuf';
 import type { Batch, Consumer, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { metadataMaxAgeMs, withAdmin } from '../platform/kafka.ts';
 import { errorMessage } from '../platform/lifetime.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import type { DeadLetter } from './dead-letters.ts';
-import { moveOffset, OffsetMismatch, readOffsets, type OffsetMove } from './kafka-offsets.ts';
+import { KafkaBatcher, type Ingest } from './kafka-batcher.ts';
+import { moveOffsets, OffsetMismatch, readOffsets } from './kafka-offsets.ts';
 
 /** Messages of one transaction. */
 const chunkSize = 200;
-const partitionsInParallel = 3;
+/** All partitions of a fetch, so that they are consumed together. */
+const partitionsInParallel = 100;
 const commitIntervalMs = 1_000;
 const heartbeatMs = 2_000;
 const maxBackOffMs = 5_000;
@@ -27,11 +26,7 @@ export interface KafkaConsumerOptions {
   pool: Pool;
   logger: Logger;
   metrics: Registry;
-  /**
-   * Consumes events and moves the stored offset in one transaction. May get events that were consumed before. Called again with the same
-   * after it threw, and from the stored offset on after {@link OffsetMismatch}.
-   */
-  ingest: (events: Event[], more: { deadLetters: DeadLetter[]; move: OffsetMove }) => Promise<void>;
+  ingest: Ingest;
   /** The consumer is rebuilt after this long without progress while messages wait. */
   watchdogSeconds?: number;
 }
@@ -106,6 +101,7 @@ class Session {
   private readonly options: KafkaConsumerOptions;
   private readonly metrics: ConsumerMetrics;
   private readonly consumer: Consumer;
+  private readonly batcher: KafkaBatcher;
   private readonly ended = Promise.withResolvers<string>();
   /** Partitions of this replica; undefined before it joins the group. */
   private assigned: number[] | undefined;
@@ -121,6 +117,7 @@ class Session {
   constructor(options: KafkaConsumerOptions, metrics: ConsumerMetrics) {
     this.options = options;
     this.metrics = metrics;
+    this.batcher = new KafkaBatcher(options.ingest);
     this.consumer = options.kafka.consumer({
       // Members of one group that read different topics would get each other's partitions.
       groupId: `${options.group}.${options.topic}`,
@@ -209,7 +206,7 @@ class Session {
       const before = known.get(partition);
       if (!end) continue;
       const next = from < end.low || from > end.high ? end.low : from;
-      if (next !== from) await inTransaction(pool, [], (client) => moveOffset(client, { topic, partition, from, to: next }));
+      if (next !== from) await inTransaction(pool, [], (client) => moveOffsets(client, [{ topic, partition, from, to: next }]));
       if (from > 0n && from < end.low) {
         this.metrics.lost.inc(Number(end.low - from));
         logger.error({ partition, messages: Number(end.low - from) }, 'messages were deleted before they were consumed');
@@ -243,10 +240,12 @@ class Session {
       // Not where the database says: what was fetched is dropped, and fetched again after the seek.
       if (isCurrent() && position?.next !== fetchedOffset(batch)) await this.align([partition]);
       for (let begin = 0; begin < messages.length && position && isCurrent(); begin += chunkSize) {
-        const chunk = messages.slice(begin, begin + chunkSize);
-        const last = (chunk.at(-1) as KafkaMessage).offset;
+        const some = messages.slice(begin, begin + chunkSize);
+        const last = (some.at(-1) as KafkaMessage).offset;
         const to = BigInt(begin + chunkSize < messages.length ? last : batch.lastOffset()) + 1n;
-        await this.ingest({ topic, partition, from: position.stored, to }, chunk);
+        const chunk = { move: { topic, partition, from: position.stored, to }, messages: some };
+        // What failed before is tried on its own, so that it fails no others.
+        await (this.failures.has(partition) ? this.batcher.ingestNow([chunk]) : this.batcher.add(chunk));
         position.stored = position.next = to;
         this.failures.delete(partition);
         if (this.positions !== positions) return;
@@ -267,20 +266,6 @@ class Session {
       this.busy--;
       this.progressAt = performance.now();
     }
-  }
-
-  private async ingest(move: OffsetMove, messages: KafkaMessage[]): Promise<void> {
-    const events: Event[] = [];
-    const deadLetters: DeadLetter[] = [];
-    for (const { key, value, offset } of messages) {
-      try {
-        events.push(decode(value));
-      } catch (error) {
-        const source = `${move.topic}/${move.partition}/${offset}`;
-        deadLetters.push({ source, key, value: value ?? Buffer.alloc(0), reason: errorMessage(error) });
-      }
-    }
-    await this.options.ingest(events, { deadLetters, move });
   }
 
   /** Reports progress to Kafka, for its tools. What fails is committed the next time. */
@@ -316,16 +301,4 @@ class Session {
 /** Where the fetch began: kafkajs's `firstOffset()` is that of the first message, which may be later. */
 function fetchedOffset(batch: Batch): bigint {
   return BigInt((batch as Batch & { fetchedOffset: string }).fetchedOffset);
-}
-
-function decode(value: Buffer | null): Event {
-  if (value === null) throw new Error('the message has no value');
-  let event: Event;
-  try {
-    event = fromBinary(EventSchema, value);
-  } catch (error) {
-    throw new Error(`the value is not a ledger.v1.Event: ${errorMessage(error)}`, { cause: error });
-  }
-  if (event.id === '' || event.tenantId === '' || event.sequence < 1n) throw new Error('the event has no id, tenant or sequence');
-  return event;
 }

@@ -1,5 +1,5 @@
 // Consumed offsets of the Kafka topic, stored in the notifier's database with the data: a restore takes both back together.
-import { plainArray } from '../platform/arrays.ts';
+import { bigintArray, plainArray } from '../platform/arrays.ts';
 import { inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 
 /** A step of a partition's consumed offset; an offset is that of the next message to consume. */
@@ -11,10 +11,10 @@ export interface OffsetMove {
   to: bigint;
 }
 
-/** The stored offset is another one than the events continue: the database was restored, or another replica has the partition. */
+/** A stored offset is another one than the events continue: the database was restored, or another replica has the partition. */
 export class OffsetMismatch extends Error {
-  constructor({ topic, partition, from }: OffsetMove) {
-    super(`the stored offset of ${topic}/${partition} is not ${from}`);
+  constructor(moves: OffsetMove[]) {
+    super(`a stored offset is not ${moves.map(({ topic, partition, from }) => `${from} of ${topic}/${partition}`).join(', ')}`);
   }
 }
 
@@ -31,13 +31,19 @@ export async function readOffsets(pool: Pool, topic: string, partitions: number[
   });
 }
 
-/** Moves a stored offset within a transaction, if there is a move. Throws {@link OffsetMismatch}; then the transaction must be rolled back. */
-export async function moveOffset(client: Client, move: OffsetMove | undefined): Promise<void> {
-  if (!move) return;
+/** Moves stored offsets of one topic within a transaction. Throws {@link OffsetMismatch}; then the transaction must be rolled back. */
+export async function moveOffsets(client: Client, moves: OffsetMove[]): Promise<void> {
+  if (moves.length === 0) return;
   const { rowCount } = await client.query({
-    name: 'move_offset',
-    text: 'update kafka_offsets set next_offset = $4 where topic = $1 and partition = $2 and next_offset = $3',
-    values: [move.topic, move.partition, move.from, move.to],
+    name: 'move_offsets',
+    text: `update kafka_offsets o set next_offset = m.new from unnest($2::int[], $3::int8[], $4::int8[]) as m (partition, old, new)
+      where o.topic = $1 and o.partition = m.partition and o.next_offset = m.old`,
+    values: [
+      moves[0]?.topic,
+      plainArray(moves.map(({ partition }) => partition)),
+      bigintArray(moves.map(({ from }) => from)),
+      bigintArray(moves.map(({ to }) => to)),
+    ],
   });
-  if (rowCount !== 1) throw new OffsetMismatch(move);
+  if (rowCount !== moves.length) throw new OffsetMismatch(moves);
 }

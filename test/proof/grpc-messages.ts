@@ -107,7 +107,6 @@ export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
       revokeApiKey: { ...owned, keyId: newId('key') },
       rotateApiKey: { ...owned, keyId, overlapSeconds: 3600 },
       verifyApiKey: { key },
-      verifyApiKeys: { keys: [key, key] },
       verifyTenantMember: owned,
     },
     ledger: {

@@ -1,7 +1,7 @@
 // What the operator's commands report: findings, and differences between stored and replayed rows in words.
 import { toId } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
-import type { Projection } from './operator.ts';
+import type { Projection } from './projections.ts';
 
 const maxReported = 100;
 

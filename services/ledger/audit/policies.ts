@@ -1,7 +1,7 @@
 // Checks that row-level security is as the migrations made it: it is what keeps tenants apart.
 import type pg from 'pg';
 import type { Findings } from './findings.ts';
-import { relayTables, tenantTables } from './operator.ts';
+import { relayTables, tenantTables } from './projections.ts';
 
 /**
  * Reports row-level security that differs from the migrations' and so may hide rows from the services or show them another tenant's.

@@ -3,7 +3,8 @@ import type pg from 'pg';
 import { toId } from '../../platform/ids.ts';
 import { activeUntil } from '../outbox/active-cursors.ts';
 import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
-import { checkPublishedOffset, inTenantTransaction, logChunks, projections, snapshot, tenantsOf, type Projection } from './operator.ts';
+import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
+import { projections, type Projection } from './projections.ts';
 import { Replay, type Row } from './replay.ts';
 
 /** What a rebuild has done. */

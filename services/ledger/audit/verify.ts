@@ -5,8 +5,9 @@ import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/
 import { toId, toUuid } from '../../platform/ids.ts';
 import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
 import { HeadComparison, type KeptHeads } from './kept-heads.ts';
-import { checkPublishedOffset, inTenantTransaction, logChunks, projections, snapshot, tenantsOf, type Projection } from './operator.ts';
+import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
+import { projections, type Projection } from './projections.ts';
 import { Replay, type Row } from './replay.ts';
 
 /** What was verified. */

@@ -26,7 +26,9 @@ export class Ledger extends Migration {
     for (const [name, [type, check]] of Object.entries(domains)) {
       this.addSql(`create domain ${name} as ${type} constraint ${name} check (${check})`);
     }
-    this.createProjections();
+    this.createLog();
+    this.createAccounts();
+    this.createPostings();
     this.createRelay();
     this.createChecks();
     this.addSql(writeBatch);
@@ -35,7 +37,7 @@ export class Ledger extends Migration {
     this.setStatistics();
   }
 
-  private createProjections(): void {
+  private createLog(): void {
     // One row per tenant, the only lock of a change. It hands out the gapless sequence and carries the hash chain.
     // `rebuilt` counts rebuilds: cached ledger state is valid for one sequence and one count.
     this.addSql(`create table heads (
@@ -62,7 +64,9 @@ export class Ledger extends Migration {
       traceparent trace_parent,
       primary key (tenant_id, sequence)
     )`);
+  }
 
+  private createAccounts(): void {
     this.addSql(`create table accounts (
       tenant_id uuid not null references heads,
       id uuid not null,
@@ -102,7 +106,9 @@ export class Ledger extends Migration {
       primary key (tenant_id, account_id, currency),
       foreign key (tenant_id, account_id) references accounts (tenant_id, id)
     ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)`);
+  }
 
+  private createPostings(): void {
     // What a posting is found by. Description, entries and metadata are stored once, in the log's payload.
     this.addSql(`create table transactions (
       tenant_id uuid not null,

@@ -3,7 +3,7 @@ import { injectFaults } from './faults.ts';
 import { complaints } from './verdict.ts';
 
 test('postings survive killed processes and lost answers: none is lost or doubled, and every event arrives', async () => {
-  const faults = ['kill ledger', 'lose answers of ledger to postgres', 'kill notifier', 'kill postgres'];
+  const faults = ['kill gateway', 'kill ledger', 'lose answers of ledger to postgres', 'kill notifier', 'kill postgres'];
   const lines: string[] = [];
   const verdict = await injectFaults({
     ...{ seed: 5, minutes: 1, faults, inOrder: true, stallSeconds: [2, 3], pauseMs: 400, say: (line) => lines.push(line) },

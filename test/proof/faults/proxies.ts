@@ -1,5 +1,5 @@
 // A TCP proxy on every route between two processes of a cluster.
-import { services, type HousePlan, type Service } from '../../../deploy/local/plan.ts';
+import { services, type DeploymentPlan, type Service } from '../../../deploy/local/plan.ts';
 import { hostAndPort } from '../../../services/platform/settings.ts';
 import { openProxy, type Proxy } from '../../proxy.ts';
 
@@ -47,7 +47,7 @@ export class ClusterProxies {
 
   /** Puts one on every route of a cluster; resolves to the environment that sends its processes there. */
   async between(
-    { addresses, databases }: Pick<HousePlan, 'addresses' | 'databases'>,
+    { addresses, databases }: Pick<DeploymentPlan, 'addresses' | 'databases'>,
     overGrpc: boolean,
   ): Promise<Record<string, NodeJS.ProcessEnv>> {
     const environment: Record<string, NodeJS.ProcessEnv> = {};

@@ -41,8 +41,8 @@ export function change(ledger: LedgerModel, code: string, { version, ...wanted }
   if (changes.length === 0) return { status: 200, data: { account } };
   const faults = changes.flatMap((name) => misfits(ledger, account, name, wanted[name]));
   if (faults.length > 0) return refused(...faults);
-  const said = Object.fromEntries(changes.map((name) => [name, wanted[name]]));
-  const after: Account = { ...account, ...said, version: account.version + 1, updated_at: new Learned('time') };
+  const values = Object.fromEntries(changes.map((name) => [name, wanted[name]]));
+  const after: Account = { ...account, ...values, version: account.version + 1, updated_at: new Learned('time') };
   ledger.record(after, 'account.updated', by, { changes });
   return { status: 200, data: { account: after } };
 }
@@ -77,7 +77,7 @@ export function takeChart(ledger: LedgerModel, businessType: string, shown: Acco
     if (wrong !== null) return wrong;
     const parent = each.parent_code === null ? undefined : ledger.accounts.get(each.parent_code);
     if (each.parent_code !== null && (!parent?.is_group || parent.type !== each.type)) {
-      return `${each.account_code} stands below ${each.parent_code}, which is no group of its type`;
+      return `${each.account_code} is below ${each.parent_code}, which is no group of its type`;
     }
     const event = before ? 'account.updated' : 'account.created';
     const record = { ...account, id: given.id, updated_at: given.updated_at };
@@ -161,11 +161,11 @@ function holder(
 export function balance(ledger: LedgerModel, code: string, wanted?: string): Expected {
   const found = holder(ledger, code, wanted);
   if ('refused' in found) return found;
-  const { account: held, currency } = found;
+  const { account: named, currency } = found;
   const totals = ledger.totalsOf(code, currency);
   const untouched = totals.version === 0 ? { updated_at: null } : {};
   const pending = { pending_debits: '0.00', pending_credits: '0.00' };
-  return { status: 200, data: { balance: { ...balanceOf(ledger, held, currency, totals), ...pending, ...untouched } } };
+  return { status: 200, data: { balance: { ...balanceOf(ledger, named, currency, totals), ...pending, ...untouched } } };
 }
 
 /** A balance as answers and events show it, after these totals. */

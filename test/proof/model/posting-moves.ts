@@ -14,8 +14,8 @@ type Body = Record<string, any>;
 
 /** The optional fields of a posting. */
 function about(run: ModelRun, { keyed, description, reference, metadata }: Body): Body {
-  const said = { description, reference, metadata, idempotency_key: keyed ? run.next('k') : undefined };
-  return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== undefined));
+  const fields = { description, reference, metadata, idempotency_key: keyed ? run.next('k') : undefined };
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 const isSingle = (body: Body) => !('entries' in body);
@@ -111,12 +111,12 @@ function reworded(body: Body, form: number): Body {
 
 /** The request with one field changed, of the first entry if it has it. `fresh`: a text that no other request has. */
 function altered(body: Body, what: string, fresh: string): Body {
-  const alter = (said: Body): Body => {
+  const alter = (before: Body): Body => {
     const others: Body = {
       ...{ description: fresh, reference: fresh, metadata: { fresh }, amount: '77.77', account_code: 'NO-SUCH' },
-      ...{ side: said['side'] === 'debit' ? 'credit' : 'debit', currency: said['currency'] === 'EUR' ? 'USD' : 'EUR' },
+      ...{ side: before['side'] === 'debit' ? 'credit' : 'debit', currency: before['currency'] === 'EUR' ? 'USD' : 'EUR' },
     };
-    return { ...said, [what]: others[what] };
+    return { ...before, [what]: others[what] };
   };
   const [first, ...rest] = (body['entries'] ?? []) as Body[];
   return first && what in first ? { ...body, entries: [alter(first), ...rest] } : alter(body);

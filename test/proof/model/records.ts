@@ -129,10 +129,10 @@ export function add(totals: Totals, lines: Line[]): Totals {
 
 /** Equal texts for requests that count as the same, whatever the order of names. */
 export function fingerprint({ kind, description, reference, metadata, reverses }: About, lines: Line[]): string {
-  const said = lines
+  const own = lines
     .filter(({ counter }) => !counter)
     .map(({ account_code, amount, side, currency }) => [account_code, amount, side, currency]);
-  return JSON.stringify([kind, description, reference, metadata, reverses, said], (_, each: unknown) =>
+  return JSON.stringify([kind, description, reference, metadata, reverses, own], (_, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)
       ? Object.fromEntries(Object.entries(each).sort(([one], [two]) => (one < two ? -1 : 1)))
       : each,
@@ -144,9 +144,9 @@ export function newAccount(given: { account_code: string; type: string } & Recor
   const at = new Learned('time');
   const normal_balance = given.type === 'asset' || given.type === 'expense' ? 'debit' : 'credit';
   const unset = { currency: null, parent_code: null, is_group: false, description: null, allow_negative: true, metadata: {} };
-  const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value != null));
+  const values = Object.fromEntries(Object.entries(given).filter(([, value]) => value != null));
   const made = { id: new Learned('acc'), status: 'active', system: false, version: 1, created_at: at, updated_at: at };
-  return { normal_balance, ...unset, ...said, ...made } as unknown as Account;
+  return { normal_balance, ...unset, ...values, ...made } as unknown as Account;
 }
 
 /** The account that balances single entries in a currency. */

@@ -870,42 +870,6 @@ export declare type VerifyApiKeyResponse = Message<"identity.v1.VerifyApiKeyResp
 export declare const VerifyApiKeyResponseSchema: GenMessage<VerifyApiKeyResponse>;
 
 /**
- * @generated from message identity.v1.VerifyApiKeysRequest
- */
-export declare type VerifyApiKeysRequest = Message<"identity.v1.VerifyApiKeysRequest"> & {
-  /**
-   * The keys' whole texts.
-   *
-   * @generated from field: repeated string keys = 1;
-   */
-  keys: string[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysRequest.
- * Use `create(VerifyApiKeysRequestSchema)` to create a new message.
- */
-export declare const VerifyApiKeysRequestSchema: GenMessage<VerifyApiKeysRequest>;
-
-/**
- * @generated from message identity.v1.VerifyApiKeysResponse
- */
-export declare type VerifyApiKeysResponse = Message<"identity.v1.VerifyApiKeysResponse"> & {
-  /**
-   * An answer for each key, in their order.
-   *
-   * @generated from field: repeated identity.v1.VerifyApiKeyResponse answers = 1;
-   */
-  answers: VerifyApiKeyResponse[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysResponse.
- * Use `create(VerifyApiKeysResponseSchema)` to create a new message.
- */
-export declare const VerifyApiKeysResponseSchema: GenMessage<VerifyApiKeysResponse>;
-
-/**
  * VerifiedKey is a valid key and its tenant.
  *
  * @generated from message identity.v1.VerifiedKey
@@ -1126,16 +1090,6 @@ export declare const IdentityService: GenService<{
     methodKind: "unary";
     input: typeof VerifyApiKeyRequestSchema;
     output: typeof VerifyApiKeyResponseSchema;
-  },
-  /**
-   * VerifyApiKeys answers the same of up to 1,000 keys.
-   *
-   * @generated from rpc identity.v1.IdentityService.VerifyApiKeys
-   */
-  verifyApiKeys: {
-    methodKind: "unary";
-    input: typeof VerifyApiKeysRequestSchema;
-    output: typeof VerifyApiKeysResponseSchema;
   },
   /**
    * VerifyTenantMember checks that the tenant exists and that the user is a member. Errors: `tenant_not_found`.

@@ -1,38 +1,32 @@
-// A ledger in memory that can be told to have one flaw: the kit must see it. Also the shortest example of an adapter.
+// A ledger in memory, with one flaw that the kit must find. Also the shortest example of an adapter.
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Answer, Book, Entry, Ledger, Open } from './adapter.ts';
 import { decimal, hundredths } from './amount.ts';
 
-/** What may be wrong with it. */
+/** What can be wrong with it. */
 export type Flaw =
   | 'forgets keys'
   | 'answers a repetition with a new id'
   | 'looks a key up before it waits'
   | 'replays whatever the body is'
-  | 'takes a different body as new'
   | 'keeps no key after a refusal'
-  | 'keeps what it has refused'
   | 'keeps a key only once it has answered'
   | 'refuses what crosses'
   | 'writes a balance that it read before it waits'
   | 'keeps one balance for all currencies'
   | 'looks at the floor before it waits'
-  | 'has no floor'
   | 'takes entries that do not balance'
-  | 'adds all currencies up'
   | 'writes one side before the other'
   | 'lists a change twice'
-  | 'lists no change of its first posting'
   | 'counts in doubles'
   | 'counts in fractions of doubles';
 
-/** Amounts in hundredths; a flawed one counts in numbers. */
 interface Kept {
   body: string;
   answer: Answer;
 }
 
-class Toy implements Book {
+class MemoryBook implements Book {
   readonly accounts: string[];
   readonly floored: string[];
   readonly #flaw: Flaw | undefined;
@@ -55,25 +49,25 @@ class Toy implements Book {
       { account: to, way: 'in', amount, currency },
     ];
     const answer = await this.#take(key, entries, cutAfter !== undefined);
-    return cutAfter === undefined ? answer : { outcome: 'unknown', said: 'dropped' };
+    return cutAfter === undefined ? answer : { outcome: 'unknown', detail: 'dropped' };
   };
 
   postEntries = ({ key, entries }: { key: string; entries: Entry[] }): Promise<Answer> => this.#take(key, entries, false);
 
   async balance(account: string, currency: string): Promise<string> {
     await turn();
-    return this.#told(account, currency);
+    return this.#shown(account, currency);
   }
 
   async balances(accounts: string[], currency: string): Promise<string[]> {
     await turn();
-    return accounts.map((each) => this.#told(each, currency));
+    return accounts.map((each) => this.#shown(each, currency));
   }
 
   async history(account: string, currency: string): Promise<{ transaction: string; amount: string }[]> {
     const found = this.#changes.filter((each) => each.account === account && each.currency === currency);
     if (this.#flaw === 'lists a change twice') return [...found, ...found.slice(0, 1)];
-    return found.filter(({ transaction }) => this.#flaw !== 'lists no change of its first posting' || transaction !== 't-1');
+    return found;
   }
 
   async #take(key: string, entries: Entry[], lost: boolean): Promise<Answer> {
@@ -86,92 +80,87 @@ class Toy implements Book {
         .map(({ account }) => account)
         .sort()
         .join();
-      if (this.#busy.has(way)) return { outcome: 'unknown', said: '500 deadlock' };
+      if (this.#busy.has(way)) return { outcome: 'unknown', detail: '500 deadlock' };
       this.#busy.add(way);
       await turn();
       this.#busy.delete(way);
     }
     const why = this.#objection(entries);
     if (this.#flaw === 'looks at the floor before it waits') await turn();
-    if (why !== undefined) return this.#refuse(key, entries, why);
+    if (why !== undefined) {
+      this.#refused.add(key);
+      return { outcome: 'refused', detail: `422 ${why}` };
+    }
     return this.#write(key, entries, lost);
   }
 
   #repetition(key: string, body: string): Answer | undefined {
     const known = this.#flaw === 'forgets keys' ? undefined : this.#keys.get(key);
     if (!known) return undefined;
-    if (known.body !== body && this.#flaw === 'takes a different body as new') return undefined;
-    if (known.body !== body && this.#flaw !== 'replays whatever the body is') return { outcome: 'refused', said: '422 another body' };
+    if (known.body !== body && this.#flaw !== 'replays whatever the body is') return { outcome: 'refused', detail: '422 another body' };
     const id = this.#flaw === 'answers a repetition with a new id' ? `t-${(this.#transactions += 1)}` : known.answer.id;
-    return { outcome: 'replayed', id, said: '200' };
+    return { outcome: 'replayed', id, detail: '200' };
   }
 
   #objection(entries: Entry[]): string | undefined {
     const sums = new Map<string, bigint>();
     for (const { currency, way, amount } of entries) {
-      const sum = this.#flaw === 'adds all currencies up' ? 'all' : currency;
-      sums.set(sum, (sums.get(sum) ?? 0n) + (way === 'in' ? 1n : -1n) * hundredths(amount));
+      sums.set(currency, (sums.get(currency) ?? 0n) + (way === 'in' ? 1n : -1n) * hundredths(amount));
     }
     if (this.#flaw !== 'takes entries that do not balance' && [...sums.values()].some((sum) => sum !== 0n)) return 'unbalanced';
     const short = entries.some(({ account, way, amount, currency }) => {
-      const held = BigInt(Math.trunc(Number(this.#balances.get(this.#place(account, currency)) ?? 0)));
-      return way === 'out' && this.floored.includes(account) && held < hundredths(amount);
+      const balance = BigInt(Math.trunc(Number(this.#balances.get(this.#balanceKey(account, currency)) ?? 0)));
+      return way === 'out' && this.floored.includes(account) && balance < hundredths(amount);
     });
-    return short && this.#flaw !== 'has no floor' ? 'insufficient funds' : undefined;
-  }
-
-  async #refuse(key: string, entries: Entry[], why: string): Promise<Answer> {
-    this.#refused.add(key);
-    if (this.#flaw === 'keeps what it has refused') await this.#write(this.#flaw, entries, false);
-    return { outcome: 'refused', said: `422 ${why}` };
+    return short ? 'insufficient funds' : undefined;
   }
 
   async #write(key: string, entries: Entry[], lost: boolean): Promise<Answer> {
     this.#transactions += 1;
     const transaction = `t-${this.#transactions}`;
-    const answer: Answer = { outcome: 'created', id: transaction, said: '201' };
-    const unkept =
+    const answer: Answer = { outcome: 'created', id: transaction, detail: '201' };
+    const isForgotten =
       (this.#flaw === 'keeps no key after a refusal' && this.#refused.has(key)) ||
       (this.#flaw === 'keeps a key only once it has answered' && lost);
-    if (!unkept) this.#keys.set(key, { body: JSON.stringify(entries), answer });
+    if (!isForgotten) this.#keys.set(key, { body: JSON.stringify(entries), answer });
     for (const { account, way, amount, currency } of entries) {
-      const place = this.#place(account, currency);
-      const held = this.#balances.get(place) ?? 0n;
+      const balanceKey = this.#balanceKey(account, currency);
+      const balance = this.#balances.get(balanceKey) ?? 0n;
       if (this.#flaw === 'writes a balance that it read before it waits') await turn();
       const change = (way === 'in' ? 1n : -1n) * hundredths(amount);
-      this.#balances.set(place, this.#sum(held, change));
+      this.#balances.set(balanceKey, this.#sum(balance, change));
       this.#changes.push({ account, currency, transaction, amount: decimal(change) });
       if (this.#flaw === 'writes one side before the other') await turn();
     }
     return answer;
   }
 
-  #place(account: string, currency: string): string {
+  #balanceKey(account: string, currency: string): string {
     return this.#flaw === 'keeps one balance for all currencies' ? account : `${account} ${currency}`;
   }
 
-  #sum(held: bigint | number, change: bigint): bigint | number {
-    if (this.#flaw === 'counts in doubles') return Number(held) + Number(change);
-    if (this.#flaw === 'counts in fractions of doubles') return Number(held) + Number(change) / 100;
-    return BigInt(held) + change;
+  #sum(balance: bigint | number, change: bigint): bigint | number {
+    if (this.#flaw === 'counts in doubles') return Number(balance) + Number(change);
+    if (this.#flaw === 'counts in fractions of doubles') return Number(balance) + Number(change) / 100;
+    return BigInt(balance) + change;
   }
 
-  #told(account: string, currency: string): string {
-    const held = this.#balances.get(this.#place(account, currency)) ?? 0n;
-    return this.#flaw === 'counts in fractions of doubles' ? String(held) : decimal(BigInt(held));
+  #shown(account: string, currency: string): string {
+    const balance = this.#balances.get(this.#balanceKey(account, currency)) ?? 0n;
+    return this.#flaw === 'counts in fractions of doubles' ? String(balance) : decimal(BigInt(balance));
   }
 }
 
-/** A toy, with a flaw or without. */
-export function toy(flaw?: Flaw): Ledger {
+/** A ledger, with a flaw or without. */
+export function memoryLedger(flaw?: Flaw): Ledger {
   return {
-    name: `a toy that ${flaw ?? 'has no flaw'}`,
+    name: `a ledger in memory that ${flaw ?? 'has no flaw'}`,
     currencies: ['USD', 'EUR'],
     largest: '999999999999999999.99',
     lacks: {},
-    prepare: (want) => Promise.resolve(new Toy(flaw, want)),
+    prepare: (want) => Promise.resolve(new MemoryBook(flaw, want)),
   };
 }
 
-/** The toy without a flaw, for `--adapter`. */
-export const open: Open = () => Promise.resolve(toy());
+/** The ledger without a flaw, for `--adapter`. */
+export const open: Open = () => Promise.resolve(memoryLedger());

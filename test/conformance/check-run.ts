@@ -1,22 +1,22 @@
-// One check at work: its choices, its keys, and what it has seen wrong.
+// One run of a check: its random choices, its keys, and what it found wrong.
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Answer, Book, Ledger, Notion, Transfer } from './adapter.ts';
+import type { Answer, Book, Ledger, Capability, Transfer } from './adapter.ts';
 import { decimal, hundredths } from './amount.ts';
 
-/** Something that a ledger must hold to. */
+/** A rule that a ledger must keep. */
 export interface Check {
   name: string;
-  /** What must hold, as a sentence. */
+  /** The rule, as a sentence. */
   holds: string;
-  needs: Notion[];
-  run(trial: Trial): Promise<void>;
+  needs: Capability[];
+  run(run: CheckRun): Promise<void>;
 }
 
 /** What a check works with. The same seed makes the same choices; keys are new in each run. */
-export class Trial {
+export class CheckRun {
   readonly ledger: Ledger;
-  /** What was seen wrong, in order. */
+  /** What was wrong, in order. */
   readonly seen: string[] = [];
   readonly #seed: string;
   readonly #run = randomUUID().slice(0, 13);
@@ -45,7 +45,7 @@ export class Trial {
     return `conformance-${this.#run}-${this.#keys}`;
   }
 
-  /** A transfer under a new key in the first currency, unless it says otherwise. */
+  /** A transfer under a new key in the first currency, with changes. */
   transfer(from: string, to: string, amount: string, other: Partial<Transfer> = {}): Transfer {
     return { key: this.key(), from, to, amount, currency: this.ledger.currencies[0], ...other };
   }
@@ -54,15 +54,15 @@ export class Trial {
     this.seen.push(text);
   }
 
-  /** Says what an answer was where it should have been another. */
+  /** Notes an answer with another outcome. */
   must(answer: Answer, outcomes: Answer['outcome'][], what: string): void {
-    if (!outcomes.includes(answer.outcome)) this.wrong(`${what} was answered ${answer.said} (${answer.outcome})`);
+    if (!outcomes.includes(answer.outcome)) this.wrong(`${what} was answered ${answer.detail} (${answer.outcome})`);
   }
 
-  /** Posts what the check stands on. Throws unless it was created, for then nothing can be said. */
+  /** Posts what the check needs. Throws unless it was created. */
   async given(book: Book, transfer: Transfer): Promise<Answer> {
     const answer = await book.post(transfer);
-    if (answer.outcome !== 'created') throw new Error(`${transfer.amount} ${transfer.currency} could not be posted: ${answer.said}`);
+    if (answer.outcome !== 'created') throw new Error(`${transfer.amount} ${transfer.currency} could not be posted: ${answer.detail}`);
     return answer;
   }
 
@@ -75,34 +75,34 @@ export class Trial {
     }
   }
 
-  /** Compares each account with what these transfers make of it, and the sum of all with zero. */
+  /** Compares each balance with these transfers, and the sum of all with zero. */
   async compare(book: Book, posted: Transfer[]): Promise<void> {
     for (const currency of this.ledger.currencies) {
       let sum = 0n;
       for (const account of [...book.accounts, ...book.floored]) {
         const due = posted.reduce((total, each) => total + effect(each, account, currency), 0n);
         const text = await book.balance(account, currency);
-        const held = this.read(text, `the balance of ${account} in ${currency}`);
-        if (held === undefined) return;
-        sum += held;
-        if (held !== due) this.wrong(`${account} holds ${text} ${currency} where ${decimal(due)} is due`);
+        const balance = this.read(text, `the balance of ${account} in ${currency}`);
+        if (balance === undefined) return;
+        sum += balance;
+        if (balance !== due) this.wrong(`${account} has ${text} ${currency} instead of ${decimal(due)}`);
       }
       if (sum !== 0n) this.wrong(`all balances in ${currency} add up to ${decimal(sum)}`);
     }
   }
 
-  /** An amount that the ledger told; undefined, and wrong, where it is none. */
+  /** Parses an amount; notes it as wrong and returns undefined where it is none. */
   read(text: string, what: string): bigint | undefined {
     try {
       return hundredths(text);
     } catch {
-      this.wrong(`${what} is told as ${JSON.stringify(text)}`);
+      this.wrong(`${what} is ${JSON.stringify(text)}`);
       return undefined;
     }
   }
 }
 
-/** What a transfer does to an account, in hundredths. */
+/** The effect of a transfer on an account, in hundredths. */
 export function effect(transfer: Transfer, account: string, currency: string): bigint {
   if (transfer.currency !== currency) return 0n;
   const amount = hundredths(transfer.amount);

@@ -1,26 +1,25 @@
-// Runs the checks against a ledger, one after the other, each in books of its own.
-import { notions, type Ledger } from './adapter.ts';
-import { keyChecks } from './checks/keys.ts';
-import { moneyChecks } from './checks/money.ts';
-import { Trial, type Check } from './trial.ts';
+// Runs the checks against a ledger, one after another, each in books of its own.
+import { capabilities, type Ledger } from './adapter.ts';
+import { keyChecks } from './key-checks.ts';
+import { moneyChecks } from './money-checks.ts';
+import { CheckRun, type Check } from './check-run.ts';
 
-/** All of them, in the order in which they run. */
+/** All checks, in order. */
 export const checks: Check[] = [...keyChecks, ...moneyChecks];
 
-/** What one check came to. */
+/** The result of a check. */
 export interface Finding {
   check: Check;
   outcome: 'ok' | 'broken' | 'not offered';
-  /** What was seen wrong, or why it is not offered; empty where all was well. */
+  /** What was wrong, or why it is not offered. */
   seen: string[];
-  /** The requests of the check as a shell script; empty where the adapter sends none. */
+  /** The requests of the check as a shell script. */
   script: string;
 }
 
 /**
- * Checks a ledger. The same seed makes the same choices, also where only some of the checks run. `takeScript` hands over the requests since
- * it was last called. A check that can't be carried out, for instance because an account can't be opened, is broken: nothing is passed
- * that was not seen.
+ * Checks a ledger. The same seed makes the same choices, also for a part of the checks. `takeScript` returns the requests since its last call.
+ * A check that cannot be carried out is broken.
  */
 export async function checkLedger(
   ledger: Ledger,
@@ -31,18 +30,18 @@ export async function checkLedger(
   for (const check of only ?? checks) {
     const lacking = check.needs.filter((each) => ledger.lacks[each] !== undefined);
     if (lacking.length > 0) {
-      const seen = lacking.map((each) => `${notions[each]}: ${ledger.lacks[each]}`);
-      findings.push({ check, outcome: 'not offered', seen, script: '' });
+      const reasons = lacking.map((each) => `${capabilities[each]}: ${ledger.lacks[each]}`);
+      findings.push({ check, outcome: 'not offered', seen: reasons, script: '' });
       continue;
     }
-    const trial = new Trial(ledger, `${seed}/${check.name}`);
+    const run = new CheckRun(ledger, `${seed}/${check.name}`);
     try {
-      await check.run(trial);
+      await check.run(run);
     } catch (error) {
-      trial.wrong(`it could not be carried out: ${(error as Error).message}`);
+      run.wrong(`it could not be carried out: ${(error as Error).message}`);
     }
-    const outcome = trial.seen.length === 0 ? 'ok' : 'broken';
-    findings.push({ check, outcome, seen: trial.seen, script: takeScript() });
+    const outcome = run.seen.length === 0 ? 'ok' : 'broken';
+    findings.push({ check, outcome, seen: run.seen, script: takeScript() });
   }
   return findings;
 }

@@ -1,8 +1,8 @@
-// The first schema: users and their sessions, tenants, memberships, API keys; tenants' tables bound to the tenants of the transaction.
+// The schema: users and their sessions, tenants, memberships, API keys. Row-level security binds tenants' tables to the transaction's tenants.
 import { Migration } from '@mikro-orm/migrations';
 import { tenantPolicy } from '../../platform/postgres.ts';
 
-export class UsersTenantsKeys extends Migration {
+export class Identity extends Migration {
   override up(): void {
     this.addSql(`create table users (
       id uuid primary key,
@@ -23,7 +23,7 @@ export class UsersTenantsKeys extends Migration {
       expires_at timestamptz not null,
       revoked_at timestamptz
     )`);
-    // The sweep of what has expired.
+    // The retention job.
     this.addSql('create index sessions_expiry on sessions (expires_at)');
 
     this.addSql(`create table refresh_tokens (
@@ -33,29 +33,31 @@ export class UsersTenantsKeys extends Migration {
       expires_at timestamptz not null,
       spent_at timestamptz
     )`);
-    // The cascade of the sweep.
+    // The foreign key's cascade, and the retention job.
     this.addSql('create index refresh_tokens_session on refresh_tokens (session_id)');
+    this.addSql('create index refresh_tokens_expiry on refresh_tokens (expires_at)');
 
-    // The account is a hash: what was typed as an email may be anything, a password too.
+    // The account is a hash: a client may send a password as the email.
     this.addSql(`create table login_failures (
       address text collate "C" not null,
       account bytea not null check (octet_length(account) = 32),
       failed_at timestamptz not null
     )`);
+    // Without a key, logical replication needs the whole row to delete it.
+    this.addSql('alter table login_failures replica identity full');
     // The throttle: all recent failures of an address.
     this.addSql('create index login_failures_address on login_failures (address, failed_at)');
-    // The sweep.
+    // The retention job.
     this.addSql('create index login_failures_time on login_failures (failed_at)');
 
-    // A directory over all tenants, so it has no tenant_id to lead with and no row-level security. All it tells is that a slug is taken,
-    // and whoever asks for that slug is told so anyway.
+    // A directory over all tenants, without row-level security: it reveals only that a slug is taken, as the API does.
     this.addSql(`create table slugs (
       slug text collate "C" primary key check (slug ~ '^[a-z0-9]+(-[a-z0-9]+)*$' and length(slug) between 3 and 63),
       taken_by uuid not null,
       unique (taken_by, slug)
     )`);
 
-    // The foreign key makes the directory binding: no tenant has a slug that it has not taken.
+    // The foreign key: no tenant has a slug that is not in the directory.
     this.addSql(`create table tenants (
       tenant_id uuid primary key,
       name text not null,
@@ -67,7 +69,7 @@ export class UsersTenantsKeys extends Migration {
       foreign key (tenant_id, slug) references slugs (taken_by, slug)
     )`);
 
-    // No foreign key to users: users belong to no tenant, so the key could not lead with tenant_id; they are never deleted.
+    // No foreign key to users: they belong to no tenant, and are never deleted.
     this.addSql(`create table memberships (
       tenant_id uuid not null references tenants,
       user_id uuid not null,
@@ -94,13 +96,13 @@ export class UsersTenantsKeys extends Migration {
       revoked_at timestamptz,
       primary key (tenant_id, id)
     )`);
-    // Verification knows the key's id only. Not unique: such a key would not lead with tenant_id, and the ids are UUIDs of our own.
+    // Verification knows the key's id only. Not unique: a unique key must begin with tenant_id.
     this.addSql('create index api_keys_id on api_keys (id)');
 
     for (const table of ['tenants', 'memberships', 'api_keys']) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
     }
-    // Three look-ups come before the tenant is known. Each sees just what it asks for, and changes nothing.
+    // These look-ups come before the tenant is known. Each sees only what it asks for, and changes nothing.
     const user = `(select nullif(current_setting('app.user_id', true), '')::uuid)`;
     const key = `(select nullif(current_setting('app.key_id', true), '')::uuid)`;
     this.addSql(`create policy of_user on memberships for select using (user_id = ${user})`);
@@ -108,6 +110,6 @@ export class UsersTenantsKeys extends Migration {
       tenant_id in (select m.tenant_id from memberships m where m.user_id = ${user}))`);
     this.addSql(`create policy of_key on api_keys for select using (id = ${key})`);
     this.addSql(`create policy of_key on tenants for select using (
-      tenant_id = (select k.tenant_id from api_keys k where k.id = ${key}))`);
+      tenant_id in (select k.tenant_id from api_keys k where k.id = ${key}))`);
   }
 }

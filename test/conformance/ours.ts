@@ -1,15 +1,15 @@
-// This ledger over REST, as a new user finds it: registers, makes a tenant for each book and a key for each tenant.
+// The adapter of this ledger over REST: registers a user, and makes a tenant with a key for each book.
 import { randomUUID } from 'node:crypto';
-import type { Answer, Book, Change, Entry, Ledger, Open } from '../adapter.ts';
-import type { Http, Reply } from '../http.ts';
+import type { Answer, Book, Change, Entry, Ledger, Open } from './adapter.ts';
+import type { Http, Reply } from './http.ts';
 
-/** An answer of the REST interface as the kit understands it. */
+/** A REST answer in the kit's terms. */
 function answerOf(reply: Reply): Answer {
   const id: string | undefined = reply.json?.data?.transaction?.transaction_id;
-  const said = `${reply.status} ${reply.json?.code ?? ''}`.trim();
-  if (reply.status === 201) return { outcome: 'created', id, said };
-  if (reply.status === 200) return { outcome: 'replayed', id, said };
-  return { outcome: reply.status >= 400 && reply.status < 500 ? 'refused' : 'unknown', said };
+  const detail = `${reply.status} ${reply.json?.code ?? ''}`.trim();
+  if (reply.status === 201) return { outcome: 'created', id, detail };
+  if (reply.status === 200) return { outcome: 'replayed', id, detail };
+  return { outcome: reply.status >= 400 && reply.status < 500 ? 'refused' : 'unknown', detail };
 }
 
 class Tenant implements Book {
@@ -28,7 +28,7 @@ class Tenant implements Book {
     this.floored = names('FLOORED', want.floored);
   }
 
-  /** Opens the accounts. */
+  /** Creates the accounts. */
   async open(): Promise<void> {
     for (const [codes, allowNegative] of [
       [this.accounts, true],
@@ -56,7 +56,7 @@ class Tenant implements Book {
   async #post(key: string, entries: Entry[], cutAfter?: number): Promise<Answer> {
     const body = {
       idempotency_key: key,
-      // All accounts are liabilities: a credit raises them.
+      // All accounts are liabilities, which a credit increases.
       entries: entries.map(({ account, way, amount, currency }) => ({
         account_code: account,
         amount,
@@ -110,8 +110,8 @@ async function made(http: Http, url: string, body: unknown, headers: Record<stri
 
 /** Registers a new user. */
 export const open: Open = async ({ url, http }): Promise<Ledger> => {
-  const who = `conformance-${randomUUID().slice(0, 13)}`;
-  const credentials = { email: `${who}@example.com`, password: randomUUID() };
+  const name = `conformance-${randomUUID().slice(0, 13)}`;
+  const credentials = { email: `${name}@example.com`, password: randomUUID() };
   await made(http, `${url}/v1/auth/register`, { ...credentials, first_name: 'Ada', last_name: 'Obi' });
   const { token } = await made(http, `${url}/v1/auth/login`, credentials);
   const headers = { authorization: `Bearer ${token}` };
@@ -124,7 +124,7 @@ export const open: Open = async ({ url, http }): Promise<Ledger> => {
     lacks: {},
     prepare: async (want) => {
       tenants += 1;
-      const slug = `${who}-${tenants}`;
+      const slug = `${name}-${tenants}`;
       const { tenant } = await made(http, `${url}/v1/tenants`, { name: slug, slug, business_type: 'wallet' }, headers);
       const scopes = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'];
       const { api_key: key } = await made(http, `${url}/v1/tenants/${tenant.id}/api-keys`, { name: 'conformance', scopes }, headers);

@@ -1,11 +1,10 @@
-// API keys: made and ended by the owners of a tenant, verified on the path of every call.
+// API keys: created and revoked by the owners of a tenant, verified for every request.
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
-import { plainArray, uuidArray } from '../platform/arrays.ts';
 import { retryStaleConnection } from '../platform/postgres-errors.ts';
-import { withClient, sendTogether, type Pool } from '../platform/postgres.ts';
+import { withClient, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
-import { clockOf, rows } from './database.ts';
+import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './entities.ts';
@@ -15,14 +14,14 @@ import { page, roleOf, tenantUuid, type Page } from './tenants.ts';
 const endOfTimeMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const maxOverlapSeconds = 30 * 86_400;
 
-/** A key as it is answered once. */
+/** A new key. */
 export interface IssuedKey {
   row: ApiKeyRow;
-  /** Its secret text. */
+  /** Its secret text, which is not stored. */
   text: string;
 }
 
-/** What a new key gives. */
+/** The fields of a new key. */
 export interface NewKey {
   userId: string;
   tenantId: string;
@@ -32,14 +31,14 @@ export interface NewKey {
   expiresMs?: bigint | undefined;
 }
 
-/** Makes a key. Throws `validation_failed`, `tenant_not_found`, `forbidden`. */
+/** Creates a key; each call creates another. Throws `validation_failed`, `tenant_not_found`, `forbidden`. */
 export async function createKey(orm: MikroORM, given: NewKey): Promise<IssuedKey> {
   const tenant = tenantUuid(given.tenantId);
   const name = field.text('name', given.name, 255);
   const scopes = checkedScopes(given.scopes);
   const description = field.optionalText('description', given.description, 1000);
   return asOwner(orm, tenant, given.userId, async (em, user) => {
-    const nowMs = await clockOf(em);
+    const nowMs = await databaseNow(em);
     const expiresAt = checkedExpiry(given.expiresMs, nowMs);
     return issue(em, { tenantId: tenant, createdBy: user, name, scopes, description, expiresAt }, nowMs);
   });
@@ -53,7 +52,7 @@ export async function listKeys(
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
   const after = field.afterCursor('api keys', given.cursor);
-  return rows(orm, { tenant: tenantId }).transactional(async (em) => {
+  return entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
     await roleOf(em, tenantId, given.userId);
     const where = after === null ? { tenantId } : { tenantId, id: { $lt: after } };
     const found = await em.find(ApiKey, where, { orderBy: { id: 'desc' }, limit: size + 1 });
@@ -61,35 +60,39 @@ export async function listKeys(
   });
 }
 
-/** Which key of which tenant, and who asks. */
-export interface KeyPlace {
+/** A key of a tenant, and the user of the call. */
+export interface KeyReference {
   userId: string;
   tenantId: string;
   keyId: string;
 }
 
-/** Ends a key; one that is ended already stays so. Throws `tenant_not_found`, `forbidden`, `key_not_found`. */
-export async function revokeKey(orm: MikroORM, place: KeyPlace): Promise<void> {
-  const tenantId = tenantUuid(place.tenantId);
-  await asOwner(orm, tenantId, place.userId, async (em) => {
-    const key = await keyToChange(em, tenantId, place.keyId);
-    await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date(await clockOf(em)) });
+/** Revokes a key; a second call changes nothing. Throws `tenant_not_found`, `forbidden`, `key_not_found`. */
+export async function revokeKey(orm: MikroORM, reference: KeyReference): Promise<void> {
+  const tenantId = tenantUuid(reference.tenantId);
+  await asOwner(orm, tenantId, reference.userId, async (em) => {
+    const key = await keyToChange(em, tenantId, reference.keyId);
+    await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date(await databaseNow(em)) });
   });
 }
 
 /**
- * Makes a successor with the name, scopes, description and expiry of a key, which itself ends after the overlap (or earlier, where it
- * would have expired); without one it is revoked. Throws `validation_failed`, `tenant_not_found`, `forbidden`, and `key_not_found` also for a key that has ended.
+ * Creates a successor with the name, scopes, description and expiry of a key. The key itself ends after the overlap or at its expiry; without
+ * overlap it is revoked. Throws `validation_failed`, `tenant_not_found`, `forbidden`, and `key_not_found` also for a key that has ended.
  */
-export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds = 86_400): Promise<IssuedKey & { previous: ApiKeyRow }> {
-  const tenantId = tenantUuid(place.tenantId);
+export async function rotateKey(
+  orm: MikroORM,
+  reference: KeyReference,
+  overlapSeconds = 86_400,
+): Promise<IssuedKey & { previous: ApiKeyRow }> {
+  const tenantId = tenantUuid(reference.tenantId);
   const overlap = field.integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
-  return asOwner(orm, tenantId, place.userId, async (em, user) => {
-    const key = await keyToChange(em, tenantId, place.keyId);
-    const nowMs = await clockOf(em);
+  return asOwner(orm, tenantId, reference.userId, async (em, user) => {
+    const key = await keyToChange(em, tenantId, reference.keyId);
+    const nowMs = await databaseNow(em);
     if (key.revokedAt || isPast(expiryOf(key), nowMs)) throw unknownKey();
     const retiresAt = new Date(Math.min(nowMs + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
-    // At once is for ever, also where the clock is set back.
+    // Revoked, it stays invalid also where the clock is set back.
     const end = { retiresAt, ...(overlap === 0 && { revokedAt: new Date(nowMs) }) };
     await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, end);
     const { name, scopes, description, expiresAt } = key;
@@ -99,14 +102,14 @@ export async function rotateKey(orm: MikroORM, place: KeyPlace, overlapSeconds =
   });
 }
 
-/** When a key stops, by its expiry or by its rotation; null: never. */
+/** When a key ends, by its expiry or its rotation; null: never. */
 export function expiryOf(key: { expiresAt?: Date | null; retiresAt?: Date | null }): Date | null {
   const { expiresAt = null, retiresAt = null } = key;
   if (!expiresAt || !retiresAt) return expiresAt ?? retiresAt;
   return expiresAt < retiresAt ? expiresAt : retiresAt;
 }
 
-/** Who a valid key is. */
+/** A valid key and its tenant. */
 export interface VerifiedKey {
   keyId: string;
   tenantId: string;
@@ -115,70 +118,44 @@ export interface VerifiedKey {
   expiresMs: bigint | null;
 }
 
-interface VerifiedRow {
-  id: string;
-  tenant_id: string;
-  slug: string;
-  scopes: string[];
-  hash: string;
-  expires_ms: bigint | null;
+type VerifiedRow = Omit<VerifiedKey, 'keyId'> & { hash: string };
+
+/** The key of a text; null where it is unknown, revoked or expired. One round trip, and none for garbage, which the checksum reveals. */
+export async function verifyKey(pool: Pool, text: string): Promise<VerifiedKey | null> {
+  const uuid = toUuid('key', idOfKeyText(text) ?? '');
+  const found = uuid === null ? undefined : await retryStaleConnection(() => validKey(pool, uuid));
+  if (uuid === null || !found || !sameHash(found.hash, hashOf(text))) return null;
+  const { tenantId, tenantSlug, scopes, expiresMs } = found;
+  return { keyId: toId('key', uuid), tenantId: toId('tenant', tenantId), tenantSlug, scopes, expiresMs };
 }
 
-const mostVerified = 1_000;
-
-/**
- * Who the keys of these texts are, in their order: null where one is unknown, revoked or expired. One round trip, and none for garbage: its
- * checksum tells. Throws `validation_failed` for more than 1,000.
- */
-export async function verifyKeys(pool: Pool, texts: string[]): Promise<(VerifiedKey | null)[]> {
-  if (texts.length > mostVerified) {
-    throw field.invalid('keys', 'max', `must have at most ${mostVerified} items`, String(texts.length));
-  }
-  const uuids = texts.map((text) => toUuid('key', idOfKeyText(text) ?? ''));
-  const wanted = uuids.filter((uuid) => uuid !== null);
-  const found = wanted.length === 0 ? new Map<string, VerifiedRow>() : await retryStaleConnection(() => validKeys(pool, wanted));
-  return texts.map((text, place) => {
-    const row = found.get(uuids[place] ?? '');
-    if (!row || !sameHash(row.hash, hashOf(text))) return null;
-    const { id, tenant_id, slug, scopes, expires_ms } = row;
-    return { keyId: toId('key', id), tenantId: toId('tenant', tenant_id), tenantSlug: slug, scopes, expiresMs: expires_ms };
-  });
+async function validKey(pool: Pool, id: string): Promise<VerifiedRow | undefined> {
+  const statements = (client: Client) =>
+    [
+      client.query('begin read only'),
+      client.query({ name: 'key_set', text: `select set_config('app.key_id', $1, true)`, values: [id] }),
+      client.query<VerifiedRow>({
+        name: 'key_verify',
+        text: `select k.tenant_id as "tenantId", t.slug as "tenantSlug", k.scopes, k.hash,
+            floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as "expiresMs"
+          from api_keys k join tenants t on t.tenant_id = k.tenant_id
+          where k.id = $1 and k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
+        values: [id],
+      }),
+      client.query('commit'),
+    ] as const;
+  const [, , { rows }] = await withClient(pool, (client) => Promise.all(sendTogether(client, () => statements(client))));
+  return rows[0];
 }
 
-async function validKeys(pool: Pool, ids: string[]): Promise<Map<string, VerifiedRow>> {
-  const [, , { rows }] = await withClient(pool, (client) =>
-    Promise.all(
-      sendTogether(
-        client,
-        () =>
-          [
-            client.query('begin read only'),
-            client.query({ name: 'keys_set', text: `select set_config('app.key_ids', $1, true)`, values: [plainArray(ids)] }),
-            client.query<VerifiedRow>({
-              name: 'keys_verify',
-              text: `select k.id, k.tenant_id, t.slug, k.scopes, k.hash,
-                        floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as expires_ms
-                 from unnest($1::uuid[]) as wanted (id), lateral (select * from api_keys where id = wanted.id offset 0) k
-                   join tenants t on t.tenant_id = k.tenant_id
-                 where k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
-              values: [uuidArray(ids)],
-            }),
-            client.query('commit'),
-          ] as const,
-      ),
-    ),
-  );
-  return new Map(rows.map((row) => [row.id, row]));
-}
-
-// A transaction of one tenant, for its owners.
+/** Runs a transaction of one tenant for one of its owners. */
 async function asOwner<Result>(
   orm: MikroORM,
   tenant: string,
   userId: string,
   work: (em: EntityManager, user: string) => Promise<Result>,
 ): Promise<Result> {
-  return rows(orm, { tenant }).transactional(async (em) => {
+  return entityManager(orm, { tenant }).transactional(async (em) => {
     const role = await roleOf(em, tenant, userId);
     if (role !== 'owner') throw new Refusal('forbidden', 'only an owner of the tenant may do this');
     return work(em, toUuid('user', userId) ?? '');
@@ -203,7 +180,7 @@ async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promi
   return { row, text };
 }
 
-// Locked until the end of the transaction: of two that change a key at once, the second sees what the first has made of it.
+/** Locks the key, so that of two changes at once the second sees the first. */
 async function keyToChange(em: EntityManager, tenantId: string, keyId: string): Promise<ApiKeyRow> {
   const id = field.uuidOf('key', keyId, unknownKey);
   const key = await em.findOne(ApiKey, { tenantId, id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
