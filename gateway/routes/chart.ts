@@ -113,7 +113,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           id: 'getHierarchy',
           tag: 'Accounts',
           summary: 'Read the chart as a tree',
-          description: 'A chart of more than 8 MiB is refused (503 `overloaded`): list its accounts.',
+          description: 'A chart of more than 4 MiB is refused (503 `overloaded`): list its accounts.',
           answers: {
             200: {
               description: 'The accounts without a parent, each with all below it',

@@ -15,12 +15,13 @@ type Total = Pick<Balance, 'debits' | 'credits'>;
 const accountBytes = 300;
 // Building a tree takes several times its size in memory, so large charts are read one at a time, and none beyond the maximum.
 const largeBytes = 1 << 20;
-const maxBytes = 8 << 20;
+// With totals of all currencies an answer may be twice the estimate: still one gRPC message.
+const maxBytes = 4 << 20;
 const large = new FairSemaphore({ max: 1, maxPerKey: 1 });
 
 /**
  * The whole chart as trees, in order of creation. With balances, each node has totals of every currency posted to it or below it, signed by
- * the node's own normal side. Throws {@link Refusal}: `overloaded` if the chart is larger than 8 MiB, and {@link Overloaded}. `signal`
+ * the node's own normal side. Throws {@link Refusal}: `overloaded` if the chart is larger than 4 MiB, and {@link Overloaded}. `signal`
  * aborts when the client disconnects.
  */
 export async function getHierarchy(

@@ -2,7 +2,7 @@
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions } from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, channelTo, type Resolve } from './addresses.ts';
 import type { RefusalInfo } from './errors.ts';
@@ -187,10 +187,12 @@ function ask<Output extends DescMessage>(
   });
 }
 
-function asConnectError({ code, details, metadata }: { code: number; details: string; metadata: Metadata }): ConnectError {
-  const [status] = metadata.get('grpc-status-details-bin') as Buffer[];
-  const told = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
-  return told ?? new ConnectError(details, code as Code);
+function asConnectError({ code, details, metadata }: StatusObject): ConnectError {
+  const [bytes] = metadata.get('grpc-status-details-bin') as Buffer[];
+  const trailers: Record<string, string> = bytes
+    ? { 'grpc-status-details-bin': bytes.toString('base64') }
+    : { 'grpc-status': String(code), 'grpc-message': encodeURIComponent(details.toWellFormed()) };
+  return findTrailerError(new Headers(trailers)) ?? new ConnectError(details);
 }
 
 /** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */

@@ -36,6 +36,8 @@ const envelopeBytes = 5;
 // Timers take at most 2^31 - 1 ms.
 const maxTimerMs = 24 * 3600_000;
 const head = { ':status': 200, 'content-type': 'application/grpc' };
+// Handlers set no headers.
+const unsent = new Headers();
 
 /** Answers a request, or returns false and leaves it untouched. */
 export type StreamHandler = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => boolean;
@@ -93,9 +95,8 @@ async function answer(route: Route, stream: ServerHttp2Stream, headers: Incoming
     get requestHeader() {
       return new Headers(Object.entries(headers).flatMap(([name, value]) => (name.startsWith(':') ? [] : [[name, String(value)]])));
     },
-    // Nothing that a handler sets here is sent.
-    responseHeader: new Headers(),
-    responseTrailer: new Headers(),
+    responseHeader: unsent,
+    responseTrailer: unsent,
   };
   let isAnswered = false;
   const cancel = (message: string, code: Code) => isAnswered || canceling.abort(new ConnectError(message, code));

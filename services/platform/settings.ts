@@ -177,7 +177,7 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     port: settings.port('PORT', fallbackPort),
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
-    grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 4 << 20, max: 256 << 20, fallback: 8 << 20 }),
+    grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 8 << 20, max: 256 << 20, fallback: 8 << 20 }),
     grpcMaxStreams: settings.integer('GRPC_MAX_STREAMS', { min: 1, max: 1_000_000, fallback: 1_000 }),
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   };
