@@ -52,7 +52,7 @@ test('the figures count each call once, and as sent again only those that were',
     },
   };
   const ledgers = () => [{ address, client: counted }];
-  const batcher = new Batcher({ ledgers, logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
+  const batcher = new Batcher({ ledgers, logger, metrics, maxPostings: 10, timeoutMs: 1_000 });
   const looks = jest.spyOn(globalThis, 'setInterval');
   const ends = jest.spyOn(globalThis, 'clearInterval');
   const figure = async (name: string) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await metrics.metrics())?.[1]);
@@ -86,7 +86,7 @@ test('a call that all clients have left ends; nothing is sent again for one who 
     await new Promise<void>((answer) => answering.push(answer));
     return away();
   });
-  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), maxPostings: 10, timeoutMs: 60_000 });
   const [left, right] = [{ destroyed: false }, { destroyed: false }];
   const post = (description: string, answer: { destroyed: boolean }) =>
     batcher.post(posting(description), answer).catch(({ code }: ConnectError) => code);
@@ -117,7 +117,7 @@ test('small postings wait for no large ones: those travel by themselves', async 
     asked.push(postings.map(({ description }) => description.length));
     return away();
   });
-  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 300 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), maxPostings: 10, timeoutMs: 300 });
   try {
     await Promise.allSettled([1, 5_000, 2, 6_000].map((length) => batcher.post(posting('x'.repeat(length)))));
     expect(new Set(asked.map(String))).toEqual(new Set(['1,2', '5000,6000']));
@@ -134,7 +134,7 @@ test('nor for one who leaves while it waits to be sent again', async () => {
   });
   const answer = { destroyed: false };
   const leaving = { ...logger, warn: () => (answer.destroyed = true) } as unknown as typeof logger;
-  const batcher = new Batcher({ ledgers: () => [ledger], logger: leaving, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger: leaving, metrics: new Registry(), maxPostings: 10, timeoutMs: 60_000 });
   try {
     await expect(batcher.post(posting(), answer)).rejects.toMatchObject({ code: Code.Unavailable });
     expect(asked).toBe(1);

@@ -83,7 +83,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     ledgers: () => toWriter.lines().map(ledgerAt),
     logger,
     metrics,
-    mostPostings: config.maxInFlight,
+    maxPostings: config.maxInFlight,
     timeoutMs: 10_000,
   });
 
