@@ -129,7 +129,7 @@ const post = (type: EventType): Fields => {
       },
     },
     responses: {
-      '2XX': { description: 'It has arrived. The body is kept, up to 64 KiB.' },
+      '2XX': { description: 'Delivered, whatever the headers (up to 64 KiB) and the body are. The body is kept, up to 16 KiB.' },
       default: { description: isTest ? 'It has failed.' : 'It has not, and is tried again, if it is no test.' },
     },
   };

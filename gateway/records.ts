@@ -66,8 +66,10 @@ const webhook = {
 };
 
 const errorClasses = [
-  ...['timeout', 'connection_failed', 'tls_error', 'blocked_address', 'redirect', 'http_status', 'webhook_disabled'],
-  // Of tests alone: other deliveries wait until it can be read.
+  // No status was received.
+  ...['dns', 'refused', 'reset', 'timeout', 'tls', 'protocol', 'response_too_large', 'address_not_allowed'],
+  ...['redirect', 'http_status', 'webhook_disabled'],
+  // Of tests only: other deliveries wait until the secret can be decrypted.
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
@@ -249,7 +251,7 @@ export const schemas: Record<string, Schema> = {
       ...delivery,
       ...ended,
       payload: ref('WebhookEvent'),
-      response_body: { ...maybe(string), description: 'The receiver’s last answer, up to 64 KiB; null: none.' },
+      response_body: { ...maybe(string), description: 'The receiver’s last answer, up to 16 KiB; null: none.' },
       attempt_history: list(record({ number: integer, started_at: time, duration_ms: integer, ...answered })),
     },
   },

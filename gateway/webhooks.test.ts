@@ -192,7 +192,7 @@ test('a test is sent at once, disabled or not, and says why it failed', async ()
   expect(limitOf(failed)[1]).toMatch(/^"tests";r=16;t=\d+$/);
   answer = (_, response) => response.destroy();
   const dropped = await call('POST', '/test');
-  expect(dropped.body).toMatchObject({ status_code: null, error_class: 'connection_failed' });
+  expect(dropped.body).toMatchObject({ status_code: null, error_class: 'reset' });
   const { delivery } = (await call('GET', `/${dropped.body.delivery_id}`)).body.data;
   expect(delivery).toMatchObject({ status: 'failed', status_code: null, response_body: null, attempts: 1, payload: { livemode: false } });
 

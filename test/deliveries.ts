@@ -1,10 +1,10 @@
-// Notifiers, senders and receivers that end with their test or file, tenants that are subscribed there, and a worker's claims and records, for tests of delivery.
+// For tests of delivery: notifiers, HTTP clients and receivers that end with their test, subscribed tenants, leases and results.
 import type { Attempt, Delivery } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { Targets } from '../services/notifier/addresses.ts';
-import type { LeaseLimits, Lease } from '../services/notifier/leases.ts';
+import { leaseDue, postponeIdle, type Lease, type LeaseCycle, type LeaseLimits } from '../services/notifier/leases.ts';
 import { HttpClient, type HttpClientOptions } from '../services/notifier/http-client.ts';
 import type { DeliveryResult } from '../services/notifier/delivery-results.ts';
-import { inTransaction } from '../services/platform/postgres.ts';
+import { inTransaction, type Pool } from '../services/platform/postgres.ts';
 import {
   newTenant,
   startNotifier,
@@ -18,7 +18,7 @@ import {
 
 const stops: (() => Promise<unknown>)[] = [];
 
-/** Ends what {@link start}, {@link receiver} and {@link sender} have started, the last one first: for `afterEach` or `afterAll`. */
+/** Ends what {@link start}, {@link receiver} and {@link httpClient} have started, the last one first: for `afterEach` or `afterAll`. */
 export async function endStarted(): Promise<void> {
   for (const stop of stops.splice(0).reverse()) await stop();
 }
@@ -37,8 +37,8 @@ export async function receiver(...given: Parameters<typeof startReceiver>): Prom
   return started;
 }
 
-/** A sender until {@link endStarted}, of requests that may go anywhere and take 20 s, where nothing else is said. */
-export function sender(more: Partial<HttpClientOptions> = {}): HttpClient {
+/** A client until {@link endStarted}; without options any address is allowed and requests take 20 s at most. */
+export function httpClient(more: Partial<HttpClientOptions> = {}): HttpClient {
   const made = new HttpClient({ targets: new Targets(true), timeoutMs: 20_000, ...more });
   stops.push(() => made.close());
   return made;
@@ -73,26 +73,22 @@ export async function only({ client }: RunningNotifier, { tenantId }: TestTenant
   return { ...delivery!, tries: attempts };
 }
 
-/** Room for whatever the tests have, for longer than one may take. */
-export const bounds: LeaseLimits = {
-  free: 100,
-  tenants: 100,
-  lookedAt: 100,
-  ofTenant: () => 100,
-  sweeps: () => false,
-  except: [],
-  keys: [testKey.id],
-  leaseMs: 300_000,
-  passesOver: false,
-};
+const limits: LeaseLimits = { free: 100, perTenant: 100, keyIds: [testKey.id], leaseMs: 300_000 };
 
-/** What a worker records of a delivery that it has claimed; `delay`: of the next attempt, seconds. */
-export function outcome({ tenant, id, claim }: Lease, status: DeliveryResult['status'], delay: number | null = null): DeliveryResult {
-  const errorClass = status === 'delivered' ? null : 'http_status';
-  return { tenant, id, claim, status, statusCode: 200, errorClass, responseBody: '', durationMs: 1, delay };
+/** One cycle of a worker: leases what is due, and postpones tenants without work. Leases last longer than a test. */
+export async function lease(pool: Pool, change: Partial<LeaseLimits> = {}): Promise<LeaseCycle> {
+  const cycle = await leaseDue(pool, { ...limits, ...change });
+  await postponeIdle(pool, cycle.idle, { ...limits, ...change });
+  return cycle;
 }
 
-/** The numbers of the attempts that a receiver was told, in their order. */
+/** The result of an attempt; `retryAfter`: seconds until the next one. */
+export function result({ tenant, id, leaseId }: Lease, status: DeliveryResult['status'], retryAfter: number | null = null): DeliveryResult {
+  const errorClass = status === 'delivered' ? null : 'http_status';
+  return { tenant, id, leaseId, status, statusCode: 200, errorClass, responseBody: '', durationMs: 1, retryAfter };
+}
+
+/** The attempt numbers of the requests that a receiver got, in their order. */
 export function attemptsOf({ received }: Receiver): unknown[] {
   return received.map(({ headers }) => headers['x-webhook-attempt']);
 }

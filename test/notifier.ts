@@ -73,7 +73,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
   const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
-  if (claims) notifier.courier.start();
+  if (claims) notifier.worker.start();
   const served = await startGrpcServer({
     services: [NotifierService],
     routes: notifierRoutes(notifier),
@@ -91,8 +91,8 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
     async end() {
       caller.close();
       await served.close();
-      await notifier.courier.stop(0);
-      await notifier.sender.close();
+      await notifier.worker.stop(0);
+      await notifier.httpClient.close();
       await Promise.all([calls.end(), work.end()]);
       if (!given) await database.drop();
     },

@@ -7,7 +7,7 @@ import type { EncryptionKey } from './secret-encryption.ts';
 /** What the notifier reads from its environment. */
 export interface NotifierConfig extends CommonSettings {
   databaseUrl: string;
-  /** Seal and open webhook secrets; the first seals. */
+  /** Encrypt webhook secrets with the first, decrypt with all. */
   encryptionKeys: [EncryptionKey, ...EncryptionKey[]];
   /** http and private addresses are admitted. */
   insecureTargets: boolean;
@@ -17,9 +17,9 @@ export interface NotifierConfig extends CommonSettings {
   timeoutMs: number;
   quotas: Quotas;
   retentionDays: number;
-  /** Attempts in flight that are not known to be slow. */
+  /** Deliveries in flight in this process. */
   concurrency: number;
-  /** Attempts in flight at one tenant's endpoint. */
+  /** Deliveries in flight to one tenant's endpoint, over all processes. */
   endpointConcurrency: number;
   /** Connections for calls; deliveries have five of their own. */
   connections: number;

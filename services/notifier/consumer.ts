@@ -16,7 +16,7 @@ import { eventBody } from './envelope.ts';
 import { foundGaps, readInbox, writeInbox, type Mark, type PlaceOfTenant } from './inbox.ts';
 import { insertLetters, listLetters, openLetter, type Letter } from './letters.ts';
 import { mustFollow, noteOffsets, type Reading } from './offsets.ts';
-import { keepEarlierDueTime } from './rows.ts';
+import { keepEarlierDueTime } from './leases.ts';
 
 /**
  * Transactions of the consumer at a time, however many ledgers call: where a tenant's mark is held each may wait for it for two seconds, and what

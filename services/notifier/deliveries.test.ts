@@ -251,33 +251,6 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
   }
 });
 
-test('a sweep looks at each delivery once, also while what is deleted stays for somebody who reads', async () => {
-  const local = await startNotifier({ claims: false });
-  try {
-    await history(newTenant(), 12_000, local);
-    await withClient(local.database.ownerUrl, async (client) => {
-      // What each statement read, and what made the history, is told before its connection is given back.
-      await client.query(`
-        create function tell() returns trigger language plpgsql as $$ begin perform pg_stat_force_next_flush(); return null; end $$;
-        create trigger tell after delete on deliveries for each statement execute function tell()`);
-      const read = async () => {
-        const text = `select idx_tup_read::int as read from pg_stat_user_indexes where indexrelname = 'deliveries_list'`;
-        return (await client.query<{ read: number }>(text)).rows[0]!.read;
-      };
-      expect(await deleteExpired(local.work, 36_500)).toBe(0);
-      const before = await read();
-      await withClient(local.database.adminUrl, async (reader) => {
-        await reader.query('begin isolation level repeatable read');
-        await reader.query('select from deliveries limit 1');
-        expect(await deleteExpired(local.work, 1)).toBe(12_000);
-      });
-      expect((await read()) - before).toBeLessThan(1.1 * 12_000);
-    });
-  } finally {
-    await local.end();
-  }
-});
-
 test('a sweep leaves nothing of what was made in the same moment, and none of what is pending', async () => {
   const local = await startNotifier({ claims: false });
   try {
@@ -304,75 +277,6 @@ test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is t
     await expect(deleteExpired(local.work, 1)).rejects.toMatchObject({ code: '22012' });
     const { rows } = await withClient(local.database.adminUrl, (client) => client.query('select distinct tenant_id from deliveries'));
     expect(rows).toEqual([{ tenant_id: tenants[1]!.tenant }]);
-  } finally {
-    await local.end();
-  }
-});
-
-test('what was left at times to come by a clock that was set back is due at once, but for promised retries of what is older', async () => {
-  const local = await startNotifier({ claims: false });
-  try {
-    const { tenant } = newTenant();
-    const [first, again, byHand, promised, claimed] = Array.from({ length: 5 }, () => uuidv7());
-    const patient = newTenant().tenant;
-    await withClient(local.database.adminUrl, async (client) => {
-      await client.query(
-        `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at, next_retry_at)
-         select case id when $5 then $2::uuid else $1 end, id, gen_random_uuid(), 'transaction.posted', false, 'pending', 1, id = $4,
-           now() + made, now() + run, case when id in ($3, $4, $5) then now() + run end
-         from (values ($6::uuid, interval '1 hour', interval '1 hour'), ($3, '1 hour', '61 minutes'), ($4, '-1 hour', '1 hour'),
-           ($5, '-1 minute', '2 minutes'), ($7, '1 hour', '-1 minute')) as v (id, made, run)`,
-        [tenant, patient, again, byHand, promised, first, claimed],
-      );
-      await client.query(`insert into due values ($1, now() + interval '61 minutes'), ($2, now() + interval '2 minutes')`, [
-        tenant,
-        patient,
-      ]);
-      await client.query(`insert into claims values ($1, $2, $2, now() + interval '1 hour', now() + interval '1 hour 45 seconds')`, [
-        tenant,
-        claimed,
-      ]);
-    });
-    // Who was put off when all of his was due, and who has more than is brought forward in one statement.
-    const [putOff, much] = [newTenant().tenant, newTenant().tenant];
-    await withClient(local.database.adminUrl, async (client) => {
-      const add = (tenant: string, count: number, due: string) =>
-        client.query(
-          `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-           select $1, gen_random_uuid(), gen_random_uuid(), 'transaction.posted', false, 'pending', 1, false, now(), now() + $3::interval from generate_series(1, $2)`,
-          [tenant, count, due],
-        );
-      await add(putOff, 1, '-1 hour');
-      await add(much, 4_500, '1 hour');
-      await client.query(`insert into due values ($1, now() + interval '1 hour'), ($2, now() + interval '1 hour')`, [putOff, much]);
-    });
-    expect(await deleteExpired(local.work, 1)).toBe(0);
-    const others = await withClient(local.database.adminUrl, (client) =>
-      client.query<{ count: number; late: number; next: boolean }>(
-        `select count(*)::int as count, count(*) filter (where run_at > now())::int as late, bool_and(next_at <= now()) as next
-         from deliveries join due using (tenant_id) where tenant_id = any ($1::uuid[]) group by tenant_id order by 1`,
-        [[putOff, much]],
-      ),
-    );
-    expect(others.rows).toEqual([
-      { count: 1, late: 0, next: true },
-      { count: 4_500, late: 0, next: true },
-    ]);
-    const { rows } = await withClient(local.database.adminUrl, (client) =>
-      client.query<{ id: string; due: boolean; retry: boolean | null; held: boolean | null; next: boolean; lease: string | null }>(
-        `select id, run_at <= now() as due, next_retry_at <= now() as retry, until > now() as held, (until - started_at)::text as lease, next_at <= now() as next
-         from deliveries d join due using (tenant_id) left join claims on delivery_id = id where id = any ($1) order by array_position($1::uuid[], id)`,
-        [[first, again, byHand, promised, claimed]],
-      ),
-    );
-    const none = { held: null, lease: null };
-    expect(rows).toEqual([
-      { id: first, due: true, retry: null, next: true, ...none },
-      { id: again, due: true, retry: true, next: true, ...none },
-      { id: byHand, due: true, retry: true, next: true, ...none },
-      { id: promised, due: false, retry: false, next: false, ...none },
-      { id: claimed, due: true, retry: null, next: true, held: false, lease: '00:00:45' },
-    ]);
   } finally {
     await local.end();
   }

@@ -1,12 +1,37 @@
-// Deliveries as their tenant sees them: the list, one with all its attempts, the retry by hand.
+// Deliveries as the tenant sees them: the list, one with its attempts, the manual retry.
 import { inTransaction, epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import type { RateLimitStatus } from '../platform/errors.ts';
+import { isRetryScheduled, keepEarlierDueTime } from './leases.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { deliveryColumns, keepEarlierDueTime, type DeliveryRow } from './rows.ts';
 import { selectWebhook, type WebhookRow } from './webhooks.ts';
 
-/** What a list shows: every combination of the statuses and types, between two times (milliseconds; start inclusive, end exclusive). */
+/** A delivery without its payload and answers. */
+export interface DeliveryRow {
+  /** UUIDs. */
+  id: string;
+  event_id: string;
+  event_type: string;
+  status: string;
+  status_code: number | null;
+  attempts: number;
+  error_class: string | null;
+  /** Milliseconds since the Unix epoch. */
+  next_retry_ms: number | null;
+  delivered_ms: number | null;
+  failed_ms: number | null;
+  created_ms: number;
+}
+
+const isLeased = 'exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id)';
+
+// An attempt that is under way is counted, and no longer scheduled.
+const deliveryColumns = `d.id, d.event_id, d.event_type, d.status, d.status_code, d.error_class,
+  d.attempts + case when ${isRetryScheduled} and ${isLeased} then 1 else 0 end as attempts,
+  case when d.next_retry_at is not null and not ${isLeased} then ${epochMs('d.next_retry_at')} end as next_retry_ms,
+  ${epochMs('d.delivered_at')} as delivered_ms, ${epochMs('d.failed_at')} as failed_ms, ${epochMs('d.created_at')} as created_ms`;
+
+/** Selection of a list: every combination of the statuses and types, between two times (milliseconds; start inclusive, end exclusive). */
 export interface Filter {
   statuses: string[];
   types: string[];
@@ -16,22 +41,21 @@ export interface Filter {
   offset: number;
 }
 
-// No coalesce here: under row-level security the planner takes it for leaky, and reads by the index without it.
-const span = `d.created_at >= $4::timestamptz and d.created_at < $5::timestamptz`;
+// `coalesce` is not leakproof, so under row-level security it would not become an index condition.
+const timeRange = `d.created_at >= $4::timestamptz and d.created_at < $5::timestamptz`;
 
 /** A page of a filter's deliveries and how many there are in all: tenant, statuses, types, start, end, limit and offset. */
 export const pageStatement = {
   name: 'deliveries_page',
-  // The newest of each status and type come ordered from the index; merged, they are the newest of all. Behind the last of them nothing is looked
-  // for: to answer an empty page of a million, reading them took twice as long again as counting them.
+  // The newest of each status and type come ordered from the index and are merged. A page behind the last one reads nothing.
   text: `with counted as materialized (
       select count(*)::int8 as total from deliveries d
-      where d.tenant_id = $1 and d.status = any ($2::text[]) and d.event_type = any ($3::text[]) and ${span}
+      where d.tenant_id = $1 and d.status = any ($2::text[]) and d.event_type = any ($3::text[]) and ${timeRange}
     ), page as materialized (
       select n.id, n.created_at from unnest($2::text[]) as s (status) cross join unnest($3::text[]) as e (event_type)
       cross join lateral (
         select d.id, d.created_at from deliveries d
-        where d.tenant_id = $1 and d.status = s.status and d.event_type = e.event_type and ${span}
+        where d.tenant_id = $1 and d.status = s.status and d.event_type = e.event_type and ${timeRange}
         order by d.created_at desc, d.id desc limit $6::bigint + $7::bigint
       ) as n
       where $7 < (select total from counted)
@@ -68,11 +92,11 @@ export interface AttemptRow {
   error_class: string | null;
 }
 
-/** A delivery with its texts. */
+/** A delivery with its payload and attempts. */
 export interface DeliveryDetails {
   delivery: DeliveryRow;
   payload: string;
-  /** The receiver's last answer. */
+  /** Body of the receiver's last answer. */
   responseBody: string | null;
   attempts: AttemptRow[];
 }
@@ -110,8 +134,8 @@ export async function retryDelivery(
   quotas: Quotas,
   tenant: string,
   id: string,
-): Promise<{ delivery: DeliveryRow; standing: RateLimitStatus }> {
-  const standing = await admit(pool, quotas, tenant, 'retries');
+): Promise<{ delivery: DeliveryRow; rateLimit: RateLimitStatus }> {
+  const rateLimit = await admit(pool, quotas, tenant, 'retries');
   const delivery = await inTransaction(pool, [tenant], async (client) => {
     const found = await client.query<{ status: string; enabled: boolean }>(
       `select d.status, coalesce((select enabled from webhooks where tenant_id = $1), false) as enabled
@@ -131,10 +155,10 @@ export async function retryDelivery(
     await client.query(dueNow, [tenant]);
     return rows[0] as DeliveryRow;
   });
-  return { delivery, standing };
+  return { delivery, rateLimit };
 }
 
-// Says that a tenant has work now; in the transaction that made it, last.
+// The last statement of the transaction that makes work, because it locks the tenant's row of `due`.
 const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${keepEarlierDueTime}`;
 
 function notFound(): Refusal {

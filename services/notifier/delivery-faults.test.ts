@@ -1,12 +1,10 @@
-// What PostgreSQL refuses of one tenant, for a page that can't be read, say, keeps him waiting and nobody else.
+// Faults of one tenant's rows, such as a damaged page or a lock that an operator holds, delay no other tenant.
 import type { ServerResponse } from 'node:http';
 import pg from 'pg';
 import { pino } from 'pino';
 import { endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { refusal } from '../../test/identity.ts';
 import { settled, unreadable, until, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { toId, toUuid } from '../platform/ids.ts';
-import { Targets } from './addresses.ts';
 import { inTransaction } from '../platform/postgres.ts';
 
 interface Line {
@@ -64,44 +62,8 @@ async function figure({ metrics }: RunningNotifier, name: string): Promise<numbe
   return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(await metrics.metrics())?.[1]);
 }
 
-/** As of a connection that could not be made. */
-const failure = (code: string, address: string) => Object.assign(new Error(`connect ${code}`), { code, address });
-
-test('where the machine has no IPv6, a receiver that has nothing else is not reached, rather than put off for ever', async () => {
-  const targets = new Targets(true, () => Promise.reject(failure('EADDRNOTAVAIL', '2001:db8::1')));
-  const notifier = await start({ logger, targets });
-  const tenant = await subscribe(notifier, 'http://hooks.example/');
-  await ingest(notifier, tenant);
-  await until(async () => (await only(notifier, tenant)).status === 'failed');
-  expect(await only(notifier, tenant)).toMatchObject({ attempts: 3, errorClass: 'connection_failed' });
-});
-
-test.each(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])(
-  'what never left the machine, for want of what %s tells, is no attempt: it goes when there is some again',
-  async (code) => {
-    let isShort = true;
-    const resolve = () => (isShort ? Promise.reject(failure(code, '127.0.0.1')) : Promise.resolve(['127.0.0.1']));
-    const notifier = await start({ logger, targets: new Targets(true, resolve) });
-    const { url, count } = await receiver();
-    const tenant = await subscribe(notifier, url.replace('127.0.0.1', 'hooks.example'));
-    await ingest(notifier, tenant, 3);
-    await until(async () => (await figure(notifier, 'notifier_unattempted_total')) >= 3);
-    // Told of once.
-    expect(lines.filter(({ level }) => level >= 40)).toMatchObject([{ msg: 'delivery could not be attempted' }]);
-    const { deliveries } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 10 });
-    expect(deliveries.map(({ status, attempts }) => `${status} ${attempts}`)).toEqual(['pending 1', 'pending 1', 'pending 1']);
-    // A test is answered, as somebody waits for it.
-    expect(await refusal(notifier.client.testWebhook({ tenantId: tenant.tenantId }))).toMatchObject({
-      metadata: { error_class: 'connection_failed' },
-    });
-    isShort = false;
-    await passTime(notifier, tenant);
-    expect((await count(3)).map(({ headers }) => headers['x-webhook-attempt'])).toEqual(['1', '1', '1']);
-  },
-);
-
-test('a tenant of whom a delivery can not be read keeps nobody else waiting, and is looked at again some time later', async () => {
-  const notifier = await start({ logger, shunMs: 200 });
+test('a tenant with a delivery that can not be read delays no other, and is tried again later', async () => {
+  const notifier = await start({ logger });
   const quick = await receiver();
   const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
   const damaged = tenants[5]!;
@@ -111,12 +73,12 @@ test('a tenant of whom a delivery can not be read keeps nobody else waiting, and
     for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
     await quick.count(22);
     await until(async () => (await untilDue(notifier, damaged)) > 5);
-    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeGreaterThan(0);
+    expect(await figure(notifier, 'notifier_lease_errors_total')).toBeGreaterThan(0);
     const told = () => lines.filter(({ level }) => level >= 40);
-    expect(told()).toMatchObject([{ msg: 'deliveries of a tenant could not be claimed', tenant: toId('tenant', damaged.tenant) }]);
+    expect(told()).toMatchObject([{ msg: 'deliveries of a tenant postponed: data error', tenant: toId('tenant', damaged.tenant) }]);
     // Looked at again, and again: told of once.
     await passTime(notifier, damaged);
-    await until(async () => (await figure(notifier, 'notifier_unclaimable_total')) > 1);
+    await until(async () => (await figure(notifier, 'notifier_lease_errors_total')) > 1);
     expect(told()).toHaveLength(1);
     await owner.query('drop policy damaged on payloads');
     await passTime(notifier, damaged);
@@ -124,27 +86,7 @@ test('a tenant of whom a delivery can not be read keeps nobody else waiting, and
   });
 });
 
-test('of a tenant who is left, what comes meanwhile is no reason to look at him sooner', async () => {
-  const notifier = await start({ logger });
-  const quick = await receiver();
-  const [damaged, other] = [await subscribe(notifier, quick.url), await subscribe(notifier, quick.url)];
-  await asOwner(notifier, async (owner) => {
-    // What is stored by hand, and nothing else of his: what comes can be taken.
-    await owner.query(`create policy damaged on payloads as restrictive for select
-      using (case when tenant_id = '${damaged.tenant}' and body = '{}' then 1 / (length(body) - 2) = 1 else true end)`);
-    await store(notifier, damaged, 'now()');
-    await until(async () => (await figure(notifier, 'notifier_unclaimable_total')) > 0);
-    for (let turn = 1; turn <= 20; turn++) {
-      await ingest(notifier, damaged);
-      await ingest(notifier, other);
-      await quick.count(turn);
-    }
-    expect(await figure(notifier, 'notifier_unclaimable_total')).toBe(1);
-    await owner.query('drop policy damaged on payloads');
-  });
-});
-
-test('a tenant who can not be put off keeps nobody else due', async () => {
+test('a tenant that can not be moved on does not keep others due', async () => {
   const notifier = await start({ logger });
   const quick = await receiver();
   const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
@@ -157,13 +99,13 @@ test('a tenant who can not be put off keeps nobody else due', async () => {
     await quick.count(22);
     await until(async () => (await untilDue(notifier, damaged)) > 5);
     await until(async () => (await figure(notifier, 'notifier_due_tenants')) === 0);
-    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeGreaterThan(0);
+    expect(await figure(notifier, 'notifier_lease_errors_total')).toBeGreaterThan(0);
     expect(lines.filter(({ level }) => level >= 40)).toHaveLength(1);
     await owner.query('drop policy damaged on deliveries');
   });
 });
 
-test('a tenant who can not even be left, and is the first in every line, keeps nobody else waiting', async () => {
+test('a tenant that can not even be postponed, and is found first each time, delays no other', async () => {
   const notifier = await start({ logger });
   const quick = await receiver();
   const tenants = await Promise.all(Array.from({ length: 40 }, () => subscribe(notifier, quick.url)));
@@ -180,19 +122,15 @@ test('a tenant who can not even be left, and is the first in every line, keeps n
     for (const each of tenants) if (each !== damaged) await ingest(notifier, each, 2);
     await quick.count(78);
     await until(async () => (await figure(notifier, 'notifier_due_tenants')) === 1);
-    // He stays due, and is not asked for all the time.
-    const asked = await figure(notifier, 'notifier_unclaimable_total');
-    expect(asked).toBeGreaterThan(0);
     for (const each of tenants) if (each !== damaged) await ingest(notifier, each);
     await quick.count(117);
-    expect(await figure(notifier, 'notifier_unclaimable_total')).toBeLessThanOrEqual(asked + 1);
     expect(lines.filter(({ level }) => level >= 50)).toHaveLength(1);
     await owner.query('drop trigger refused on due');
     await owner.query('drop policy damaged on payloads');
   });
 });
 
-test('a right that is missing is told as what keeps everybody waiting, not as a tenant at a time', async () => {
+test('a missing right is logged as a failure for all, not for each tenant', async () => {
   const notifier = await start({ logger });
   const quick = await receiver();
   const tenants = await Promise.all(Array.from({ length: 12 }, () => subscribe(notifier, quick.url)));
@@ -200,15 +138,15 @@ test('a right that is missing is told as what keeps everybody waiting, not as a 
   await asOwner(notifier, async (owner) => {
     await owner.query(`revoke insert on claims from ${owner.escapeIdentifier(role)}`);
     for (const each of tenants) await ingest(notifier, each);
-    await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'claim failed').length > 2));
+    await until(() => Promise.resolve(lines.filter(({ msg }) => msg === 'leasing deliveries failed').length > 2));
     await owner.query(`grant insert on claims to ${owner.escapeIdentifier(role)}`);
     for (const { tenantId } of tenants) await settled(notifier.client, tenantId, 1);
   });
-  expect(await figure(notifier, 'notifier_unclaimable_total')).toBe(0);
-  expect(lines.filter(({ msg }) => msg === 'deliveries of a tenant could not be claimed')).toEqual([]);
+  expect(await figure(notifier, 'notifier_lease_errors_total')).toBe(0);
+  expect(lines.filter(({ msg }) => msg === 'deliveries of a tenant postponed: data error')).toEqual([]);
 });
 
-test('one record that PostgreSQL does not take is left to its lease and named, and those beside it are taken', async () => {
+test('one result that PostgreSQL rejects is left to its lease and logged, and the others are recorded', async () => {
   const notifier = await start({ logger });
   const held: ServerResponse[] = [];
   const { url, received, count } = await receiver((_, response, place) => (place < 8 ? held.push(response) : response.end()));
@@ -225,7 +163,7 @@ test('one record that PostgreSQL does not take is left to its lease and named, a
       end $$`);
     await owner.query('create trigger refused before insert on attempts for each row execute function refuse()');
     for (const response of held) response.end();
-    await until(() => Promise.resolve(lines.some(({ msg, delivery_id }) => msg === 'recording failed' && delivery_id === bad)));
+    await until(() => Promise.resolve(lines.some(({ msg, delivery_id }) => msg === 'recording results failed' && delivery_id === bad)));
     await until(async () => {
       const { total } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1, status: 'delivered' });
       return total === 7n;
@@ -234,5 +172,58 @@ test('one record that PostgreSQL does not take is left to its lease and named, a
     await passTime(notifier, tenant);
     await settled(notifier.client, tenant.tenantId, 8);
     expect(received).toHaveLength(9);
+  });
+});
+
+describe('rows of one tenant that an operator has locked', () => {
+  /** Runs `work` while a tenant's rows of a table are locked. */
+  async function locking({ database }: RunningNotifier, table: string, { tenant }: TestTenant, work: () => Promise<void>): Promise<void> {
+    const operator = new pg.Client({ connectionString: database.adminUrl });
+    await operator.connect();
+    try {
+      await operator.query('begin');
+      await operator.query(`select from ${table} where tenant_id = $1 for update`, [tenant]);
+      await work();
+    } finally {
+      await operator.end();
+    }
+  }
+
+  test.each(['claims', 'deliveries', 'due'])(
+    'of %s, delay the results of that tenant only, and are left to their leases',
+    async (table) => {
+      const notifier = await start({ logger, settings: { lock_timeout: '100ms' } });
+      const answered = Promise.withResolvers<undefined>();
+      const slow = await receiver((_, response) => answered.promise.then(() => response.end()));
+      const quick = await receiver();
+      const [one, other] = [await subscribe(notifier, slow.url), await subscribe(notifier, quick.url)];
+      await ingest(notifier, one);
+      await slow.count(1);
+      await locking(notifier, table, one, async () => {
+        answered.resolve(undefined);
+        await until(() => Promise.resolve(lines.some(({ msg }) => msg === 'recording results failed')));
+        for (let count = 1; count <= 10; count++) {
+          await ingest(notifier, other);
+          await settled(notifier.client, other.tenantId, count);
+        }
+        await until(() => Promise.resolve(lines.some(({ msg }) => msg === 'results not recorded: rows are locked')));
+      });
+      await passTime(notifier, one);
+      await settled(notifier.client, one.tenantId, 1);
+      expect(await only(notifier, one)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
+    },
+  );
+
+  test('delay results of that tenant no longer than they are locked', async () => {
+    const notifier = await start({ logger, settings: { lock_timeout: '100ms' } });
+    const { url } = await receiver();
+    const one = await subscribe(notifier, url);
+    await ingest(notifier, one);
+    await settled(notifier.client, one.tenantId, 1);
+    await locking(notifier, 'due', one, async () => {
+      await until(() => Promise.resolve(lines.some(({ msg }) => msg === 'delivery attempt succeeded')));
+    });
+    await ingest(notifier, one);
+    await settled(notifier.client, one.tenantId, 2);
   });
 });

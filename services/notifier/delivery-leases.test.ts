@@ -1,102 +1,74 @@
-// Who sends a delivery where workers die, stall and stop: what is claimed is one worker's while its lease holds.
+// Leases when workers are killed, stall and stop: a delivery is one worker's while its lease is valid.
 import { createSecretKey, randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { pino } from 'pino';
-import { attemptsOf, bounds, endStarted, ingest, only, outcome, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
+import { attemptsOf, lease, endStarted, ingest, only, result, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
 import { freshDatabase } from '../../test/cluster.ts';
 import { settled, testKey, until } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { inTransaction, openPool } from '../platform/postgres.ts';
-import { leaseDue } from './leases.ts';
-import { recordResults } from './delivery-results.ts';
-import { ResultWriter } from './recorder.ts';
+import { recordResults, ResultWriter } from './delivery-results.ts';
 
 afterEach(endStarted);
 
-test('what a dead worker had claimed is sent by another, as the same attempt', async () => {
+test('what a dead worker had leased is sent by another, as the same attempt', async () => {
   const notifier = await start({ claims: false });
   const { url, count } = await receiver();
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant, 2);
-  const dead = await leaseDue(notifier.work, { ...bounds, leaseMs: 0 });
-  expect(dead.claimed).toMatchObject([{ attempt: 1 }, { attempt: 1 }]);
-  notifier.courier.start();
+  const dead = await lease(notifier.work, { leaseMs: 0 });
+  expect(dead.leased).toMatchObject([{ attempt: 1 }, { attempt: 1 }]);
+  notifier.worker.start();
   await count(2);
   expect(await settled(notifier.client, tenant.tenantId, 2)).toMatchObject(Array(2).fill({ status: 'delivered', attempts: 1 }));
 });
 
-test('what is claimed is nobody else’s while the lease holds', async () => {
+test('a delivery is leased to one worker at a time', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant, 5);
-  const rounds = await Promise.all(Array.from({ length: 4 }, () => leaseDue(notifier.work, bounds)));
-  const ids = rounds.flatMap(({ claimed }) => claimed.map(({ id }) => id));
+  const rounds = await Promise.all(Array.from({ length: 4 }, () => lease(notifier.work)));
+  const ids = rounds.flatMap(({ leased }) => leased.map(({ id }) => id));
   expect(ids).toHaveLength(5);
   expect(new Set(ids).size).toBe(5);
 });
 
-test('what is claimed is handed out, also where a tenant without work can’t be put off', async () => {
+test('without work there is no time to wait for, at first and when all is delivered', async () => {
   const notifier = await start({ claims: false });
-  const [idle, busy] = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
-  await ingest(notifier, idle);
-  const [done] = (await leaseDue(notifier.work, bounds)).claimed;
-  await recordResults(notifier.work, [outcome(done!, 'delivered')]);
-  await passTime(notifier, idle);
-  await ingest(notifier, busy);
-  const round = await inTransaction(notifier.work, [idle.tenant], async (client) => {
-    await client.query('select from due for update');
-    return leaseDue(notifier.work, bounds);
-  });
-  expect(round).toMatchObject({ claimed: [{ tenant: busy.tenant }], problem: { code: '55P03' } });
-  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: expect.any(Number) });
-});
-
-test('of tenants who are not looked at nothing is claimed, and nobody is told to look at once', async () => {
-  const notifier = await start({ claims: false });
-  const tenants = [await subscribe(notifier, 'http://127.0.0.1:1/'), await subscribe(notifier, 'http://127.0.0.1:1/')];
-  const except = tenants.map(({ tenant }) => tenant);
-  for (const tenant of tenants) await ingest(notifier, tenant);
-  expect(await leaseDue(notifier.work, { ...bounds, except })).toMatchObject({ claimed: [], nextMs: null });
-  const { claimed } = await leaseDue(notifier.work, { ...bounds, except: except.slice(1) });
-  expect(claimed.map(({ tenant }) => tenant)).toEqual(except.slice(0, 1));
-});
-
-test('who finds nothing, at first and when all is delivered, is told of no work to wait for', async () => {
-  const notifier = await start({ claims: false });
-  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  expect(await lease(notifier.work)).toMatchObject({ leased: [], nextMs: null });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
-  await recordResults(notifier.work, [outcome(claimed!, 'delivered')]);
+  const [claimed] = (await lease(notifier.work)).leased;
+  await recordResults(notifier.work, [result(claimed!, 'delivered')]);
   await passTime(notifier, tenant);
   // The first one finds the tenant without work.
-  await leaseDue(notifier.work, bounds);
-  expect(await leaseDue(notifier.work, bounds)).toMatchObject({ claimed: [], nextMs: null });
+  await lease(notifier.work);
+  expect(await lease(notifier.work)).toMatchObject({ leased: [], nextMs: null });
 });
 
-test('a worker that comes back after its lease changes nothing', async () => {
+test('a worker that comes back after its lease records nothing', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [stalled] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-  const [successor] = (await leaseDue(notifier.work, bounds)).claimed;
+  const [stalled] = (await lease(notifier.work, { leaseMs: 0 })).leased;
+  const [successor] = (await lease(notifier.work)).leased;
   expect(successor).toMatchObject({ id: stalled!.id, attempt: 1 });
-  expect(await recordResults(notifier.work, [outcome(stalled!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [result(stalled!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', tries: [] });
-  expect(await recordResults(notifier.work, [outcome(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
-  expect(await recordResults(notifier.work, [outcome(stalled!, 'pending', 0), outcome(successor!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [result(successor!, 'delivered')])).toEqual(new Set([successor!.id]));
+  expect(await recordResults(notifier.work, [result(stalled!, 'pending', 0), result(successor!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
 });
 
-test('a claim that PostgreSQL forgot in a crash is nobody’s: its worker changes nothing, and another sends the same attempt', async () => {
+test('a lease that PostgreSQL lost in a crash is invalid: its worker records nothing, and another sends the same attempt', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [forgotten] = (await leaseDue(notifier.work, bounds)).claimed;
+  const [forgotten] = (await lease(notifier.work)).leased;
   await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from claims'));
-  expect(await recordResults(notifier.work, [outcome(forgotten!, 'failed')])).toEqual(new Set());
+  expect(await recordResults(notifier.work, [result(forgotten!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
-  expect((await leaseDue(notifier.work, bounds)).claimed).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
+  expect((await lease(notifier.work)).leased).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
 });
 
 test('an answer that comes after the lease is not recorded, and its successor’s is', async () => {
@@ -106,35 +78,35 @@ test('an answer that comes after the lease is not recorded, and its successor’
   const second = await start({ claims: false, database: first.database });
   const tenant = await subscribe(first, slow.url);
   await ingest(first, tenant);
-  const [claimed] = (await leaseDue(first.work, { ...bounds, leaseMs: 0 })).claimed;
-  const stalled = first.courier.attempts.make(claimed!);
+  const [claimed] = (await lease(first.work, { leaseMs: 0 })).leased;
+  const stalled = first.worker.attempt(claimed!);
   await slow.count(1);
-  second.courier.start();
+  second.worker.start();
   await settled(first.client, tenant.tenantId, 1);
   held[0]!.writeHead(500).end();
-  expect(await stalled).toMatchObject({ answer: { statusCode: 500 }, recorded: false });
+  expect(await stalled).toMatchObject({ answer: { statusCode: 500 }, isRecorded: false });
   expect(await only(first, tenant)).toMatchObject({ status: 'delivered', statusCode: 204, attempts: 1, tries: [{ statusCode: 204 }] });
   expect(attemptsOf(slow)).toEqual(['1', '1']);
 });
 
-test('a process that has stalled after its claim sends nothing', async () => {
+test('a process that stalled after leasing sends nothing', async () => {
   const notifier = await start({ claims: false });
   const { url, received } = await receiver();
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant);
-  const [claimed] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-  expect(await notifier.courier.attempts.make(claimed!, { claimedAt: performance.now() - 600_000 })).toBeNull();
+  const [claimed] = (await lease(notifier.work, { leaseMs: 0 })).leased;
+  expect(await notifier.worker.attempt(claimed!, { leasedAt: performance.now() - 600_000 })).toBeNull();
   expect(received).toEqual([]);
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
 });
 
-test('a stop hands back what is in flight, and it keeps its number', async () => {
+test('a stop releases what is in flight, and the attempt keeps its number', async () => {
   const hanging = await receiver((_, response, place) => (place < 2 ? undefined : response.end()));
   const first = await start();
   const tenant = await subscribe(first, hanging.url);
   await ingest(first, tenant, 2);
   await hanging.count(2);
-  await first.courier.stop(0);
+  await first.worker.stop(0);
   expect((await first.client.listDeliveries({ tenantId: tenant.tenantId, limit: 10 })).deliveries).toMatchObject(
     Array(2).fill({ status: 'pending', attempts: 1 }),
   );
@@ -150,11 +122,11 @@ async function cutOff() {
   const tenant = await subscribe(first, hanging.url);
   await ingest(first, tenant);
   await hanging.count(1);
-  await first.courier.stop(0);
+  await first.worker.stop(0);
   return { hanging, first, tenant };
 }
 
-test('what a stop cuts off and nobody repeats, as its webhook is gone by then, is in the history', async () => {
+test('an attempt that a stop aborts and nobody repeats, because its webhook is gone, is in the history', async () => {
   const { hanging, first, tenant } = await cutOff();
   await first.client.deleteWebhook({ tenantId: tenant.tenantId });
   await start({ database: first.database });
@@ -165,22 +137,6 @@ test('what a stop cuts off and nobody repeats, as its webhook is gone by then, i
   expect(hanging.received).toHaveLength(1);
 });
 
-test('what was cut off so stays begun, though who takes it over hands it back unsent', async () => {
-  const { hanging, first, tenant } = await cutOff();
-  const second = await start({ database: first.database, claims: false });
-  for (const unsent of ['too late', 'put off'] as const) {
-    const [claimed] = (await leaseDue(second.work, bounds)).claimed;
-    expect(claimed).toMatchObject({ attempt: 1, isBegun: true });
-    if (unsent === 'put off') await second.courier.attempts.putOff(claimed!);
-    else await second.courier.attempts.make(claimed!, { claimedAt: -Infinity });
-  }
-  await first.client.deleteWebhook({ tenantId: tenant.tenantId });
-  second.courier.start();
-  await settled(first.client, tenant.tenantId, 1);
-  expect(await only(first, tenant)).toMatchObject({ status: 'failed', attempts: 1, tries: [{ number: 1, errorClass: 'timeout' }] });
-  expect(hanging.received).toHaveLength(1);
-});
-
 test('a stop waits for answers within its grace', async () => {
   const held: ServerResponse[] = [];
   const slow = await receiver((_, response) => held.push(response));
@@ -188,45 +144,26 @@ test('a stop waits for answers within its grace', async () => {
   const tenant = await subscribe(notifier, slow.url);
   await ingest(notifier, tenant);
   await slow.count(1);
-  const stopped = notifier.courier.stop(30_000);
+  const stopped = notifier.worker.stop(30_000);
   held[0]!.end();
   await stopped;
   expect(await only(notifier, tenant)).toMatchObject({ status: 'delivered', tries: [{ number: 1 }] });
 });
 
-test('a stop hands back unsent what was claimed ahead', async () => {
-  const held: ServerResponse[] = [];
-  const full = await receiver((_, response) => held.push(response));
-  const idle = await start({ claims: false });
-  const tenants = await Promise.all(Array.from({ length: 3 }, () => subscribe(idle, full.url)));
-  for (const tenant of tenants) await ingest(idle, tenant, 20);
-  const notifier = await start({ database: idle.database, config: { concurrency: 8 } });
-  const all = tenants.map(({ tenant }) => tenant);
-  const claims = async () => (await inTransaction(notifier.work, all, (client) => client.query('select from claims'))).rowCount ?? 0;
-  // More on a machine on which the first ones have become slow, and make room, before this is seen.
-  await until(async () => held.length >= 8 && (await claims()) > held.length);
-  const begun = held.length;
-  const stopped = notifier.courier.stop(30_000);
-  for (const response of held) response.end();
-  await stopped;
-  expect(held).toHaveLength(begun);
-  expect(await claims()).toBe(0);
-});
-
-test('a test that a stop cuts has failed, and is sent by nobody else', async () => {
+test('a test delivery that a stop aborts has failed, and is not sent again', async () => {
   const hanging = await receiver(() => undefined);
   const notifier = await start();
   const tenant = await subscribe(notifier, hanging.url);
   const refused = notifier.client.testWebhook({ tenantId: tenant.tenantId }).catch((error: unknown) => error);
   await hanging.count(1);
-  await notifier.courier.stop(0);
+  await notifier.worker.stop(0);
   expect(await refused).toBeInstanceOf(Error);
   await start({ database: notifier.database });
   expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'timeout', attempts: 1 });
   expect(hanging.received).toHaveLength(1);
 });
 
-describe('what is sealed with a key that is missing', () => {
+describe('a delivery whose secret is encrypted with a missing key', () => {
   const other = { id: 'k2', key: createSecretKey(randomBytes(32)) };
 
   /** A notifier without the key that has seen that it can't send what there is. */
@@ -244,7 +181,7 @@ describe('what is sealed with a key that is missing', () => {
 
   test('stays pending, is not looked at again and again, and is sent when the key is back', async () => {
     const { first, at, tenant, notifier } = await keyless(1);
-    await notifier.courier.stop(0);
+    await notifier.worker.stop(0);
     expect(await only(first, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
     expect((await inTransaction(first.work, [tenant.tenant], (client) => client.query('select from claims'))).rowCount).toBe(0);
     expect(at.received).toEqual([]);
@@ -254,13 +191,13 @@ describe('what is sealed with a key that is missing', () => {
     expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
   });
 
-  test('is told of, and waits its time though a worker died with some of it', async () => {
+  test('is logged, and waits its time though a worker died with some of it', async () => {
     const lines: { key_id?: string }[] = [];
     const logger = pino({ level: 'error' }, { write: (line: string) => lines.push(JSON.parse(line)) });
     const first = await start({ claims: false });
     const tenant = await subscribe(first, 'http://127.0.0.1:1/');
     await ingest(first, tenant, 3);
-    expect((await leaseDue(first.work, { ...bounds, free: 1, leaseMs: 0 })).claimed).toHaveLength(1);
+    expect((await lease(first.work, { free: 1, leaseMs: 0 })).leased).toHaveLength(1);
     await start({ database: first.database, logger, config: { encryptionKeys: [other] } });
     const putOff = `select from due where next_at > now() + interval '10 s'`;
     await until(() => inTransaction(first.work, [tenant.tenant], async (client) => (await client.query(putOff)).rowCount === 1));
@@ -295,7 +232,7 @@ describe('what is sealed with a key that is missing', () => {
   });
 });
 
-test('what opens with no key though its own is there stays pending, and is not claimed again and again', async () => {
+test('a delivery whose secret can’t be decrypted stays pending, and is not leased again and again', async () => {
   const notifier = await start({ claims: false });
   const { url, received } = await receiver();
   const tenant = await subscribe(notifier, url);
@@ -303,9 +240,8 @@ test('what opens with no key though its own is there stays pending, and is not c
   const changed = (text: string, values: unknown[] = []) =>
     inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text, values));
   await changed('update webhooks set secret = $1', [`${testKey.id}:${randomBytes(60).toString('base64')}`]);
-  notifier.courier.start();
-  // Shorter than its lease, which is 315 s here.
-  await until(async () => (await changed(`select from claims where until < now() + interval '31 s'`)).rowCount === 1);
+  notifier.worker.start();
+  await until(async () => (await notifier.metrics.metrics()).includes('notifier_secret_errors_total 1\n'));
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
   await notifier.client.rotateSecret({ tenantId: tenant.tenantId });
   await passTime(notifier, tenant);
@@ -313,63 +249,17 @@ test('what opens with no key though its own is there stays pending, and is not c
   expect(received).toHaveLength(1);
 });
 
-test('what was put off is due when that is over, also where a round has found nothing more to claim meanwhile', async () => {
+test('the attempt of a dead worker that is not repeated is in the history', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
-  const due = async () => {
-    const text = `select next_at > now() + interval '10 s' as late, next_at <= until as soon from due join claims using (tenant_id)`;
-    return (await inTransaction(notifier.work, [tenant.tenant], (client) => client.query(text))).rows[0];
-  };
-  // When the lease ends.
-  await leaseDue(notifier.work, bounds);
-  expect(await due()).toEqual({ late: true, soon: true });
-  await recordResults(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 5_000 }]);
-  expect(await due()).toEqual({ late: false, soon: true });
-});
-
-test('what was put off was not attempted, and fails as such', async () => {
-  const notifier = await start({ claims: false });
-  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
-  await ingest(notifier, tenant);
-  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
-  await recordResults(notifier.work, [{ ...outcome(claimed!, 'pending'), heldMs: 0 }]);
-  await notifier.client.deleteWebhook({ tenantId: tenant.tenantId });
-  notifier.courier.start();
-  await settled(notifier.client, tenant.tenantId, 1);
-  expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries: [] });
-});
-
-test('who puts off too late, when another has the claim, changes nothing', async () => {
-  const notifier = await start({ claims: false });
-  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
-  await ingest(notifier, tenant);
-  const [late] = (await leaseDue(notifier.work, { ...bounds, leaseMs: 0 })).claimed;
-  await passTime(notifier, tenant);
-  expect((await leaseDue(notifier.work, bounds)).claimed).toHaveLength(1);
-  const claim = () =>
-    inTransaction(
-      notifier.work,
-      [tenant.tenant],
-      async (client) => (await client.query('select claim_id, started_at, until from claims')).rows,
-    );
-  const before = await claim();
-  expect(await recordResults(notifier.work, [{ ...outcome(late!, 'pending'), heldMs: 5_000 }])).toEqual(new Set());
-  expect(await claim()).toEqual(before);
-});
-
-test('the attempt of a worker that died, and that is not repeated, is a row like any other', async () => {
-  const notifier = await start({ claims: false });
-  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
-  await ingest(notifier, tenant);
-  await leaseDue(notifier.work, { ...bounds, leaseMs: 40 });
+  await lease(notifier.work, { leaseMs: 40 });
   // Found after a month.
   await inTransaction(notifier.work, [tenant.tenant], (client) =>
     client.query(`update claims set started_at = started_at - interval '30 days', until = until - interval '30 days'`),
   );
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
-  notifier.courier.start();
+  notifier.worker.start();
   await settled(notifier.client, tenant.tenantId, 1);
   const tries = [{ number: 1, errorClass: 'timeout', durationMs: 40 }];
   expect(await only(notifier, tenant)).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1, tries });
@@ -392,14 +282,14 @@ test('what can’t be recorded while the database is away is recorded when it is
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await leaseDue(notifier.work, bounds)).claimed;
+  const [claimed] = (await lease(notifier.work)).leased;
   const address = new URL(notifier.database.serviceUrl);
   const proxy = await openProxy(Number(address.port));
   address.port = String(proxy.port);
   const pool = openPool(address.href, { name: 'recorder', max: 1, logger });
   try {
     proxy.watch = () => 'cut';
-    const recorded = new ResultWriter(pool, logger, () => undefined).record(outcome(claimed!, 'delivered'));
+    const recorded = new ResultWriter(pool, logger).record(result(claimed!, 'delivered'));
     await failed.promise;
     proxy.watch = () => 'pass';
     expect(await recorded).toBe(true);
@@ -410,7 +300,7 @@ test('what can’t be recorded while the database is away is recorded when it is
   }
 });
 
-test('a worker that stops while its database is away leaves to their leases what it can’t record', async () => {
+test('a worker that stops while its database is away leaves to its lease what it can’t record', async () => {
   const database = await freshDatabase('notifier', { migrated: true });
   const direct = new URL(database.serviceUrl);
   const proxy = await openProxy(Number(direct.port));
@@ -424,7 +314,7 @@ test('a worker that stops while its database is away leaves to their leases what
     await count(1);
     await proxy.close();
     isAway(undefined);
-    await notifier.courier.stop(200);
+    await notifier.worker.stop(200);
   } finally {
     await endStarted();
     await database.drop();

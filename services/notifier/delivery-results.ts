@@ -1,26 +1,26 @@
-// What became of deliveries, recorded set by set: by whoever still has the claim.
+// Records results of leased deliveries in batches, and only for leases that are still valid.
+import { setTimeout as delay } from 'node:timers/promises';
 import { plainArray, textArray, uuidArray } from '../platform/arrays.ts';
-import { allSettledOrThrow, inTransaction, withClient, setTenants, type Pool } from '../platform/postgres.ts';
-import { firstUnclaimed } from './leases.ts';
-import { isRetryScheduled } from './rows.ts';
+import { toId } from '../platform/ids.ts';
+import { allSettledOrThrow, inTransaction, setTenants, withClient, type Pool } from '../platform/postgres.ts';
+import { isLockTimeout, isTransient, splitInHalf } from '../platform/postgres-errors.ts';
+import type { Logger } from '../platform/telemetry.ts';
+import { firstUnleased, isRetryScheduled } from './leases.ts';
 import type { ErrorClass, Status } from './webhook.ts';
 
-/** What became of a claimed delivery. */
+/** Result of an attempt. */
 export interface DeliveryResult {
+  /** UUIDs. */
   tenant: string;
   id: string;
-  claim: string;
+  leaseId: string;
   status: Status;
   statusCode: number | null;
   errorClass: ErrorClass | null;
   responseBody: string | null;
   durationMs: number;
-  /** Seconds from the beginning of the attempt to the next one, where the status is `pending`; null hands the attempt back, unmade. */
-  delay: number | null;
-  /** So many milliseconds from now what is handed back stays claimed, by nobody. */
-  heldMs?: number;
-  /** What is handed back so has been sent: whoever takes it over repeats the attempt, or notes it where the webhook is gone meanwhile. */
-  isBegun?: boolean;
+  /** Seconds from the beginning of this attempt to the next, where `status` is `pending`. Null then: another worker repeats this attempt now. */
+  retryAfter: number | null;
 }
 
 const record = {
@@ -30,14 +30,13 @@ const record = {
         as o (tenant_id, id, claim_id, status, status_code, error_class, response_body, duration_ms, delay)
       where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.*, c.started_at
     ), settled as (
-      -- Handed back, a delivery is as it was before the claim.
       update deliveries d set status = m.status, status_code = m.status_code, error_class = m.error_class,
         attempts = d.attempts + case when ${isRetryScheduled} then 1 else 0 end,
         next_retry_at = m.started_at + m.delay * interval '1 second',
         run_at = coalesce(m.started_at + m.delay * interval '1 second', d.run_at),
         delivered_at = case when m.status = 'delivered' then clock_timestamp() end,
         failed_at = case when m.status = 'failed' then clock_timestamp() end
-      from mine m where d.tenant_id = m.tenant_id and d.id = m.id and (m.status <> 'pending' or m.delay is not null)
+      from mine m where d.tenant_id = m.tenant_id and d.id = m.id
       returning d.tenant_id, d.id, d.attempts, m.started_at, m.duration_ms, m.status_code, m.error_class, m.response_body
     ), noted as (
       insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, status_code, error_class, response_body)
@@ -46,85 +45,71 @@ const record = {
     select id from mine`,
 };
 
-const hold = {
-  name: 'hold',
-  // Where it was not begun, from when until when it is held is nothing.
-  text: `with held as (
-      select o.*, clock_timestamp() + milliseconds * interval '1 ms' as at
-      from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::boolean[]) as o (tenant_id, id, claim_id, milliseconds, begun)
-    )
-    update claims c set started_at = case when begun then c.started_at else at end, until = at from held o
+// The expired lease stays: it tells that the attempt was begun, should nobody repeat it.
+const release = {
+  name: 'release',
+  text: `update claims c set until = clock_timestamp() from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as o (tenant_id, id, claim_id)
     where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.id`,
 };
 
-// Whoever records holds his tenants for himself and his like until he has committed. (Row locks of `due` cost every record a write.)
-const holdTenants = {
-  name: 'hold_tenants',
+// Keeps others from postponing these tenants before the commit. Row locks of `due` would cost each result a write.
+const lockTenants = {
+  name: 'lock_tenants',
   text: 'select pg_advisory_xact_lock_shared(hashtextextended(t::text, 1)) from unnest($1::uuid[]) as t order by t',
 };
 
-// What is left to do of these tenants. Lowers only, and leaves alone who is due already: whoever finds nothing to claim there waits for this
-// commit before he counts and moves on.
-const lower = {
-  name: 'lower',
+// Tenants with work become due, unless they are already.
+const advance = {
+  name: 'advance',
   text: `with later as materialized (
       select tenant_id from due where tenant_id = any ($1::uuid[]) and (next_at is null or next_at > clock_timestamp())
       order by tenant_id for update
     )
     update due q set next_at = f.at from later cross join lateral (
-      select least((select min(c.until) from claims c where c.tenant_id = later.tenant_id), (${firstUnclaimed('later.tenant_id')})) as at
+      select least((select min(c.until) from claims c where c.tenant_id = later.tenant_id), (${firstUnleased('later.tenant_id')})) as at
     ) as f
     where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.at)`,
 };
 
-/** Records outcomes; answers the deliveries whose claim still held. */
-export async function recordResults(pool: Pool, outcomes: DeliveryResult[]): Promise<Set<string>> {
-  const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
+/** Records results in one transaction; answers the ids of deliveries whose lease was still valid. */
+export async function recordResults(pool: Pool, results: DeliveryResult[]): Promise<Set<string>> {
+  const tenants = [...new Set(results.map(({ tenant }) => tenant))];
   const concerned = uuidArray(tenants);
-  const { true: kept = [], false: settled = [] } = Object.groupBy(outcomes, ({ heldMs }) => `${heldMs !== undefined}`);
+  const isReleased = ({ status, retryAfter }: DeliveryResult) => status === 'pending' && retryAfter === null;
+  const [released, ended] = [results.filter(isReleased), results.filter((each) => !isReleased(each))];
   return withClient(pool, async (client) => {
     const begun = [client.query('begin'), client.query(setTenants(tenants))];
-    const changed = [
-      ...(settled.length > 0 ? [client.query<{ id: string }>({ ...record, values: recordedOf(settled) })] : []),
-      ...(kept.length > 0 ? [client.query<{ id: string }>({ ...hold, values: heldOf(kept) })] : []),
+    const changes = [
+      ...(ended.length > 0 ? [client.query<{ id: string }>({ ...record, values: [...keysOf(ended), ...columnsOf(ended)] })] : []),
+      ...(released.length > 0 ? [client.query<{ id: string }>({ ...release, values: keysOf(released) })] : []),
     ];
-    const ended = [
-      client.query({ ...holdTenants, values: [concerned] }),
-      client.query({ ...lower, values: [concerned] }),
-      client.query('commit'),
-    ];
-    await allSettledOrThrow([...begun, ...changed, ...ended]);
-    return new Set((await Promise.all(changed)).flatMap(({ rows }) => rows.map(({ id }) => id)));
+    const rest = [client.query({ ...lockTenants, values: [concerned] }), client.query({ ...advance, values: [concerned] })];
+    await allSettledOrThrow([...begun, ...changes, ...rest, client.query('commit')]);
+    return new Set((await Promise.all(changes)).flatMap(({ rows }) => rows.map(({ id }) => id)));
   });
 }
 
-function recordedOf(outcomes: DeliveryResult[]): unknown[] {
-  const column = <Name extends keyof DeliveryResult>(name: Name) => outcomes.map((each) => each[name]);
+function keysOf(results: DeliveryResult[]): unknown[] {
   return [
-    uuidArray(column('tenant')),
-    uuidArray(column('id')),
-    uuidArray(column('claim')),
-    textArray(column('status')),
-    plainArray(column('statusCode')),
-    textArray(column('errorClass')),
-    textArray(column('responseBody')),
-    plainArray(column('durationMs')),
-    plainArray(column('delay')),
+    uuidArray(results.map(({ tenant }) => tenant)),
+    uuidArray(results.map(({ id }) => id)),
+    uuidArray(results.map(({ leaseId }) => leaseId)),
   ];
 }
 
-function heldOf(outcomes: DeliveryResult[]): unknown[] {
+function columnsOf(results: DeliveryResult[]): unknown[] {
   return [
-    uuidArray(outcomes.map(({ tenant }) => tenant)),
-    uuidArray(outcomes.map(({ id }) => id)),
-    uuidArray(outcomes.map(({ claim }) => claim)),
-    plainArray(outcomes.map(({ heldMs }) => heldMs ?? null)),
-    plainArray(outcomes.map(({ isBegun = false }) => isBegun)),
+    textArray(results.map(({ status }) => status)),
+    plainArray(results.map(({ statusCode }) => statusCode)),
+    textArray(results.map(({ errorClass }) => errorClass)),
+    textArray(results.map(({ responseBody }) => responseBody)),
+    plainArray(results.map(({ durationMs }) => durationMs)),
+    plainArray(results.map(({ retryAfter }) => retryAfter)),
   ];
 }
 
-const notHeld = {
-  name: 'not_held',
+const unlocked = {
+  name: 'unlocked',
   text: `select d.id from unnest($1::uuid[], $2::uuid[]) as o (tenant_id, id)
       join claims c on c.tenant_id = o.tenant_id and c.delivery_id = o.id
       join deliveries d on d.tenant_id = o.tenant_id and d.id = o.id
@@ -132,19 +117,137 @@ const notHeld = {
     for update of c, d, q skip locked`,
 };
 
-/** Those of the outcomes that could be recorded at once, as nobody holds a row that is changed by it. */
-export async function withoutHeld(pool: Pool, outcomes: DeliveryResult[]): Promise<DeliveryResult[]> {
-  const values = [uuidArray(outcomes.map(({ tenant }) => tenant)), uuidArray(outcomes.map(({ id }) => id))];
-  const tenants = [...new Set(outcomes.map(({ tenant }) => tenant))];
-  const { rows } = await inTransaction(pool, tenants, (client) => client.query<{ id: string }>({ ...notHeld, values }));
-  const free = new Set(rows.map(({ id }) => id));
-  return outcomes.filter(({ id }) => free.has(id));
+/** Ids of the deliveries whose rows no other transaction has locked. */
+async function findUnlocked(pool: Pool, results: DeliveryResult[]): Promise<Set<string>> {
+  const tenants = [...new Set(results.map(({ tenant }) => tenant))];
+  const values = keysOf(results).slice(0, 2);
+  const { rows } = await inTransaction(pool, tenants, (client) => client.query<{ id: string }>({ ...unlocked, values }));
+  return new Set(rows.map(({ id }) => id));
 }
 
-/** As those of the claims, for the test of the plans. */
+interface Waiting {
+  result: DeliveryResult;
+  done: (isRecorded: boolean) => void;
+}
+
+const maxBatch = 256;
+/** A batch begins so long after the one before, milliseconds, or as soon as `enough` results wait. */
+const batching = { delayMs: 25, enough: 32 };
+/** Results whose rows are locked are tried again so often; then the lease runs out. */
+const lockRetries = { count: 3, delayMs: 1_000 };
+
+/** Records results that wait while the batch before is committed together. */
+export class ResultWriter {
+  private readonly pool: Pool;
+  private readonly logger: Logger;
+  private waiting: Waiting[] = [];
+  private isBusy = false;
+  private isEnding = false;
+  private enough: () => void = () => undefined;
+
+  constructor(pool: Pool, logger: Logger) {
+    this.pool = pool;
+    this.logger = logger;
+  }
+
+  /** Resolves after the commit; false: the lease was no longer valid, or the result could not be recorded and the attempt will be repeated. */
+  record(result: DeliveryResult): Promise<boolean> {
+    return new Promise((done) => {
+      this.waiting.push({ result, done });
+      if (!this.isBusy) void this.flush();
+      else if (this.waiting.length >= batching.enough) this.enough();
+    });
+  }
+
+  /** From now on, what can't be recorded at once is left to its lease. */
+  end(): void {
+    this.isEnding = true;
+  }
+
+  private async flush(): Promise<void> {
+    this.isBusy = true;
+    while (this.waiting.length > 0) {
+      const started = performance.now();
+      await this.write(this.waiting.splice(0, maxBatch));
+      const early = started + batching.delayMs - performance.now();
+      if (early > 0 && this.waiting.length < batching.enough) await this.gather(early);
+    }
+    this.isBusy = false;
+  }
+
+  private async gather(milliseconds: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, milliseconds);
+    this.enough = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+
+  /** Transient errors are retried, data errors isolated by halves. */
+  private async write(batch: Waiting[]): Promise<void> {
+    for (let pauseMs = 50; batch.length > 0; pauseMs = Math.min(1_000, pauseMs * 2)) {
+      try {
+        const recorded = await recordResults(
+          this.pool,
+          batch.map(({ result }) => result),
+        );
+        for (const { result, done } of batch) done(recorded.has(result.id));
+        return;
+      } catch (error) {
+        this.logFailure(batch, error);
+        if (!isTransient(error) && batch.length > 1) {
+          for (const half of splitInHalf(batch)) await this.write(half);
+          return;
+        }
+        if (!isTransient(error) || this.isEnding) {
+          for (const { done } of batch) done(false);
+          return;
+        }
+        if (isLockTimeout(error)) batch = await this.withoutLocked(batch).catch(() => batch);
+        await delay(pauseMs);
+      }
+    }
+  }
+
+  /** Those whose rows are not locked. The others are retried meanwhile, so that nothing else waits for them. */
+  private async withoutLocked(batch: Waiting[], retries = lockRetries.count): Promise<Waiting[]> {
+    const ids = await findUnlocked(
+      this.pool,
+      batch.map(({ result }) => result),
+    );
+    const locked = batch.filter(({ result }) => !ids.has(result.id));
+    if (locked.length > 0) void this.retryLocked(locked, retries);
+    return batch.filter(({ result }) => ids.has(result.id));
+  }
+
+  private async retryLocked(locked: Waiting[], retries: number): Promise<void> {
+    if (retries === 0 || this.isEnding) {
+      const tenants = new Set(locked.map(({ result }) => toId('tenant', result.tenant)));
+      this.logger.warn({ deliveries: locked.length, tenants: [...tenants] }, 'results not recorded: rows are locked');
+      for (const { done } of locked) done(false);
+      return;
+    }
+    await delay(lockRetries.delayMs);
+    try {
+      await this.write(await this.withoutLocked(locked, retries - 1));
+    } catch (error) {
+      this.logFailure(locked, error);
+      for (const { done } of locked) done(false);
+    }
+  }
+
+  private logFailure(batch: Waiting[], error: unknown): void {
+    const [first] = batch;
+    const only = first &&
+      batch.length === 1 && { tenant: toId('tenant', first.result.tenant), delivery_id: toId('wh_delivery', first.result.id) };
+    this.logger.warn({ err: error, deliveries: batch.length, ...only }, 'recording results failed');
+  }
+}
+
+/** Statements with the types of their parameters, for the test of their plans. */
 export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
-  lower: { ...lower, types: ['uuid[]'] },
-  not_held: { ...notHeld, types: ['uuid[]', 'uuid[]'] },
-  hold: { ...hold, types: ['uuid[]', 'uuid[]', 'uuid[]', 'float8[]', 'boolean[]'] },
+  release: { ...release, types: ['uuid[]', 'uuid[]', 'uuid[]'] },
+  advance: { ...advance, types: ['uuid[]'] },
+  unlocked: { ...unlocked, types: ['uuid[]', 'uuid[]'] },
 };

@@ -40,8 +40,8 @@ test('a target is one that may be dialled, as it was sent', async () => {
     ['http://hooks.example/', 'https', 'must be an https address'],
     [long, 'max', 'is longer than 2048 characters'],
     ['hooks.example', 'url', 'is not an address that can be delivered to'],
-    ['https://inside.example/', 'url', 'leads to an address that is not public'],
-    ['https://127.0.0.1/', 'url', 'leads to an address that is not public'],
+    ['https://inside.example/', 'url', 'resolves to an address that is not public'],
+    ['https://127.0.0.1/', 'url', 'resolves to an address that is not public'],
   ] as const) {
     expect(await refused(() => targetOf(targets, bad))).toEqual(because('url', tag, predicate, bad.slice(0, 255)));
   }

@@ -1,4 +1,4 @@
-// Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
+// Validates fields of requests. Internal callers bypass the gateway, so everything is checked here again.
 import { toUuid } from '../platform/ids.ts';
 import { maxUrlLength, type Targets } from './addresses.ts';
 import { Refusal, invalid } from './refusal.ts';
@@ -19,16 +19,16 @@ export function deliveryOf(id: string): string {
   return uuid;
 }
 
-/** A target that may be dialled, as it was sent. */
+/** A target that may be connected to, as it was sent. */
 export async function targetOf(targets: Targets, url: string): Promise<string> {
   if (url === '') throw invalid('url', 'required', 'is required');
   const read = targets.parse(url);
-  // What stands before an @ may be a password, which nobody is told again.
-  const told = url.includes('@') ? '' : url;
-  if (read === 'max') throw invalid('url', 'max', `is longer than ${maxUrlLength} characters`, told);
-  if (read === 'https') throw invalid('url', 'https', 'must be an https address', told);
-  if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', told);
-  if (!(await targets.isAllowed(read))) throw invalid('url', 'url', 'leads to an address that is not public', url);
+  // The part before an @ may be a password, which is not echoed.
+  const echo = url.includes('@') ? '' : url;
+  if (read === 'max') throw invalid('url', 'max', `is longer than ${maxUrlLength} characters`, echo);
+  if (read === 'https') throw invalid('url', 'https', 'must be an https address', echo);
+  if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', echo);
+  if (!(await targets.isAllowed(read))) throw invalid('url', 'url', 'resolves to an address that is not public', url);
   return url;
 }
 
@@ -49,7 +49,7 @@ export function secretOf(secret: string): string {
   return secret;
 }
 
-/** The word as a list of one, or all words where none was sent. Throws where it is none of them. */
+/** The value as a list of one, or all values where none was sent. Throws for an unknown value. */
 export function filterOf(field: 'event_type' | 'status', value: string | undefined): string[] {
   const words: readonly string[] = field === 'status' ? statuses : eventTypes;
   if (value === undefined) return [...words];
@@ -67,7 +67,7 @@ export function integer(field: string, value: number, min: number, max: number):
 /** A time, milliseconds since the Unix epoch, or null where none was sent. */
 export function timeOf(field: string, ms: bigint | undefined): number | null {
   if (ms === undefined) return null;
-  // What both ends of a date can be in PostgreSQL and in ISO 8601 with four digits.
+  // The years 0001 to 9999, which both PostgreSQL and ISO 8601 can write.
   if (ms < -62_135_596_800_000n || ms > 253_402_300_799_999n) throw invalid(field, 'datetime', 'is not a time', String(ms));
   return Number(ms);
 }

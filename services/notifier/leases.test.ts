@@ -1,11 +1,11 @@
 import pg from 'pg';
-import { bounds, outcome } from '../../test/deliveries.ts';
+import { lease, result } from '../../test/deliveries.ts';
 import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction, type Client } from '../platform/postgres.ts';
-import { leaseDue, statements as claims } from './leases.ts';
+import { statements as leases } from './leases.ts';
 import { statements as inbox } from './inbox.ts';
-import { recordResults, statements as outcomes } from './delivery-results.ts';
-import { statements as sweeps } from './retention.ts';
+import { recordResults, statements as results } from './delivery-results.ts';
+import { statements as retention } from './retention.ts';
 
 interface PlanNode {
   'Index Name'?: string;
@@ -29,7 +29,7 @@ const scansOf = (node: PlanNode): PlanNode[] => [
   ...(node.Plans ?? []).flatMap(scansOf),
 ];
 
-const all: Record<string, { text: string; types: string[] }> = { ...claims, ...outcomes, ...inbox, ...sweeps };
+const all: Record<string, { text: string; types: string[] }> = { ...leases, ...results, ...inbox, ...retention };
 const statements = Object.entries(all);
 
 async function planOf(client: Client, name: string, given: string, options = ''): Promise<PlanNode> {
@@ -52,7 +52,7 @@ test.each(statements)('%s looks rows up, and walks no whole index', async (name,
 
 // By its tenant alone each of 200 was sought among 200, until the next change of the table's statistics: PostgreSQL used 50 to 100 % more for a
 // delivery of one busy tenant.
-test('a claim is looked up by its delivery, also when the table was analysed while hardly anything was claimed', async () => {
+test('a lease is looked up by its delivery, also when the table was analysed while it was almost empty', async () => {
   const alone = await startNotifier({ claims: false });
   const owner = new pg.Client({ connectionString: alone.database.adminUrl });
   const { tenant } = newTenant();
@@ -75,9 +75,9 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
       [tenant],
     );
     const given = {
-      lower: `('{${tenant}}')`,
-      move_on: `('{${tenant}}', '{1000}', '{k1}')`,
-      claim: `('{${tenant}}', '{1000}', 1000, '${tenant}', 1, '{false}', 1000, '{k1}')`,
+      advance: `('{${tenant}}')`,
+      move_on: `('{${tenant}}', 1000, '{k1}')`,
+      lease: `('{${tenant}}', 1000, 1000, '${tenant}', 1, 1000, '{k1}')`,
     };
     const read = await inTransaction(alone.work, [tenant], async (client) => {
       const found: Record<string, number> = {};
@@ -97,7 +97,7 @@ test('a claim is looked up by its delivery, also when the table was analysed whi
   }
 });
 
-test('a claim reads no more of a tenant than is asked for, however much waits', async () => {
+test('a cycle reads no more of a tenant than is asked for, however much waits', async () => {
   const { tenant } = newTenant();
   const read = await inTransaction(notifier.work, [tenant], async (client) => {
     await client.query(
@@ -111,7 +111,7 @@ test('a claim reads no more of a tenant than is asked for, however much waits', 
         values ($1, 'http://127.0.0.1:1/', '{transaction.posted}', true, 'k1:sealed', now() - interval '1 hour', now())`,
       [tenant],
     );
-    const plan = await planOf(client, 'claim', `('{${tenant}}', '{100}', 5, '${tenant}', 1, '{false}', 10, '{k1}')`, 'analyze, ');
+    const plan = await planOf(client, 'lease', `('{${tenant}}', 100, 5, '${tenant}', 1, 10, '{k1}')`, 'analyze, ');
     return scansOf(plan).filter((scan) => scan['Index Name'] === 'deliveries_due');
   });
   expect(read.map((scan) => scan['Actual Rows'])).toEqual([10]);
@@ -133,7 +133,7 @@ test('an endpoint that is full while its leases end stays due', async () => {
       await client.query(`select pg_sleep((select extract(epoch from min(until) - clock_timestamp()) from claims) - $1::float8)`, [
         early / 1000,
       ]);
-      await client.query({ text: claims.move_on.text, values: [[tenant], [8], ['k1']] });
+      await client.query({ text: leases.move_on.text, values: [[tenant], 8, ['k1']] });
       seen.push((await client.query<{ next_at: Date | null }>('select next_at from due')).rows[0]?.next_at);
       if (seen.at(-1) === null) break;
     }
@@ -142,19 +142,19 @@ test('an endpoint that is full while its leases end stays due', async () => {
   expect(found).not.toContain(null);
 });
 
-test('what a dead worker held is sent as soon as the endpoint has room, not a lease later', async () => {
+test('what a dead worker had leased is sent as soon as the endpoint has capacity, not a lease later', async () => {
   const { tenantId, posting } = newTenant();
   await notifier.client.configureWebhook({ tenantId, url: 'http://127.0.0.1:1/', events: ['transaction.posted'] });
   await notifier.client.ingest({ events: [posting(), posting(), posting()] });
   // Dead at once, its leases over.
-  expect((await leaseDue(notifier.work, { ...bounds, ofTenant: () => 3, leaseMs: 0 })).claimed).toHaveLength(3);
-  const one = { ...bounds, ofTenant: () => 1 };
+  expect((await lease(notifier.work, { perTenant: 3, leaseMs: 0 })).leased).toHaveLength(3);
+  const one = { perTenant: 1 };
   for (let place = 0; place < 3; place++) {
-    const { claimed } = await leaseDue(notifier.work, one);
-    expect({ place, claimed: claimed.length }).toEqual({ place, claimed: 1 });
+    const { leased } = await lease(notifier.work, one);
+    expect({ place, leased: leased.length }).toEqual({ place, leased: 1 });
     // Full: it is moved on.
-    expect(await leaseDue(notifier.work, one)).toMatchObject({ claimed: [] });
-    await recordResults(notifier.work, [outcome(claimed[0]!, 'delivered')]);
+    expect(await lease(notifier.work, one)).toMatchObject({ leased: [] });
+    await recordResults(notifier.work, [result(leased[0]!, 'delivered')]);
   }
 });
 
@@ -179,14 +179,14 @@ test('however many tenants have no webhook, 2,000 of their deliveries fail at on
     );
     return rows.map((row) => row.failed);
   };
-  await leaseDue(alone.work, bounds);
+  await lease(alone.work);
   expect(await failed()).toEqual(Array(5).fill(400));
-  await leaseDue(alone.work, bounds);
+  await lease(alone.work);
   expect(await failed()).toEqual(Array(5).fill(450));
   await alone.end();
 });
 
-test('a test delivery whose claim PostgreSQL forgot in a crash is not sent a second time', async () => {
+test('a test delivery whose lease PostgreSQL lost in a crash is not sent a second time', async () => {
   const { tenantId, tenant } = newTenant();
   const receiver = await startReceiver(async (_, response) => {
     await inTransaction(notifier.work, [tenant], (client) => client.query('delete from claims'));
@@ -196,8 +196,8 @@ test('a test delivery whose claim PostgreSQL forgot in a crash is not sent a sec
     await notifier.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
     await notifier.client.testWebhook({ tenantId });
     await inTransaction(notifier.work, [tenant], (client) => client.query('update due set next_at = now()'));
-    const { claimed } = await leaseDue(notifier.work, { ...bounds, ofTenant: () => 1 });
-    expect(claimed).toEqual([]);
+    const { leased } = await lease(notifier.work, { perTenant: 1 });
+    expect(leased).toEqual([]);
   } finally {
     await receiver.close();
   }

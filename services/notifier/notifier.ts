@@ -1,24 +1,21 @@
-// The notifier's parts put together, for the process and for tests of it.
+// Puts the notifier's parts together, for the process and for tests.
 import type { Registry } from 'prom-client';
-import { memoryOfAll } from '../platform/memory.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
-import { mostOpen } from './attempts.ts';
 import { registerBacklog } from './backlog.ts';
-import { unreadableSeconds } from './leases.ts';
 import type { NotifierConfig } from './config.ts';
 import { Consumer } from './consumer.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import { HttpClient } from './http-client.ts';
-import type { NotifierParts } from './rpc.ts';
+import type { NotifierContext } from './rpc.ts';
 import { SecretEncryption } from './secret-encryption.ts';
 
-/** What is opened before. */
+/** What is opened first. */
 export interface Opened {
   /** For calls. */
   calls: Pool;
-  /** For the consumer, claims and records. */
+  /** For the consumer, leases, results and retention. */
   work: Pool;
   logger: Logger;
   metrics: Registry;
@@ -31,15 +28,12 @@ export interface Tuning {
   ca?: string;
   marginMs?: number;
   pollMs?: number;
-  shunMs?: number;
-  /** What attempts may take up of the memory, bytes. */
-  mostMemory?: number;
 }
 
-/** What a notifier is made of. */
-export type Notifier = NotifierParts & { sender: HttpClient };
+/** A notifier's parts. */
+export type Notifier = NotifierContext & { httpClient: HttpClient };
 
-/** Puts the parts together; the courier is not started. */
+/** Puts the parts together; the delivery worker is not started. */
 export function assemble(
   config: Pick<
     NotifierConfig,
@@ -49,27 +43,13 @@ export function assemble(
   tuning: Tuning = {},
 ): Notifier {
   const targets = tuning.targets ?? new Targets(config.insecureTargets);
-  const vault = new SecretEncryption(config.encryptionKeys);
-  const { timeoutMs, retryDelays, concurrency, endpointConcurrency: perTenant, quotas } = config;
-  const sender = new HttpClient({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
-  // The other half is what a notifier has without them, and what the allocator keeps.
-  const { marginMs = 15_000, pollMs = 1_000, shunMs = unreadableSeconds * 1000, mostMemory = memoryOfAll() / 2 } = tuning;
-  const courier = new DeliveryWorker({
-    pool: work,
-    sender,
-    vault,
-    logger,
-    metrics,
-    retryDelays,
-    timeoutMs,
-    concurrency: Math.min(concurrency, mostOpen),
-    perTenant,
-    mostMemory,
-    marginMs,
-    pollMs,
-    shunMs,
-  });
-  const consumer = new Consumer({ pool: work, logger, metrics, wake: () => courier.wake() });
+  const secrets = new SecretEncryption(config.encryptionKeys);
+  const { timeoutMs, retryDelays, concurrency, endpointConcurrency, quotas } = config;
+  const httpClient = new HttpClient({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
+  const { marginMs = 15_000, pollMs = 1_000 } = tuning;
+  const times = { retryDelays, timeoutMs, marginMs, pollMs };
+  const worker = new DeliveryWorker({ pool: work, httpClient, secrets, logger, metrics, ...times, concurrency, endpointConcurrency });
+  const consumer = new Consumer({ pool: work, logger, metrics, wake: () => worker.wake() });
   registerBacklog(calls, metrics);
-  return { pool: calls, vault, targets, quotas, courier, consumer, sender };
+  return { pool: calls, secrets, targets, quotas, worker, consumer, httpClient };
 }

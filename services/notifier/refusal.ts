@@ -1,4 +1,4 @@
-// What this service refuses, in its own words; rpc.ts gives each reason its gRPC code.
+// Refusals of this service by reason; rpc.ts maps each reason to a gRPC code.
 import { Refusal as AnyRefusal } from '../platform/errors.ts';
 
 /** Why a call is refused; the same strings are the codes of REST. */
@@ -14,10 +14,10 @@ export type Reason =
   | 'overloaded'
   | 'unavailable';
 
-/** Thrown for what is refused by a rule; anything else that is thrown is a fault. */
+/** Thrown where a rule refuses a call; any other error is a fault. */
 export class Refusal extends AnyRefusal<Reason> {}
 
-/** A refusal that blames a field; `value` is what was sent, empty for a secret. */
+/** A refusal of a field; `value`: what was sent, empty for a secret. */
 export function invalid(field: string, tag: string, message: string, value = ''): Refusal {
   return new Refusal('validation_failed', `${field} ${message}`, { field, tag, value: value.slice(0, 255) });
 }

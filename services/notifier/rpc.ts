@@ -1,4 +1,4 @@
-// The door of the service: messages to use cases, refusals to gRPC codes.
+// The gRPC interface: maps messages to use cases, and refusals to status codes.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import {
@@ -14,11 +14,10 @@ import { logFields } from '../platform/serve.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
 import { type RateLimitStatus, toConnectError } from '../platform/errors.ts';
 import type { Consumer } from './consumer.ts';
-import { listDeliveries, readDelivery, retryDelivery, type AttemptRow } from './deliveries.ts';
+import { listDeliveries, readDelivery, retryDelivery, type AttemptRow, type DeliveryRow } from './deliveries.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
 import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
 import type { Reason } from './refusal.ts';
-import type { DeliveryRow } from './rows.ts';
 import { sendTestDelivery } from './test-delivery.ts';
 import { configure, notConfigured, readWebhook, remove, rotate, update, type WebhookContext, type WebhookRow } from './webhooks.ts';
 
@@ -35,28 +34,28 @@ const codes: Record<Reason, Code> = {
   unavailable: Code.Unavailable,
 };
 
-/** What the calls work with. */
-export interface NotifierParts extends WebhookContext {
-  /** For calls; the tenants share it. */
+/** What the calls use. */
+export interface NotifierContext extends WebhookContext {
+  /** For calls, shared by the tenants. */
   pool: Pool;
   consumer: Consumer;
-  courier: DeliveryWorker;
+  worker: DeliveryWorker;
 }
 
 /** The calls of `notifier.v1.NotifierService`. */
-export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) => void {
-  const { quotas, consumer, courier } = parts;
-  const shared = new SharedPool(parts.pool);
-  // A tenant's call, and the parts with what he may have of the connections.
+export function notifierRoutes(context: NotifierContext): (router: ConnectRouter) => void {
+  const { quotas, consumer, worker } = context;
+  const shared = new SharedPool(context.pool);
+  // A call of a tenant, with the tenant's share of the connections.
   const ofTenant = <Request extends { tenantId: string }, Response>(
     work: (request: Request, tenant: string, own: WebhookContext) => Promise<Response>,
   ) =>
     answer((request: Request, { signal, values }) => {
       const tenant = tenantOf(request.tenantId);
       values.get(logFields)['tenant'] = request.tenantId;
-      return work(request, tenant, { ...parts, pool: shared.of(tenant, signal) });
+      return work(request, tenant, { ...context, pool: shared.of(tenant, signal) });
     });
-  const maxAttempts = courier.options.retryDelays.length + 1;
+  const maxAttempts = worker.options.retryDelays.length + 1;
   const deliveryMessage = (row: DeliveryRow): MessageInitShape<typeof DeliverySchema> => ({
     id: toId('wh_delivery', row.id),
     eventId: toId('evt', row.event_id),
@@ -86,11 +85,11 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
       }),
       configureWebhook: ofTenant(async ({ url, events, secret, enabled }, tenant, own) => {
         const done = await configure(own, tenant, { url, events, secret, enabled });
-        const { webhook, created, standing } = done;
-        return { webhook: webhookMessage(webhook), secret: done.secret ?? undefined, created, limit: limitMessage(standing) };
+        const { webhook, created, rateLimit } = done;
+        return { webhook: webhookMessage(webhook), secret: done.secret ?? undefined, created, limit: limitMessage(rateLimit) };
       }),
       checkUrl: answer(async ({ url }) => {
-        await targetOf(parts.targets, url);
+        await targetOf(context.targets, url);
         return {};
       }),
       getWebhook: ofTenant(async (_, tenant, { pool }) => {
@@ -123,22 +122,22 @@ export function notifierRoutes(parts: NotifierParts): (router: ConnectRouter) =>
         return { ...(webhook && { webhook: webhookMessage(webhook) }), deliveries: deliveries.map(deliveryMessage), total };
       }),
       getDelivery: ofTenant(async ({ deliveryId }, tenant, { pool }) => {
-        const whole = await readDelivery(pool, tenant, deliveryOf(deliveryId));
+        const details = await readDelivery(pool, tenant, deliveryOf(deliveryId));
         return {
-          delivery: deliveryMessage(whole.delivery),
-          payload: whole.payload,
-          responseBody: whole.responseBody ?? undefined,
-          attempts: whole.attempts.map(attemptMessage),
+          delivery: deliveryMessage(details.delivery),
+          payload: details.payload,
+          responseBody: details.responseBody ?? undefined,
+          attempts: details.attempts.map(attemptMessage),
         };
       }),
       retryDelivery: ofTenant(async ({ deliveryId }, tenant, { pool }) => {
-        const { delivery, standing } = await retryDelivery(pool, quotas, tenant, deliveryOf(deliveryId));
-        courier.wake();
-        return { delivery: deliveryMessage(delivery), limit: limitMessage(standing) };
+        const { delivery, rateLimit } = await retryDelivery(pool, quotas, tenant, deliveryOf(deliveryId));
+        worker.wake();
+        return { delivery: deliveryMessage(delivery), limit: limitMessage(rateLimit) };
       }),
       testWebhook: ofTenant(async ({ eventType, traceparent }, tenant, own) => {
-        const { whole, responseTimeMs, standing } = await sendTestDelivery(own, courier, tenant, { type: eventType, traceparent });
-        return { delivery: deliveryMessage(whole.delivery), responseTimeMs, payload: whole.payload, limit: limitMessage(standing) };
+        const { details, responseTimeMs, rateLimit } = await sendTestDelivery(own, worker, tenant, { type: eventType, traceparent });
+        return { delivery: deliveryMessage(details.delivery), responseTimeMs, payload: details.payload, limit: limitMessage(rateLimit) };
       }),
     });
 }

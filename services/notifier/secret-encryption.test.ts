@@ -5,30 +5,30 @@ const key = (id: string) => ({ id, key: createSecretKey(randomBytes(32)) });
 const [old, current] = [key('2024'), key('2025')];
 
 test('a sealed secret opens for its tenant alone, and is sealed differently each time', () => {
-  const vault = new SecretEncryption([current]);
+  const secrets = new SecretEncryption([current]);
   const secret = newSecret();
-  const sealed = vault.seal('tenant a', secret);
+  const sealed = secrets.encrypt('tenant a', secret);
   expect(sealed).toMatch(/^2025:/);
   expect(sealed).not.toContain(secret.slice(6, 20));
-  expect(vault.seal('tenant a', secret)).not.toBe(sealed);
-  expect(vault.open('tenant a', sealed)).toBe(secret);
-  expect(vault.open('tenant a', sealed)).toBe(secret);
-  expect(() => vault.open('tenant b', sealed)).toThrow(DecryptError);
-  expect(() => vault.open('tenant b', sealed)).toThrow('key 2025');
+  expect(secrets.encrypt('tenant a', secret)).not.toBe(sealed);
+  expect(secrets.decrypt('tenant a', sealed)).toBe(secret);
+  expect(secrets.decrypt('tenant a', sealed)).toBe(secret);
+  expect(() => secrets.decrypt('tenant b', sealed)).toThrow(DecryptError);
+  expect(() => secrets.decrypt('tenant b', sealed)).toThrow('key 2025');
 });
 
 test('what was sealed with the key before still opens, and what has lost its key says which', () => {
-  const sealed = new SecretEncryption([old]).seal('t', 'a secret');
-  expect(new SecretEncryption([current, old]).open('t', sealed)).toBe('a secret');
-  expect(() => new SecretEncryption([current]).open('t', sealed)).toThrow('key 2024, which WEBHOOK_ENCRYPTION_KEY does not name');
-  expect(() => new SecretEncryption([current]).open('t', sealed)).toThrow(DecryptError);
+  const sealed = new SecretEncryption([old]).encrypt('t', 'a secret');
+  expect(new SecretEncryption([current, old]).decrypt('t', sealed)).toBe('a secret');
+  expect(() => new SecretEncryption([current]).decrypt('t', sealed)).toThrow('key 2024, which WEBHOOK_ENCRYPTION_KEY does not name');
+  expect(() => new SecretEncryption([current]).decrypt('t', sealed)).toThrow(DecryptError);
 });
 
 test('of a webhook’s secrets the newest is enough, and is needed', () => {
-  const [before, now] = [new SecretEncryption([old]).seal('t', 'before'), new SecretEncryption([current]).seal('t', 'now')];
-  expect(new SecretEncryption([current, old]).openAll('t', [now, before])).toStrictEqual(['now', 'before']);
-  expect(new SecretEncryption([current]).openAll('t', [now, before])).toStrictEqual(['now']);
-  expect(() => new SecretEncryption([old]).openAll('t', [now, before])).toThrow(DecryptError);
+  const [before, now] = [new SecretEncryption([old]).encrypt('t', 'before'), new SecretEncryption([current]).encrypt('t', 'now')];
+  expect(new SecretEncryption([current, old]).decryptAll('t', [now, before])).toStrictEqual(['now', 'before']);
+  expect(new SecretEncryption([current]).decryptAll('t', [now, before])).toStrictEqual(['now']);
+  expect(() => new SecretEncryption([old]).decryptAll('t', [now, before])).toThrow(DecryptError);
 });
 
 test('a vault names its keys', () => {
@@ -36,19 +36,19 @@ test('a vault names its keys', () => {
 });
 
 test('a changed byte is noticed', () => {
-  const vault = new SecretEncryption([current]);
-  const sealed = vault.seal('t', 'a secret');
+  const secrets = new SecretEncryption([current]);
+  const sealed = secrets.encrypt('t', 'a secret');
   const bytes = Buffer.from(sealed.slice(5), 'base64');
   for (const place of [0, 12, bytes.length - 1]) {
     const changed = Buffer.from(bytes);
     changed[place]! ^= 1;
-    expect(() => vault.open('t', `2025:${changed.toString('base64')}`)).toThrow();
+    expect(() => secrets.decrypt('t', `2025:${changed.toString('base64')}`)).toThrow();
   }
 });
 
 test('a text too short to have a whole tag is refused for that', () => {
   for (const length of [12, 14, 15]) {
-    expect(() => new SecretEncryption([current]).open('t', `2025:${randomBytes(length).toString('base64')}`)).toThrow(
+    expect(() => new SecretEncryption([current]).decrypt('t', `2025:${randomBytes(length).toString('base64')}`)).toThrow(
       'Invalid authentication tag length',
     );
   }

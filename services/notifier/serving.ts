@@ -20,12 +20,12 @@ import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpired } from './retention.ts';
 
-// The consumer; claims, records, destinations and the sweep, each one transaction at a time.
+// The consumer; leases, results and retention, each one transaction at a time.
 const workConnections = mostTakings + 4;
 
-const sweepEveryMs = 10 * 60_000;
+const retentionIntervalMs = 10 * 60_000;
 
-// Of the 25 s in which a process has to end, after five at most each for calls and for Kafka: what is in flight then is handed back.
+// Of the 25 s in which a process has to end, after at most five each for calls and for Kafka.
 const graceMs = 13_000;
 
 function handlerOf({ consumer }: Notifier): Handler {
@@ -63,24 +63,24 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   await checkDatabase(calls, migrationNames);
 
   const notifier = assemble(config, { calls, work, logger, metrics });
-  lifetime.add('sender', () => notifier.sender.close());
-  notifier.courier.start();
-  lifetime.add('courier', () => notifier.courier.stop(graceMs));
+  lifetime.add('http client', () => notifier.httpClient.close());
+  notifier.worker.start();
+  lifetime.add('delivery worker', () => notifier.worker.stop(graceMs));
 
   const ending = new AbortController();
-  let sweeping: Promise<void> | undefined;
+  let running: Promise<void> | undefined;
   const timer = setInterval(() => {
-    sweeping ??= deleteExpired(work, config.retentionDays, ending.signal)
+    running ??= deleteExpired(work, config.retentionDays, ending.signal)
       .then(
-        (deliveries) => logger.info({ deliveries }, 'swept'),
-        (error: unknown) => logger.warn({ err: error }, 'sweep failed'),
+        (deliveries) => logger.info({ deliveries }, 'expired deliveries deleted'),
+        (error: unknown) => logger.warn({ err: error }, 'deleting expired deliveries failed'),
       )
-      .finally(() => (sweeping = undefined));
-  }, sweepEveryMs);
-  lifetime.add('sweep', () => {
+      .finally(() => (running = undefined));
+  }, retentionIntervalMs);
+  lifetime.add('retention', () => {
     clearInterval(timer);
     ending.abort();
-    return sweeping;
+    return running;
   });
 
   const events = kafka && (await subscription(kafka, { logger, metrics }, notifier));

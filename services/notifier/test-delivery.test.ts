@@ -88,7 +88,7 @@ test('a test that fails says how, is recorded as failed and never tried again by
   await until(async () => (await notifier.client.getDelivery({ tenantId, deliveryId })).delivery?.status === 'failed');
   await failing.close();
   const gone = await refusal(notifier.client.testWebhook({ tenantId }));
-  expect(gone.metadata).toMatchObject({ status_code: '', error_class: 'connection_failed' });
+  expect(gone.metadata).toMatchObject({ status_code: '', error_class: 'refused' });
 });
 
 test('a test whose secret can’t be opened says so, is recorded as failed and not sent; with a new secret the next one is', async () => {
@@ -123,7 +123,7 @@ test('a test whose process died while it waited has failed, and is not sent agai
       select tenant_id, id, id, created_at, now() from deliveries`);
     await client.query('update due set next_at = now()');
   });
-  notifier.courier.wake();
+  notifier.worker.wake();
   const [delivery] = await until(async () => {
     const { deliveries } = await notifier.client.listDeliveries({ tenantId: tenant.tenantId, limit: 1, status: 'failed' });
     return deliveries.length > 0 && deliveries;

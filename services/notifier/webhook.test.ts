@@ -68,5 +68,5 @@ test('three attempts are made, the second a minute after the first, the third tw
 });
 
 test('an attempt by hand is the last, whatever its number', () => {
-  for (const attempt of [1, 2, 4]) expect(nextState('connection_failed', attempt, true, [60, 120])).toEqual({ status: 'failed' });
+  for (const attempt of [1, 2, 4]) expect(nextState('reset', attempt, true, [60, 120])).toEqual({ status: 'failed' });
 });

@@ -34,7 +34,7 @@ async function stored(): Promise<{ secret: string; previous_secret: string | nul
 async function secrets(): Promise<string[]> {
   const { secret, previous_secret, overlap } = await stored();
   const sealed = previous_secret !== null && overlap! > 0 ? [secret, previous_secret] : [secret];
-  return sealed.map((each) => notifier.vault.open(tenant.tenant, each));
+  return sealed.map((each) => notifier.secrets.decrypt(tenant.tenant, each));
 }
 
 describe('configuring', () => {

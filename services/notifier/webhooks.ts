@@ -1,4 +1,4 @@
-// A tenant's webhook: made, replaced, changed, deleted; its secret made anew.
+// A tenant's webhook: create, replace, change, delete, rotate the secret.
 import { inTransaction, epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import type { RateLimitStatus } from '../platform/errors.ts';
 import type { Targets } from './addresses.ts';
@@ -7,10 +7,10 @@ import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { newSecret, type SecretEncryption } from './secret-encryption.ts';
 
-/** What the use cases work with. */
+/** What the use cases use. */
 export interface WebhookContext {
   pool: Connections;
-  vault: SecretEncryption;
+  secrets: SecretEncryption;
   targets: Targets;
   quotas: Quotas;
 }
@@ -30,7 +30,7 @@ const columns = `url, events, enabled, ${epochMs('created_at')} as created_ms, $
 /** Reads the webhook of the tenant that is `$1`. */
 export const selectWebhook = { name: 'webhook', text: `select ${columns} from webhooks where tenant_id = $1` };
 
-/** That there is nothing to work with. */
+/** The refusal where no webhook is configured. */
 export function notConfigured(): Refusal {
   return new Refusal('webhook_not_configured', 'webhook not configured');
 }
@@ -42,7 +42,7 @@ export async function readWebhook(pool: Connections, tenant: string): Promise<We
   return rows[0] ?? null;
 }
 
-/** A webhook as it is configured. */
+/** Configuration of a webhook. */
 export interface Configuration {
   url: string;
   events: string[];
@@ -51,21 +51,21 @@ export interface Configuration {
 }
 
 /**
- * Makes the tenant's webhook or replaces it. `secret` in the answer is set where it is new: sent, or made because there was none.
+ * Creates or replaces the tenant's webhook. `secret` in the answer is set where it is new: sent, or generated because there was none.
  * Refused: `validation_failed`, `rate_limited`.
  */
 export async function configure(
-  parts: WebhookContext,
+  context: WebhookContext,
   tenant: string,
   given: Configuration,
-): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; standing: RateLimitStatus }> {
-  const url = await targetOf(parts.targets, given.url);
+): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; rateLimit: RateLimitStatus }> {
+  const url = await targetOf(context.targets, given.url);
   const events = eventsOf(given.events);
   const sent = given.secret === undefined ? null : secretOf(given.secret);
-  const standing = await admit(parts.pool, parts.quotas, tenant, 'webhook-config');
-  return inTransaction(parts.pool, [tenant], async (client) => {
-    const made = newSecret();
-    // Two at once: one makes it, the other replaces it.
+  const rateLimit = await admit(context.pool, context.quotas, tenant, 'webhook-config');
+  return inTransaction(context.pool, [tenant], async (client) => {
+    const generated = newSecret();
+    // Of two at once, one creates it and the other replaces it.
     const { rows } = await client.query<WebhookRow & { created: boolean }>(
       `insert into webhooks as w (tenant_id, url, events, enabled, secret, created_at, updated_at)
        values ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp())
@@ -75,57 +75,56 @@ export async function configure(
          previous_secret = case when $6 then null else w.previous_secret end,
          previous_until = case when $6 then null else w.previous_until end
        returning ${columns}, xmax = 0 as created`,
-      [tenant, url, events, given.enabled ?? true, parts.vault.seal(tenant, sent ?? made), sent !== null],
+      [tenant, url, events, given.enabled ?? true, context.secrets.encrypt(tenant, sent ?? generated), sent !== null],
     );
     const row = rows[0] as WebhookRow & { created: boolean };
-    return { webhook: row, secret: sent ?? (row.created ? made : null), created: row.created, standing };
+    return { webhook: row, secret: sent ?? (row.created ? generated : null), created: row.created, rateLimit };
   });
 }
 
-/** Changes the fields that are set. A secret that is sent takes over at once. Refused: `validation_failed`, `webhook_not_configured`. */
+/** Changes the fields that are set. A new secret replaces the old one at once. Refused: `validation_failed`, `webhook_not_configured`. */
 export async function update(
-  parts: WebhookContext,
+  context: WebhookContext,
   tenant: string,
   given: { [Name in keyof Configuration]?: Configuration[Name] | undefined },
 ): Promise<{ webhook: WebhookRow; secret: string | null }> {
-  const url = given.url === undefined ? null : await targetOf(parts.targets, given.url);
+  const url = given.url === undefined ? null : await targetOf(context.targets, given.url);
   const events = given.events === undefined ? null : eventsOf(given.events);
   const secret = given.secret === undefined ? null : secretOf(given.secret);
   const webhook = await change(
-    parts.pool,
+    context.pool,
     tenant,
     `url = coalesce($2, url), events = coalesce($3, events), enabled = coalesce($4, enabled), secret = coalesce($5, secret),
      previous_secret = case when $5 is null then previous_secret end, previous_until = case when $5 is null then previous_until end`,
-    [url, events, given.enabled ?? null, secret === null ? null : parts.vault.seal(tenant, secret)],
+    [url, events, given.enabled ?? null, secret === null ? null : context.secrets.encrypt(tenant, secret)],
   );
   return { webhook, secret };
 }
 
-// The longest overlap: 30 days.
 const maxOverlapSeconds = 30 * 86_400;
 
 /**
- * Makes a new secret; for `overlapSeconds` deliveries are signed with the one before, too. Refused: `validation_failed`,
+ * Generates a new secret; for `overlapSeconds` deliveries are signed with the one before, too. Refused: `validation_failed`,
  * `webhook_not_configured`.
  */
 export async function rotate(
-  parts: WebhookContext,
+  context: WebhookContext,
   tenant: string,
   overlapSeconds = 86_400,
 ): Promise<{ webhook: WebhookRow; secret: string }> {
   const overlap = integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
   const secret = newSecret();
   const webhook = await change(
-    parts.pool,
+    context.pool,
     tenant,
     `secret = $2, previous_secret = case when $3::int > 0 then secret end,
      previous_until = case when $3::int > 0 then clock_timestamp() + $3::int * interval '1 second' end`,
-    [parts.vault.seal(tenant, secret), overlap],
+    [context.secrets.encrypt(tenant, secret), overlap],
   );
   return { webhook, secret };
 }
 
-/** Forgets the webhook. What is pending fails when it is due. Refused: `webhook_not_configured`. */
+/** Deletes the webhook. Pending deliveries fail when they are due. Refused: `webhook_not_configured`. */
 export async function remove(pool: Connections, tenant: string): Promise<void> {
   const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
   if (gone.rowCount === 0) throw notConfigured();

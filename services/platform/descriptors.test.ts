@@ -18,11 +18,3 @@ test('how many there are, and whether one is left, is what the machine says', ()
     const told = [mostDescriptors(), areDescriptorsLeft()]; fill(); console.log(JSON.stringify([...told, areDescriptorsLeft()]));`;
   expect(withNoneLeft(script)).toEqual([64, true, false]);
 });
-
-test('with none left a request is unsent, also where it fails over the receiver’s name, and whoever looks that up says otherwise', () => {
-  const script = `import { Sender, Unsent } from ${at('services/notifier/http-client.ts')}; import { Targets } from ${at('services/notifier/addresses.ts')};
-    const sender = new Sender({ targets: new Targets(true), timeoutMs: 30_000 }); fill();
-    const send = (url) => sender.send({ url, headers: {}, body: Buffer.alloc(0), onceMore: false }).catch((error) => ({ isUnsent: error instanceof Unsent }));
-    console.log(JSON.stringify(await Promise.all(['http://127.0.0.1:1/', 'http://hooks.example/'].map(send)))); process.exit();`;
-  expect(withNoneLeft(script)).toEqual([{ isUnsent: true }, { isUnsent: true }]);
-});

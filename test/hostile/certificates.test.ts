@@ -7,15 +7,9 @@ const both = `${authority}\n${formerAuthority}`;
 
 test.each([
   ['is in order', good, 'hooks.test', both, { status: 'delivered', statusCode: 200 }],
-  ['has expired', expired, 'hooks.test', both, { status: 'failed', errorClass: 'tls_error', attempts: 3 }],
-  ['is for another name', good, 'other.test', both, { status: 'failed', errorClass: 'tls_error', attempts: 3 }],
-  [
-    'is of an authority that nobody trusts',
-    good,
-    'hooks.test',
-    formerAuthority,
-    { status: 'failed', errorClass: 'tls_error', attempts: 3 },
-  ],
+  ['has expired', expired, 'hooks.test', both, { status: 'failed', errorClass: 'tls', attempts: 3 }],
+  ['is for another name', good, 'other.test', both, { status: 'failed', errorClass: 'tls', attempts: 3 }],
+  ['is of an authority that nobody trusts', good, 'hooks.test', formerAuthority, { status: 'failed', errorClass: 'tls', attempts: 3 }],
 ])('a delivery to a receiver whose certificate %s ends as it must', async (_, certificate, name, ca, outcome) => {
   const receiver = await startReceiver(undefined, certificate);
   const notifier = await startNotifier({ targets: new Targets(true, () => Promise.resolve(['127.0.0.1'])), ca });

@@ -46,7 +46,7 @@ test.each(inside)('a name that was public when it was configured is not connecte
   const before = receiver.sockets.size;
   await notifier.client.ingest({ events: [posting()] });
   const [delivery] = await settled(notifier.client, tenantId, 1);
-  expect(delivery).toMatchObject({ status: 'failed', errorClass: 'blocked_address', attempts: 3 });
+  expect(delivery).toMatchObject({ status: 'failed', errorClass: 'address_not_allowed', attempts: 3 });
   await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow('Test webhook failed');
   expect([receiver.received.length, receiver.sockets.size]).toEqual([0, before]);
   // Asked again for each attempt: a verdict is not remembered longer than the connection that it was made for. A question whose answer comes

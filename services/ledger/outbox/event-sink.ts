@@ -1,35 +1,32 @@
-// Where events go: Kafka or the notifier, behind one {@link Exit}.
+// Where events go: Kafka or the notifier, behind one {@link EventSink}.
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { errorMessage } from '../../platform/lifetime.ts';
-
-/**
- * Hands events to the other side in this order and returns when they are durable there. Throws {@link EventRejected}, {@link EventsDeferred}, or
- * anything else where the other side is away; some may have arrived then.
- */
-export type Publish = (events: Event[]) => Promise<void>;
 
 /** Where events go. */
 export interface EventSink {
   name: 'kafka' | 'notifier';
-  /** Whether a posting that is published stands for its `balance.updated` events, too, so that these are not. */
-  derives?: boolean;
-  publish: Publish;
+  /** Whether the sink derives `balance.updated` events from their posting, so that they are not sent. */
+  derivesBalances?: boolean;
   /**
-   * Hands over stretches of logs without their events, where nobody listens; answers the tenants (UUIDs) whose events are wanted, of whom
-   * nothing was taken. Absent where that can't be asked.
+   * Publishes events in this order and returns when they are durable. Throws {@link EventRejected}, {@link EventsDeferred}, or anything else where
+   * the sink is unavailable; some events may have arrived then. A second call publishes again under the same ids.
    */
-  pass?: (stretches: UnpublishedRange[]) => Promise<Set<string>>;
-  /** Throws where the other side can't be reached. */
+  publish: (events: Event[]) => Promise<void>;
+  /**
+   * Skips ranges of logs of tenants without a webhook. Returns the tenants (UUIDs) that have one after all: nothing of theirs was skipped. Absent
+   * where the sink takes all events.
+   */
+  skip?: (ranges: UnpublishedRange[]) => Promise<Set<string>>;
+  /** Throws where the sink can't be reached. */
   probe: () => Promise<void>;
   close: () => Promise<void>;
 }
 
-/** One of the events will never be taken, whatever is done with the others. */
+/** One of the events will never be accepted: it becomes a dead letter. */
 export class EventRejected extends Error {}
 
-/** The other side is there, but fails over one of these events; it may take them later, and other tenants' now. */
+/** The sink is up but can't take some of these events now. */
 export class EventsDeferred extends Error {
-  /** Ids of the tenants whose events were not taken, while all others' were; undefined where that is not known. */
+  /** Ids of the tenants whose events were not accepted, while all others' were; undefined where that is not known. */
   readonly tenants: ReadonlySet<string> | undefined;
 
   constructor(reason: string, tenants?: ReadonlySet<string>) {
@@ -38,26 +35,12 @@ export class EventsDeferred extends Error {
   }
 }
 
-/** The other side is away, or said what is not understood: its `cause`. */
+/** The sink can't be reached, or gave an unknown answer: its `cause`. */
 export class SinkUnavailable extends Error {}
 
-/** An exit of which whatever else fails comes as {@link SinkUnavailable}, so that it is not taken for a failure of the ledger's own database. */
-export function toldApart(exit: EventSink): EventSink {
-  const away = (error: unknown): never => {
-    if (error instanceof EventRejected || error instanceof EventsDeferred) throw error;
-    throw new SinkUnavailable(errorMessage(error), { cause: error });
-  };
-  const { pass } = exit;
-  return {
-    ...exit,
-    publish: (events) => exit.publish(events).catch(away),
-    ...(pass && { pass: (stretches: UnpublishedRange[]) => pass(stretches).catch(away) }),
-    probe: () => exit.probe().catch(away),
-  };
-}
-
-/** An event that was refused, for the dead letters. */
+/** An event that was rejected. */
 export interface DeadLetter {
+  /** UUID. */
   tenant: string;
   sequence: bigint;
   part: number;
@@ -67,17 +50,18 @@ export interface DeadLetter {
   reason: string;
 }
 
-/** A part of a tenant's log: what lies beyond its mark. */
+/** A part of a tenant's log, after its published offset. */
 export interface SequenceRange {
   /** UUID. */
   tenant: string;
-  mark: bigint;
-  /** The last place in it, the mark itself where nothing lies beyond. */
+  /** The published offset: the sequence of the last published event. */
+  published: bigint;
+  /** The last sequence of the range; equal to `published` where it is empty. */
   through: bigint;
 }
 
-/** A stretch to the end of a log. */
+/** A range up to the end of the log. */
 export interface UnpublishedRange extends SequenceRange {
-  /** When the last event in it was made, milliseconds since the Unix epoch. */
+  /** When the last event of it was created, milliseconds since the Unix epoch. */
   createdMs: bigint;
 }

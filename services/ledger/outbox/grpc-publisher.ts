@@ -1,56 +1,48 @@
-// Events out to the notifier over gRPC, where there is no Kafka between.
+// Publishes events to the notifier over gRPC, for deployments without Kafka.
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../../proto/gen/grpc/health/v1/health_pb.js';
 import { NotifierService } from '../../../proto/gen/notifier/v1/notifier_pb.js';
-import { tenantId, toUuid } from '../../platform/ids.ts';
 import { openCaller } from '../../platform/caller.ts';
-import { balanceEventsOf, withBalanceEvents } from '../../platform/balance-events.ts';
+import { tenantId, toUuid } from '../../platform/ids.ts';
 import { encoders } from '../encoding.ts';
 import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 
-/** A call to the notifier may take so long, milliseconds. */
 const timeoutMs = 15_000;
 
-// The notifier is there, but fails over something of one tenant, or waited in vain for a row of his that somebody holds.
-const ofSome = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Aborted]);
+/** The event itself is at fault. */
+const rejections = new Set([Code.InvalidArgument, Code.OutOfRange]);
+/** The notifier is up but fails over something of one tenant, such as a locked or unreadable row. */
+const deferrals = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Aborted]);
 
-/** Opens the way to the notifier; `addresses` are `host:port`. */
+const isCode = (error: unknown, codes: ReadonlySet<Code>): error is ConnectError => error instanceof ConnectError && codes.has(error.code);
+
+/** Opens the publisher; `addresses` are `host:port` of notifiers. Connects on the first call. */
 export function grpcPublisher(addresses: string[], token: string, maxMessageBytes: number): EventSink {
   const caller = openCaller({ addresses, token, maxMessageBytes, encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
-  // Whether the one that answered last derives updates. An older one is sent them behind their postings, as it takes what comes later for a gap.
-  let derives = false;
   return {
     name: 'notifier',
-    derives: true,
+    derivesBalances: true,
     publish: async (events) => {
       try {
-        const spared = derives;
-        const told = spared ? events : events.flatMap(withBalanceEvents);
-        const { updatesDerived } = await notifier.ingest({ events: told, deriveUpdates: true }, { timeoutMs });
-        derives = updatesDerived;
-        const left = spared && !updatesDerived ? events.flatMap(balanceEventsOf) : [];
-        if (left.length > 0) await notifier.ingest({ events: left }, { timeoutMs });
+        await notifier.ingest({ events, deriveUpdates: true }, { timeoutMs });
       } catch (error) {
-        const code = error instanceof ConnectError ? error.code : undefined;
-        if (code === Code.InvalidArgument || code === Code.OutOfRange) throw new EventRejected((error as Error).message);
-        if (code !== undefined && ofSome.has(code)) throw new EventsDeferred((error as Error).message);
+        if (isCode(error, rejections)) throw new EventRejected(error.message);
+        if (isCode(error, deferrals)) throw new EventsDeferred(error.message);
         throw error;
       }
     },
-    pass: async (stretches) => {
-      const asked = stretches.map(({ tenant, mark, through, createdMs }) => {
-        return { tenantId: tenantId(tenant), after: mark, through, createdMs };
+    skip: async (ranges) => {
+      const stretches = ranges.map(({ tenant, published, through, createdMs }) => {
+        return { tenantId: tenantId(tenant), after: published, through, createdMs };
       });
       try {
-        const { wantedTenantIds } = await notifier.pass({ stretches: asked }, { timeoutMs });
+        const { wantedTenantIds } = await notifier.pass({ stretches }, { timeoutMs });
         return new Set(wantedTenantIds.map((id) => toUuid('tenant', id) ?? ''));
       } catch (error) {
-        const code = error instanceof ConnectError ? error.code : undefined;
-        // One that is older than this, or fails over one of them: then events are told apart.
-        if (code === Code.Unimplemented || code === Code.InvalidArgument || (code !== undefined && ofSome.has(code)))
-          return new Set(stretches.map(({ tenant }) => tenant));
+        // One tenant is at fault, and publishing finds out which.
+        if (isCode(error, rejections) || isCode(error, deferrals)) return new Set(ranges.map(({ tenant }) => tenant));
         throw error;
       }
     },

@@ -1,72 +1,53 @@
-// How a round's events are handed over where some of them are refused.
+// Publishes the events of a batch; finds the events that the sink rejects, and the tenants that it defers.
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { balanceEventsOf } from '../../platform/balance-events.ts';
 import { toUuid } from '../../platform/ids.ts';
 import { splitInHalf } from '../../platform/postgres-errors.ts';
-import { balanceEventsOf } from '../../platform/balance-events.ts';
-import type { Claimed } from './relay-claims.ts';
 import { EventRejected, EventsDeferred, type DeadLetter, type EventSink } from './event-sink.ts';
 
-/** What became of a round's claims. */
+/** What became of a batch's events. */
 export interface Publication {
-  /** Of claims that are not postponed. */
-  refused: DeadLetter[];
-  /** Not taken now, and why. */
-  postponed: Map<Claimed, EventsDeferred>;
+  /** Events that the sink took. */
+  published: number;
+  rejected: DeadLetter[];
+  /** Why some tenants' events were not taken. */
+  deferral?: EventsDeferred;
 }
 
-/** Publishes the claims' events; one tenant's trouble is told apart from the others by halving. Throws where nobody takes anything. */
-export async function publishClaims(
-  exit: EventSink,
-  claims: Claimed[],
-  publication: Publication = { refused: [], postponed: new Map() },
-): Promise<Publication> {
-  if (claims.length === 0) return publication;
-  const events = claims.flatMap((each) => each.events);
-  try {
-    await exit.publish(events);
-  } catch (error) {
-    if (!(error instanceof EventRejected || error instanceof EventsDeferred)) throw error;
-    if (error instanceof EventsDeferred && error.tenants) {
-      const { tenants } = error;
-      for (const each of claims) if (each.events.some(({ tenantId }) => tenants.has(tenantId))) publication.postponed.set(each, error);
-      return publication;
-    }
-    const [only, ...others] = claims as [Claimed, ...Claimed[]];
-    if (others.length > 0) {
-      for (const half of splitInHalf(claims)) await publishClaims(exit, half, publication);
-      return publication;
-    }
+/**
+ * Publishes events in their order. Those of one tenant are published without the rejected ones. Throws EventRejected where events of several tenants
+ * were rejected, EventsDeferred where it is not known whose events were not taken, and what else the sink throws.
+ */
+export async function publishEvents(sink: Pick<EventSink, 'publish' | 'derivesBalances'>, events: Event[]): Promise<Publication> {
+  const publication: Publication = { published: 0, rejected: [] };
+  const isOneTenant = events.every(({ tenantId }) => tenantId === events[0]?.tenantId);
+  const publish = async (part: Event[]): Promise<void> => {
+    if (part.length === 0) return;
     try {
-      if (error instanceof EventsDeferred) throw error;
-      // Of a tenant that is postponed everything comes again, and what is refused is refused again.
-      publication.refused.push(...(await sift(exit, only.events, error.message)));
-    } catch (again) {
-      if (!(again instanceof EventsDeferred)) throw again;
-      publication.postponed.set(only, again);
+      await sink.publish(part);
+      publication.published += part.length;
+    } catch (error) {
+      if (!(error instanceof EventRejected && isOneTenant)) throw error;
+      const [event] = part as [Event];
+      if (part.length > 1) for (const half of splitInHalf(part)) await publish(half);
+      else {
+        publication.rejected.push(deadLetterOf(event, error.message));
+        // The sink can't derive balance events from a posting that it rejected.
+        if (sink.derivesBalances) for (const each of balanceEventsOf(event)) await publish([each]);
+      }
     }
+  };
+  try {
+    await publish(events);
+  } catch (error) {
+    if (!(error instanceof EventsDeferred && error.tenants)) throw error;
+    const { tenants } = error;
+    publication.published = events.filter(({ tenantId }) => !tenants.has(tenantId)).length;
+    publication.deferral = error;
   }
   return publication;
 }
 
-/** Events among which one is refused: in their order, each alone if need be. Answers those that are. */
-async function sift(exit: EventSink, events: Event[], reason: string): Promise<DeadLetter[]> {
-  const [first] = events as [Event];
-  const refused = events.length === 1 ? [letterOf(first, reason)] : [];
-  // What a posting that is refused would have stood for comes without it.
-  const parts = events.length > 1 ? splitInHalf(events) : exit.derives ? [balanceEventsOf(first)] : [];
-  for (const part of parts) {
-    if (part.length === 0) continue;
-    try {
-      await exit.publish(part);
-    } catch (error) {
-      if (!(error instanceof EventRejected)) throw error;
-      refused.push(...(await sift(exit, part, error.message)));
-    }
-  }
-  return refused;
-}
-
-function letterOf(event: Event, reason: string): DeadLetter {
-  const tenant = toUuid('tenant', event.tenantId) ?? '';
-  return { tenant, sequence: event.sequence, part: event.part, eventId: toUuid('evt', event.id) ?? '', type: event.type, reason };
+function deadLetterOf({ tenantId, sequence, part, id, type }: Event, reason: string): DeadLetter {
+  return { tenant: toUuid('tenant', tenantId) ?? '', sequence, part, eventId: toUuid('evt', id) ?? '', type, reason };
 }

@@ -1,71 +1,77 @@
 import { randomUUID } from 'node:crypto';
 import { openRelayDatabase, post, type RelayDatabase } from '../../../test/relay.ts';
 import type { Pool } from '../../platform/postgres.ts';
-import { claim, claimEnds, claimsOf, findUnpublished, settle } from './relay-claims.ts';
+import { claim, claimRanges, findUnpublished, settle, type Claimed } from './relay-claims.ts';
 
-let books: RelayDatabase;
+let database: RelayDatabase;
 
 beforeEach(async () => {
-  books = await openRelayDatabase();
+  database = await openRelayDatabase();
 });
 
-afterEach(() => books.end());
+afterEach(() => database.end());
 
-test('a claim that has run out raises nothing any more', async () => {
-  const tenant = await books.newTenant();
+const claimed = (tenant: string, claimId: string, bytes = 1e6): Promise<Claimed[]> =>
+  claim(database.relayed, [tenant], claimId, { events: 10, bytes }, true);
+const publishedTo = (tenant: string, claimId: string, sequence: bigint) => settle(database.relayed, claimId, [{ tenant, sequence }], []);
+const expireIn = (time: string) =>
+  database.owner.query(`update relay_marks set claimed_until = clock_timestamp() + interval '${time}' where claim_id is not null`);
+
+test('a claim keeps other replicas away, and an expired one advances nothing', async () => {
+  const tenant = await database.newTenant();
   const [slow, next] = [randomUUID(), randomUUID()];
-  expect(await claim(books.relayed, [tenant], slow, 10, 1e6)).toHaveLength(2);
-  expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toEqual([]);
-  await books.owner.query(`update relay_marks set claimed_until = clock_timestamp() - interval '1 second'`);
-  expect(await claim(books.relayed, [tenant], next, 10, 1e6)).toHaveLength(2);
-  await settle(books.relayed, next, [{ tenant, sequence: 1n }], []);
-  await settle(books.relayed, slow, [{ tenant, sequence: 2n }], []);
-  expect((await books.owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
+  expect(await claimed(tenant, slow)).toMatchObject([{ published: 0n, through: 2n }]);
+  expect(await claimed(tenant, next)).toEqual([]);
+  expect(await claimed(tenant, slow)).toHaveLength(1);
+  await expireIn('-1 s');
+  expect(await claimed(tenant, next)).toHaveLength(1);
+  await publishedTo(tenant, next, 1n);
+  await publishedTo(tenant, slow, 2n);
+  expect((await database.owner.query('select sequence, claim_id from relay_marks')).rows).toEqual([{ sequence: 1n, claim_id: null }]);
 });
 
-test('a claim that lasts longer than any does, as of before the clock was set back, holds nobody off', async () => {
-  const tenant = await books.newTenant();
-  await claim(books.relayed, [tenant], randomUUID(), 10, 1e6);
-  const until = (time: string) => books.owner.query(`update relay_marks set claimed_until = clock_timestamp() + interval '${time}'`);
-  await until('19 s');
-  expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toEqual([]);
-  await until('30 s');
-  expect(await claim(books.relayed, [tenant], randomUUID(), 10, 1e6)).toHaveLength(2);
+test('a claim in the far future, made before the clock was set back, keeps nobody away', async () => {
+  const tenant = await database.newTenant();
+  await claimed(tenant, randomUUID());
+  await expireIn('19 s');
+  expect(await claimed(tenant, randomUUID())).toEqual([]);
+  await expireIn('30 s');
+  expect(await claimed(tenant, randomUUID())).toHaveLength(1);
 });
 
 test('a claim reads one event at least, however large it is and the one before it', async () => {
-  const tenant = await books.newTenant();
-  const { writer } = books.openReplica(null);
+  const tenant = await database.newTenant();
+  const { writer } = database.openReplica(null);
   const metadata = JSON.stringify({ text: 'x'.repeat(10_000) });
   for (let turn = 0; turn < 3; turn++) await post(writer, tenant, { metadata });
-  const sequences: (bigint | null)[][] = [];
+  const ranges: Partial<Claimed>[] = [];
   for (let last = 0n; last < 5n;) {
     const claimId = randomUUID();
-    const rows = await claim(books.relayed, [tenant], claimId, 100, 100);
-    sequences.push(rows.map(({ sequence }) => sequence));
-    last = rows.at(-1)?.sequence ?? last;
-    await settle(books.relayed, claimId, [{ tenant, sequence: last }], []);
+    const [range] = await claimed(tenant, claimId, 100);
+    ranges.push({ published: range!.published, through: range!.through, hasMore: range!.hasMore });
+    last = range!.through;
+    await publishedTo(tenant, claimId, last);
   }
-  expect(sequences).toEqual([
-    [1n, 2n],
+  expect(ranges.map(({ published, through }) => [published, through])).toEqual([
+    [0n, 2n],
     [2n, 3n],
     [3n, 4n],
     [4n, 5n],
   ]);
+  expect(ranges.map(({ hasMore }) => hasMore)).toEqual([true, true, true, true]);
 });
 
-test('what was claimed is what the log tells, with each changed balance as the posting has it where nobody else derives that', async () => {
-  const tenant = await books.newTenant();
-  const { writer } = books.openReplica(null);
+test('claimed events are those of the log, with the changed balances of each posting unless the sink derives them', async () => {
+  const tenant = await database.newTenant();
+  const { writer } = database.openReplica(null);
   for (let turn = 0; turn < 2; turn++) await post(writer, tenant);
-  const rows = await claim(books.relayed, [tenant], randomUUID(), 10, 1e6);
-  const eventsOf = (derives: boolean) => claimsOf(rows, derives).flatMap(({ events }) => events);
-  const told = await books.eventsOf(tenant);
-  expect(eventsOf(false)).toEqual(told);
-  expect(eventsOf(true)).toEqual(told.filter(({ part }) => part === 0));
-  const balances = eventsOf(false).flatMap(({ data }) => (data.case === 'balanceUpdated' ? [data.value.balance] : []));
-  const amounts = balances.map((each) => [each?.accountCode, each?.previousBalance, each?.balance, each?.debits, each?.credits]);
-  expect(amounts).toEqual([
+  const expected = await database.eventsOf(tenant);
+  const events = async (derives: boolean) =>
+    (await claim(database.relayed, [tenant], tenant, { events: 10, bytes: 1e6 }, derives)).flatMap((each) => each.events);
+  expect(await events(false)).toEqual(expected);
+  expect(await events(true)).toEqual(expected.filter(({ part }) => part === 0));
+  const balances = expected.flatMap(({ data }) => (data.case === 'balanceUpdated' ? [data.value.balance] : []));
+  expect(balances.map((each) => [each?.accountCode, each?.previousBalance, each?.balance, each?.debits, each?.credits])).toEqual([
     ['a', '0.00', '1.00', '1.00', '0.00'],
     ['b', '0.00', '-1.00', '0.00', '1.00'],
     ['a', '1.00', '2.00', '2.00', '0.00'],
@@ -73,58 +79,59 @@ test('what was claimed is what the log tells, with each changed balance as the p
   ]);
 });
 
-test('the rest of a log comes with the time of its last event', async () => {
-  const tenant = await books.newTenant();
-  await post(books.openReplica(null).writer, tenant);
-  const ends = await claimEnds(books.relayed, [tenant], randomUUID());
-  const { rows } = await books.owner.query<{ ms: bigint }>(
+test('an unpublished range comes with the time of its last event', async () => {
+  const tenant = await database.newTenant();
+  await post(database.openReplica(null).writer, tenant);
+  const ranges = await claimRanges(database.relayed, [tenant], randomUUID());
+  const { rows } = await database.owner.query<{ ms: bigint }>(
     'select floor(extract(epoch from created_at) * 1000)::int8 as ms from log order by sequence desc limit 1',
   );
-  expect(ends).toEqual([{ tenant, mark: 0n, through: 3n, createdMs: rows[0]?.ms }]);
+  expect(ranges).toEqual([{ tenant, published: 0n, through: 3n, createdMs: rows[0]?.ms }]);
 });
 
-test('a mark can not go back', async () => {
-  const tenant = await books.newTenant();
-  await claim(books.relayed, [tenant], tenant, 10, 1e6);
-  await settle(books.relayed, tenant, [{ tenant, sequence: 2n }], []);
-  await expect(books.owner.query('update relay_marks set sequence = 1')).rejects.toThrow('can not go back');
+test('a published offset never decreases', async () => {
+  const tenant = await database.newTenant();
+  await claimed(tenant, tenant);
+  await publishedTo(tenant, tenant, 2n);
+  await claimed(tenant, tenant);
+  await publishedTo(tenant, tenant, 0n);
+  expect((await database.owner.query('select sequence from relay_marks')).rows).toEqual([{ sequence: 2n }]);
+  await expect(database.owner.query('update relay_marks set sequence = 1')).rejects.toThrow();
 });
 
-test('a mark is closed when its time is over and everything is published, and opened again by the next posting', async () => {
-  const tenant = await books.newTenant();
-  const open = async () =>
-    (await books.owner.query<{ open: boolean }>('select open_until is not null as open from relay_marks')).rows[0]?.open;
-  const over = () => books.owner.query(`update relay_marks set open_until = clock_timestamp() - interval '1 second'`);
-  await over();
-  expect(await findUnpublished(books.relayed, null)).toEqual({ behind: [tenant], next: null });
-  expect(await open()).toBe(true);
-  await claim(books.relayed, [tenant], tenant, 10, 1e6);
-  await settle(books.relayed, tenant, [{ tenant, sequence: 2n }], []);
-  expect((await findUnpublished(books.relayed, null)).behind).toEqual([]);
-  expect(await open()).toBe(false);
-  // While a posting holds the head its mark stays open.
-  await post(books.openReplica(null).writer, tenant);
-  expect(await open()).toBe(true);
-  await claim(books.relayed, [tenant], tenant, 10, 1e6);
-  await settle(books.relayed, tenant, [{ tenant, sequence: 3n }], []);
-  await over();
-  await books.owner.query('begin');
-  await books.owner.query('select from heads for update');
-  await findUnpublished(books.relayed, null);
-  await books.owner.query('rollback');
-  expect(await open()).toBe(true);
-  await findUnpublished(books.relayed, null);
-  expect(await open()).toBe(false);
+test('a cursor is deactivated when its time is over and everything is published, but not while a change is under way', async () => {
+  const tenant = await database.newTenant();
+  const isActive = async () =>
+    (await database.owner.query<{ active: boolean }>('select open_until is not null as active from relay_marks')).rows[0]?.active;
+  const expire = () => database.owner.query(`update relay_marks set open_until = clock_timestamp() - interval '1 second'`);
+  await expire();
+  expect(await findUnpublished(database.relayed, null)).toEqual({ tenants: [tenant], next: null });
+  expect(await isActive()).toBe(true);
+  await claimed(tenant, tenant);
+  await publishedTo(tenant, tenant, 2n);
+  expect((await findUnpublished(database.relayed, null)).tenants).toEqual([]);
+  expect(await isActive()).toBe(false);
+  // The next posting activates it.
+  await post(database.openReplica(null).writer, tenant);
+  expect(await isActive()).toBe(true);
+  await claimed(tenant, tenant);
+  await publishedTo(tenant, tenant, 3n);
+  await expire();
+  await database.owner.query('begin');
+  await database.owner.query('select from heads for update');
+  await findUnpublished(database.relayed, null);
+  await database.owner.query('rollback');
+  expect(await isActive()).toBe(true);
+  await findUnpublished(database.relayed, null);
+  expect(await isActive()).toBe(false);
 });
 
-test('the relay sees the marks of all tenants, and of everything else only what it has claimed', async () => {
-  const [mine, theirs] = [await books.newTenant(), await books.newTenant()];
+test('the relay sees the cursors of all tenants, and of everything else only what it has claimed', async () => {
+  const [mine] = [await database.newTenant(), await database.newTenant()];
   const count = async (from: Pool, table: string) => (await from.query(`select from ${table}`)).rowCount;
-  expect(await count(books.relayed, 'relay_marks')).toBe(2);
+  expect(await count(database.relayed, 'relay_marks')).toBe(2);
   for (const table of ['heads', 'log', 'accounts', 'balances', 'transactions', 'entries'])
-    expect(await count(books.relayed, table)).toBe(0);
-  for (const table of ['relay_marks', 'relay_dead_letters']) expect(await count(books.pool, table)).toBe(0);
-  const rows = await claim(books.relayed, [mine], randomUUID(), 10, 1e6);
-  expect(new Set(rows.map((row) => row.tenant_id))).toEqual(new Set([mine]));
-  expect(theirs).not.toBe(mine);
+    expect(await count(database.relayed, table)).toBe(0);
+  for (const table of ['relay_marks', 'relay_dead_letters']) expect(await count(database.pool, table)).toBe(0);
+  expect(await claimed(mine, randomUUID())).toMatchObject([{ tenant: mine }]);
 });

@@ -1,183 +1,106 @@
 import { jest } from '@jest/globals';
-import { restMs } from './subscriptions.ts';
-import { Rounds } from './relay-scheduler.ts';
+import { RelayScheduler } from './relay-scheduler.ts';
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
 
-const open = (resting: string[] = []) => new Rounds((tenant) => resting.includes(tenant));
+const open = (quiet: string[] = []) => new RelayScheduler((tenant) => quiet.includes(tenant), 1_000);
+const backOff = { firstMs: 200, maxMs: 10_000 };
 
-test('who waits longest is first, and nobody is in two rounds', () => {
-  const rounds = open();
-  for (const tenant of ['b', 'a', 'b']) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(['b', 'a']);
-  expect(rounds.take(0)).toEqual([]);
-  for (const tenant of ['a', 'c']) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(['c']);
-  rounds.done(['b', 'a']);
-  expect(rounds.take(0)).toEqual(['a']);
-  expect(rounds.isBusy).toBe(true);
-  rounds.done(['a', 'c']);
-  expect(rounds.isBusy).toBe(false);
+test('the tenant that waits longest is first, and none is in two batches', () => {
+  const scheduler = open();
+  for (const tenant of ['b', 'a', 'b']) scheduler.wake(tenant);
+  expect(scheduler.take(false)).toEqual(['b', 'a']);
+  for (const tenant of ['a', 'c']) scheduler.wake(tenant);
+  expect(scheduler.take(false)).toEqual(['c']);
+  expect(scheduler.take(false)).toEqual([]);
+  scheduler.done(['b', 'a']);
+  expect(scheduler.take(false)).toEqual(['a']);
+  expect(scheduler.isBusy).toBe(true);
+  scheduler.done(['a', 'c']);
+  expect(scheduler.isBusy).toBe(false);
 });
 
-test('a round has 64 tenants at most, the others are due still', () => {
-  const rounds = open();
-  const tenants = Array.from({ length: 100 }, (_, i) => `t${String(i)}`);
-  for (const tenant of tenants) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(tenants.slice(0, 64));
-  expect(rounds.take(0)).toEqual(tenants.slice(64));
+test('a batch has 64 tenants at most', () => {
+  const scheduler = open();
+  const tenants = Array.from({ length: 100 }, (_, i) => `t${i}`);
+  scheduler.repeat(tenants);
+  expect(scheduler.take(false)).toEqual(tenants.slice(0, 64));
+  expect(scheduler.take(false)).toEqual(tenants.slice(64));
 });
 
-test('the next round gathers for a while by what the last one carried, and waits for nothing where nobody is due', () => {
-  const rounds = open();
-  rounds.wake('a');
-  expect(rounds.from).toBe(0);
-  rounds.take(10);
-  expect(rounds.from).toBe(0);
-  rounds.wake('b');
-  expect(rounds.from - performance.now()).toBe(45);
+test('isolated tenants get batches of their own until they succeed', () => {
+  const scheduler = open();
+  scheduler.isolate(['x', 'y']);
+  scheduler.wake('a');
+  expect(scheduler.take(false)).toEqual(['a']);
+  expect(scheduler.take(true)).toEqual(['x']);
+  expect(scheduler.take(true)).toEqual(['y']);
+  scheduler.done(['x', 'y', 'a']);
+  scheduler.succeeded('x');
+  scheduler.repeat(['x', 'y']);
+  expect([scheduler.take(false), scheduler.take(true)]).toEqual([['x'], ['y']]);
 });
 
-test('a look in vain does not gather', () => {
-  const rounds = open();
-  rounds.wake('a');
-  rounds.take(0);
-  rounds.wake('a');
-  expect(rounds.take(0)).toEqual([]);
-  const { from } = rounds;
-  jest.advanceTimersByTime(10);
-  expect(rounds.take(0)).toEqual([]);
-  expect(rounds.from).toBe(from);
-});
-
-test('who is repeated is due when the round is done, and who was reached waits no more', () => {
-  const rounds = open();
-  for (const tenant of ['a', 'b']) rounds.wake(tenant);
-  const tenants = rounds.take(0);
-  rounds.repeat(['a']);
-  rounds.putOff('b');
-  rounds.reached('b');
-  rounds.wake('b');
-  expect(rounds.take(0)).toEqual([]);
-  rounds.done(tenants);
-  expect(rounds.take(0)).toEqual(['a', 'b']);
-});
-
-test('who kept others back waits with what he posts meanwhile, then takes rounds alone until something of his is taken', () => {
-  const rounds = open();
-  rounds.wake('bad');
-  rounds.putOff('bad');
-  rounds.wake('bad');
-  expect(rounds.take(0)).toEqual([]);
-  jest.advanceTimersByTime(200);
-  for (const tenant of ['a', 'b']) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(['bad']);
-  expect(rounds.take(0)).toEqual(['a', 'b']);
-  rounds.done(['a', 'b', 'bad']);
-  for (const tenant of ['a', 'bad', 'b']) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(['a', 'b']);
-  expect(rounds.take(0)).toEqual(['bad']);
-  rounds.done(['a', 'b', 'bad']);
-  rounds.reached('bad');
-  for (const tenant of ['a', 'bad', 'b']) rounds.wake(tenant);
-  expect(rounds.take(0)).toEqual(['a', 'bad', 'b']);
-});
-
-test('two who kept others back are in no round together', () => {
-  const rounds = open();
-  for (const tenant of ['x', 'y']) rounds.putOff(tenant);
-  jest.advanceTimersByTime(200);
-  expect(rounds.take(0)).toEqual(['x']);
-  expect(rounds.take(0)).toEqual(['y']);
-});
-
-test('who kept nobody back waits, too, but then takes rounds with others', () => {
-  const rounds = open();
-  for (const tenant of ['x', 'y']) rounds.putOff(tenant, { spared: true });
-  rounds.wake('x');
-  expect(rounds.take(0)).toEqual([]);
-  jest.advanceTimersByTime(200);
-  expect(rounds.take(0)).toEqual(['x', 'y']);
-});
-
-test('another look is taken less and less often, one for all that were in vain, until something is reached', () => {
-  const rounds = open();
-  const lookedAfter = () => {
-    rounds.missed('a');
-    rounds.missed('a');
-    rounds.reached('a');
+test('a tenant that backs off is not woken, waits longer with each failure, and at once no more when it succeeds', () => {
+  const scheduler = open();
+  const waited = () => {
+    scheduler.backOff('a', backOff);
+    scheduler.wake('a');
     let ms = 0;
-    for (rounds.missed('a'), rounds.missed('a'); !rounds.isBusy; ms++) jest.advanceTimersByTime(1);
-    rounds.done(rounds.take(0));
-    jest.advanceTimersByTime(10_000);
-    expect(rounds.isBusy).toBe(false);
+    for (; !scheduler.isBusy; ms += 100) jest.advanceTimersByTime(100);
+    scheduler.done(scheduler.take(false));
     return ms;
   };
-  expect(lookedAfter()).toBe(50);
-  for (let times = 0; times < 20; times++) rounds.missed('a');
-  let ms = 0;
-  for (; !rounds.isBusy; ms++) jest.advanceTimersByTime(1);
-  expect(ms).toBe(1_000);
-  expect(rounds.isMissed('a')).toBe(true);
+  expect([waited(), waited(), waited()]).toEqual([200, 400, 800]);
+  for (let times = 0; times < 10; times++) waited();
+  expect(waited()).toBe(10_000);
+  scheduler.succeeded('a');
+  expect(waited()).toBe(200);
 });
 
-test('who may rest is due with all others that rest, or at once where this ends', () => {
-  const rounds = open(['a', 'b']);
-  rounds.wake('a');
-  jest.advanceTimersByTime(restMs - 1);
-  rounds.wake('b');
-  expect(rounds.isBusy).toBe(false);
+test('what comes during a batch that fails waits, too', () => {
+  const scheduler = open();
+  scheduler.wake('a');
+  const tenants = scheduler.take(false);
+  scheduler.wake('a');
+  scheduler.backOff('a', backOff);
+  scheduler.done(tenants);
+  expect(scheduler.isBusy).toBe(false);
+  jest.advanceTimersByTime(200);
+  expect(scheduler.take(false)).toEqual(['a']);
+});
+
+test('quiet tenants are due together at the end of the quiet period, or at once when the relay ends', () => {
+  const scheduler = open(['a', 'b']);
+  scheduler.wake('a');
+  jest.advanceTimersByTime(999);
+  scheduler.wake('b');
+  expect(scheduler.isBusy).toBe(false);
   jest.advanceTimersByTime(1);
-  expect(rounds.take(0)).toEqual(['a', 'b']);
-  rounds.done(['a', 'b']);
-  rounds.wake('b');
-  rounds.end();
-  expect(rounds.take(0)).toEqual(['b']);
-  rounds.wake('a');
-  expect(rounds.take(0)).toEqual(['a']);
+  expect(scheduler.take(false)).toEqual(['a', 'b']);
+  scheduler.done(['a', 'b']);
+  scheduler.wake('b');
+  scheduler.end();
+  scheduler.wake('a');
+  expect(scheduler.take(false)).toEqual(['b', 'a']);
 });
 
-test('who idles waits until somebody is due', async () => {
-  const rounds = open(['resting']);
-  let roused = 0;
-  const idle = async () => {
-    await rounds.idle();
-    roused += 1;
-  };
-  const lanes = [idle(), idle()];
-  await jest.advanceTimersByTimeAsync(10);
-  expect(roused).toBe(0);
-  rounds.wake('a');
-  await Promise.all(lanes);
-  expect(roused).toBe(2);
-  const again = idle();
-  rounds.wake('resting');
-  await jest.advanceTimersByTimeAsync(restMs - 1);
-  expect(roused).toBe(2);
-  await jest.advanceTimersByTimeAsync(1);
-  await again;
-});
-
-test('the end rouses who idles, and nothing is looked at again', async () => {
-  const rounds = open(['resting']);
-  const idle = rounds.idle();
-  rounds.missed('a');
-  rounds.wake('resting');
+test('every waiter is notified of a due tenant, of the end of a batch and of the close, which stops all timers', async () => {
+  const scheduler = open(['quiet']);
+  const waiters = [scheduler.changed(), scheduler.changed()];
+  scheduler.wake('a');
+  await Promise.all(waiters);
+  const done = scheduler.changed();
+  scheduler.done(scheduler.take(false));
+  await done;
+  const closed = scheduler.changed();
+  scheduler.backOff('a', backOff);
+  scheduler.wake('quiet');
   expect(jest.getTimerCount()).toBe(2);
-  rounds.close();
-  await idle;
-  rounds.missed('a');
+  scheduler.close();
+  await closed;
+  scheduler.backOff('b', backOff);
   expect(jest.getTimerCount()).toBe(0);
-  await rounds.idle();
-});
-
-test('before the end those that rest are due, and who idles is roused for them', async () => {
-  const rounds = open(['resting']);
-  rounds.wake('resting');
-  const idle = rounds.idle();
-  rounds.end();
-  await idle;
-  expect(jest.getTimerCount()).toBe(0);
-  expect(rounds.take(0)).toEqual(['resting']);
+  await scheduler.changed();
 });

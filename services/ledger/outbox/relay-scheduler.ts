@@ -1,154 +1,130 @@
-// The rounds of the relay: which tenants may have events, which are being seen to, which wait for another look.
-import { batchDelayMs } from '../../platform/batch-delay.ts';
-import { restMs } from './subscriptions.ts';
+// Decides which tenants the relay publishes next, and which wait after a failure.
 
-/** Tenants in one round, at most. */
-const mostTenants = 64;
+/** Tenants in one batch, at most. */
+const maxTenants = 64;
 
-/** The tenants (UUIDs) of each next round. None is in two rounds at a time. */
-export class Rounds {
-  private readonly mayRest: (tenant: string) => boolean;
-  /** May have events to publish, the one that waits longest first. */
+/** Delays before the next try, milliseconds: the first one, doubled with each failure in a row, at most `maxMs`. */
+export interface BackOff {
+  firstMs: number;
+  maxMs: number;
+}
+
+/** Tenants (UUIDs) in the order in which they became due. No tenant is in two batches at a time. */
+export class RelayScheduler {
+  private readonly isQuiet: (tenant: string) => boolean;
+  private readonly quietPeriodMs: number;
   private readonly due = new Set<string>();
-  private readonly working = new Set<string>();
-  /** Times a tenant was held by another replica or not taken, in a row. */
-  private readonly misses = new Map<string, number>();
-  /** Those whose events were not taken: what they post meanwhile waits with them. */
-  private readonly postponed = new Set<string>();
-  /** Those who kept the others of a round back, until something of theirs is taken: each takes a round alone. */
-  private readonly alone = new Set<string>();
-  /** Those that rest before their events are passed over. */
-  private readonly resting = new Set<string>();
-  private rest: NodeJS.Timeout | undefined;
-  /** By tenant, of those that are looked at again. */
+  private readonly inBatch = new Set<string>();
+  /** Tenants that failed a shared batch: each gets batches of its own until one succeeds. */
+  private readonly isolated = new Set<string>();
+  private readonly failures = new Map<string, number>();
+  /** Tenants that back off. */
   private readonly timers = new Map<string, NodeJS.Timeout>();
-  private sleepers: (() => void)[] = [];
-  private gatheredAt = 0;
+  /** Tenants that wait for the end of the quiet period. */
+  private readonly quiet = new Set<string>();
+  private quietTimer: NodeJS.Timeout | undefined;
+  private waiters: (() => void)[] = [];
   private state: 'open' | 'ending' | 'closed' = 'open';
 
-  /** `mayRest`: whether a tenant's events need not be seen to at once. */
-  constructor(mayRest: (tenant: string) => boolean) {
-    this.mayRest = mayRest;
+  /** `isQuiet`: whether a tenant's events may wait for a quiet period. */
+  constructor(isQuiet: (tenant: string) => boolean, quietPeriodMs: number) {
+    this.isQuiet = isQuiet;
+    this.quietPeriodMs = quietPeriodMs;
   }
 
-  /** Says that a tenant's log has grown. */
+  /** Makes a tenant due, because its log has grown. A tenant that backs off keeps waiting. */
   wake(tenant: string): void {
-    if (this.postponed.has(tenant)) return;
-    if (this.state === 'open' && this.mayRest(tenant)) {
-      this.resting.add(tenant);
-      this.rest ??= setTimeout(() => this.endRest(), restMs);
-      return;
-    }
-    this.due.add(tenant);
-    this.rouse();
+    if (this.state === 'open' && this.isQuiet(tenant)) {
+      this.quiet.add(tenant);
+      this.quietTimer ??= setTimeout(() => this.endQuietPeriod(), this.quietPeriodMs);
+    } else this.repeat([tenant]);
   }
 
-  /** Those of the next round, who are to be given to `done` after it; none where nobody is due. `carried`: events of the round before. */
-  take(carried: number): string[] {
+  /** Makes tenants due again, at once or when their batch is done. */
+  repeat(tenants: string[]): void {
+    for (const tenant of tenants) if (!this.timers.has(tenant)) this.due.add(tenant);
+    this.notify();
+  }
+
+  /** Takes the next batch, to be passed to `done` after it: up to 64 tenants, or one `isolated` tenant; empty where none is due. */
+  take(isolated: boolean): string[] {
     const tenants: string[] = [];
     for (const tenant of this.due) {
-      if (tenants.length === mostTenants) break;
-      const isAlone = this.alone.has(tenant);
-      if (this.working.has(tenant) || (isAlone && tenants.length > 0)) continue;
-      tenants.push(tenant);
-      this.working.add(tenant);
-      if (isAlone) break;
+      if (tenants.length === (isolated ? 1 : maxTenants)) break;
+      if (!this.inBatch.has(tenant) && this.isolated.has(tenant) === isolated) tenants.push(tenant);
     }
-    for (const tenant of tenants) this.due.delete(tenant);
-    if (tenants.length > 0) this.gatheredAt = performance.now() + batchDelayMs(carried);
+    for (const tenant of tenants) {
+      this.due.delete(tenant);
+      this.inBatch.add(tenant);
+    }
     return tenants;
   }
 
-  /** Ends a round. */
+  /** Ends a batch. */
   done(tenants: string[]): void {
-    for (const tenant of tenants) this.working.delete(tenant);
+    for (const tenant of tenants) this.inBatch.delete(tenant);
+    this.notify();
   }
 
-  /** When the next round may begin, of `performance.now()`. */
-  get from(): number {
-    return this.due.size > 0 ? this.gatheredAt : 0;
-  }
-
-  /** Whether somebody is due or in a round. */
+  /** Whether a tenant is due or in a batch. */
   get isBusy(): boolean {
-    return this.due.size > 0 || this.working.size > 0;
+    return this.due.size > 0 || this.inBatch.size > 0;
   }
 
-  /** They are due again as soon as this round is done. */
-  repeat(tenants: string[]): void {
-    for (const tenant of tenants) this.due.add(tenant);
+  /** Ends the tenant's back-off and isolation. */
+  succeeded(tenant: string): void {
+    this.failures.delete(tenant);
+    this.isolated.delete(tenant);
   }
 
-  /** Something of the tenant's was taken, or there was nothing. */
-  reached(tenant: string): void {
-    this.misses.delete(tenant);
-    this.postponed.delete(tenant);
-    this.alone.delete(tenant);
+  /** Makes tenants due again, each in a batch of its own, because one of them failed the batch. */
+  isolate(tenants: string[]): void {
+    for (const tenant of tenants) this.isolated.add(tenant);
+    this.repeat(tenants);
   }
 
-  /** Another replica has the tenant: looked at again soon, and then less often. */
-  missed(tenant: string): void {
-    this.later(tenant, 25, 1_000);
-  }
-
-  /** Whether the tenant is looked at again without being woken. */
-  isMissed(tenant: string): boolean {
-    return this.misses.has(tenant);
-  }
-
-  /** Something of the tenant's can't be taken or written down, which kept the others of its round back, unless they were `spared`. */
-  putOff(tenant: string, { spared = false } = {}): void {
-    this.postponed.add(tenant);
-    if (!spared) this.alone.add(tenant);
-    // What he posted during the round waits, too.
+  /** Keeps a tenant waiting, longer with each failure in a row. */
+  backOff(tenant: string, { firstMs, maxMs }: BackOff): void {
     this.due.delete(tenant);
-    this.later(tenant, 200, 10_000);
-  }
-
-  private later(tenant: string, firstMs: number, mostMs: number): void {
-    if (this.state === 'closed') return;
-    const misses = this.misses.get(tenant) ?? 0;
-    this.misses.set(tenant, misses + 1);
-    // One look for all that were in vain: each would otherwise be made again for ever.
-    clearTimeout(this.timers.get(tenant));
+    if (this.state === 'closed' || this.timers.has(tenant)) return;
+    const failures = this.failures.get(tenant) ?? 0;
+    this.failures.set(tenant, failures + 1);
     const again = () => {
       this.timers.delete(tenant);
-      this.postponed.delete(tenant);
-      this.wake(tenant);
+      this.repeat([tenant]);
     };
-    this.timers.set(tenant, setTimeout(again, Math.min(firstMs * 2 ** misses, mostMs)));
+    this.timers.set(tenant, setTimeout(again, Math.min(firstMs * 2 ** failures, maxMs)));
   }
 
-  /** Until somebody is due, or this closes. */
-  async idle(): Promise<void> {
-    if (this.state !== 'closed') await new Promise<void>((done) => this.sleepers.push(done));
+  /** Waits until something changes. */
+  async changed(): Promise<void> {
+    if (this.state !== 'closed') await new Promise<void>((resolve) => this.waiters.push(resolve));
   }
 
-  /** Nobody rests any more. */
+  /** Ends all quiet periods. */
   end(): void {
     this.state = 'ending';
-    this.endRest();
+    this.endQuietPeriod();
   }
 
-  /** Nobody is looked at again. */
+  /** Stops all timers. */
   close(): void {
     this.state = 'closed';
-    clearTimeout(this.rest);
+    clearTimeout(this.quietTimer);
     for (const timer of this.timers.values()) clearTimeout(timer);
-    this.rouse();
+    this.notify();
   }
 
-  private endRest(): void {
-    clearTimeout(this.rest);
-    this.rest = undefined;
-    for (const tenant of this.resting) this.due.add(tenant);
-    this.resting.clear();
-    this.rouse();
+  private endQuietPeriod(): void {
+    clearTimeout(this.quietTimer);
+    this.quietTimer = undefined;
+    this.repeat([...this.quiet]);
+    this.quiet.clear();
   }
 
-  private rouse(): void {
-    const sleepers = this.sleepers;
-    this.sleepers = [];
-    for (const wake of sleepers) wake();
+  private notify(): void {
+    const waiters = this.waiters;
+    this.waiters = [];
+    for (const resolve of waiters) resolve();
   }
 }

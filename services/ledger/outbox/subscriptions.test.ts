@@ -8,71 +8,50 @@ beforeEach(() => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-test('where nobody can be asked everybody listens', () => {
-  const listeners = new Subscriptions(false);
-  expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a', 'b'], unheard: [] });
-});
-
-test('who was never asked about is asked about', () => {
-  const listeners = new Subscriptions(true);
-  expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
-  expect(listeners.noneFor('a')).toBe(false);
-});
-
-test('a tenant with a listener is published for a minute without asking, and then asked about again', () => {
-  const listeners = new Subscriptions(true);
-  listeners.learn('a', true);
-  now += 59_999;
-  expect(listeners.split(['a', 'b'])).toEqual({ heard: ['a'], unheard: ['b'] });
-  now += 1;
-  expect(listeners.split(['a', 'b'])).toEqual({ heard: [], unheard: ['a', 'b'] });
-});
-
-/** Has nobody listen to a tenant so often. */
-function ignore(listeners: Subscriptions, tenant: string, times = 4): void {
-  for (let time = 0; time < times; time++) listeners.learn(tenant, false);
+function unsubscribe(subscriptions: Subscriptions, tenant: string, answers = 4): void {
+  for (let answer = 0; answer < answers; answer++) subscriptions.record(tenant, false);
 }
 
-test('a tenant nobody listens to is left alone from the fourth answer in a row, so that a few events wait for nothing', () => {
-  const listeners = new Subscriptions(true);
-  ignore(listeners, 'a', 3);
-  expect(listeners.noneFor('a')).toBe(false);
-  now += 1_999;
-  listeners.learn('a', false);
-  expect(listeners.noneFor('a')).toBe(true);
-  now += 2_000;
-  ignore(listeners, 'a', 3);
-  expect(listeners.noneFor('a')).toBe(false);
+test('every tenant is subscribed where the sink takes all events', () => {
+  expect(new Subscriptions(false).split(['a', 'b'])).toEqual({ subscribed: ['a', 'b'], unsubscribed: [] });
 });
 
-test('a tenant nobody listens to is left alone for two seconds, not for ever', () => {
-  const listeners = new Subscriptions(true);
-  ignore(listeners, 'a');
-  now += 1_999;
-  expect(listeners.noneFor('a')).toBe(true);
+test('a subscribed tenant is published for a minute without asking, and then asked about again', () => {
+  const subscriptions = new Subscriptions(true);
+  subscriptions.record('a', true);
+  now += 59_999;
+  expect(subscriptions.split(['a', 'b'])).toEqual({ subscribed: ['a'], unsubscribed: ['b'] });
   now += 1;
-  expect(listeners.noneFor('a')).toBe(false);
-  expect(listeners.split(['a']).unheard).toEqual(['a']);
+  expect(subscriptions.split(['a', 'b'])).toEqual({ subscribed: [], unsubscribed: ['a', 'b'] });
 });
 
-test('the last answer is the one that holds', () => {
-  const listeners = new Subscriptions(true);
-  ignore(listeners, 'a');
-  expect(listeners.noneFor('a')).toBe(true);
-  listeners.learn('a', true);
-  expect(listeners.noneFor('a')).toBe(false);
-  expect(listeners.split(['a']).heard).toEqual(['a']);
-  listeners.learn('a', false);
-  expect(listeners.split(['a']).unheard).toEqual(['a']);
+test('a busy tenant is quiet for two seconds after the fourth answer that it has no webhook', () => {
+  const subscriptions = new Subscriptions(true);
+  unsubscribe(subscriptions, 'a', 3);
+  expect(subscriptions.isQuiet('a')).toBe(false);
+  now += 1_999;
+  subscriptions.record('a', false);
+  expect(subscriptions.isQuiet('a')).toBe(true);
+  now += 2_000;
+  expect(subscriptions.isQuiet('a')).toBe(false);
 });
 
-test.each([true, false])('beyond two hundred thousand answers all that say %p are forgotten rather than kept for ever', (wanted) => {
-  const listeners = new Subscriptions(true);
-  const isKnown = (tenant: string) => (wanted ? listeners.split([tenant]).heard.length > 0 : listeners.noneFor(tenant));
-  const learn = (tenant: string) => (wanted ? listeners.learn(tenant, true) : ignore(listeners, tenant));
-  learn('t0');
-  for (let place = 1; place <= 200_000; place += 1) listeners.learn(`t${place}`, wanted);
+test('the last answer counts', () => {
+  const subscriptions = new Subscriptions(true);
+  unsubscribe(subscriptions, 'a');
+  subscriptions.record('a', true);
+  expect([subscriptions.isQuiet('a'), subscriptions.split(['a']).subscribed]).toEqual([false, ['a']]);
+  subscriptions.record('a', false);
+  expect(subscriptions.split(['a']).unsubscribed).toEqual(['a']);
+});
+
+test.each([true, false])('beyond two hundred thousand answers all that say %p are evicted', (isSubscribed) => {
+  const subscriptions = new Subscriptions(true);
+  const isKnown = (tenant: string) => (isSubscribed ? subscriptions.split([tenant]).subscribed.length > 0 : subscriptions.isQuiet(tenant));
+  const record = (tenant: string) => (isSubscribed ? subscriptions.record(tenant, true) : unsubscribe(subscriptions, tenant));
+  record('t0');
+  for (let place = 1; place <= 200_000; place += 1) subscriptions.record(`t${place}`, isSubscribed);
   expect(isKnown('t0')).toBe(true);
-  learn('one more');
+  record('one more');
   expect([isKnown('t0'), isKnown('one more')]).toEqual([false, true]);
 });

@@ -555,9 +555,9 @@ export declare type Delivery = Message<"notifier.v1.Delivery"> & {
   createdMs: bigint;
 
   /**
-   * Why the last attempt failed: `timeout`, `connection_failed`, `tls_error`, `blocked_address`, `redirect`, `http_status`,
-   * `webhook_disabled`, or of a test `secret_unreadable`: the key of the webhook's secret is missing, and nothing was sent. (Other
-   * deliveries wait for the key.)
+   * Why the last attempt failed. Without a status: `dns`, `refused`, `reset`, `timeout`, `tls`, `protocol`, `response_too_large`,
+   * `address_not_allowed`. Else `redirect`, `http_status`, `webhook_disabled`, or of a test `secret_unreadable`: the key of the
+   * webhook's secret is missing, and nothing was sent. (Other deliveries wait for the key.)
    *
    * @generated from field: optional string error_class = 12;
    */
