@@ -35,7 +35,7 @@ async function openLedger(postTransactions: PostTransactions) {
 
 const posting = (description = '') => create(PostingSchema, { tenantId: newId('tenant'), description });
 
-test('the figures count each call once, and as sent again only those that were', async () => {
+test('the metrics count each call once, and retries apart', async () => {
   let calls = 0;
   const { address, client, close } = await openLedger(() => {
     calls++;
@@ -76,7 +76,7 @@ test('the figures count each call once, and as sent again only those that were',
   }
 });
 
-test('a call that all clients have left ends; nothing is sent again for one who has', async () => {
+test('a call that all clients have left ends; nothing is sent again for a client that has left', async () => {
   const answering: (() => void)[] = [];
   const ended: (Code | undefined)[] = [];
   const asked: string[][] = [];
@@ -111,7 +111,7 @@ test('a call that all clients have left ends; nothing is sent again for one who 
   }
 });
 
-test('small postings wait for no large ones: those travel by themselves', async () => {
+test('small and large postings do not share calls', async () => {
   const asked: number[][] = [];
   const ledger = await openLedger(({ postings }) => {
     asked.push(postings.map(({ description }) => description.length));
@@ -126,7 +126,7 @@ test('small postings wait for no large ones: those travel by themselves', async 
   }
 });
 
-test('nor for one who leaves while it waits to be sent again', async () => {
+test('nothing is sent again for a client that leaves before the retry', async () => {
   let asked = 0;
   const ledger = await openLedger(() => {
     asked++;

@@ -43,7 +43,7 @@ const whole = `POST /v1/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: applicat
 
 test('what is malformed behind a whole request leaves that its answer: it may have posted', async () => {
   for (const more of ['\0', '}', 'GARBAGE\r\n\r\n']) {
-    expect([more, (/(?<="code":")\w+/.exec((await gateway.raw(whole + more))))?.[0]]).toEqual([more, 'unavailable']);
+    expect([more, /(?<="code":")\w+/.exec(await gateway.raw(whole + more))?.[0]]).toEqual([more, 'unavailable']);
   }
 });
 
