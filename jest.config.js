@@ -11,8 +11,8 @@ export default {
   globalSetup: '<rootDir>/test/setup.ts',
   globalTeardown: '<rootDir>/test/teardown.ts',
   reporters: ['default', '<rootDir>/test/summary-line.ts'],
-  // A house of four processes takes seconds to start, many more on a busy machine.
+  // A cluster of four processes takes seconds to start, on a busy machine many more.
   testTimeout: 120_000,
-  // On two cores: files also wait, for a lease to end or a process to give up. With four, a fifth of both cores' time was left.
-  maxWorkers: 5,
+  // More than cores, as tests often wait.
+  maxWorkers: 4,
 };

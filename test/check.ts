@@ -1,4 +1,4 @@
-// `npm run check`: everything that can be said about the code without running it. One line a check, its output only where it fails.
+// `npm run check`: all static checks, two at a time. Prints one line per check, and its output where it fails.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const checks: Record<string, () => Promise<Outcome>> = {
   'format (buf)': () => command('buf', 'format', '--diff', '--exit-code', ...officialProtos),
   'nothing breaking against the commit before (buf)': breaking,
   'generated code is fresh': generatedIsFresh,
-  // Last: it comes with the types, and whoever waits for it does nothing else.
+  // Last: it comes with the types, so a worker only waits for it.
   lint: () => typed('lint'),
 };
 
@@ -26,7 +26,7 @@ async function typed(part: 'types' | 'lint'): Promise<Outcome> {
   both ??= command('node', 'test/lint.ts');
   const outcome = await both;
   if (!isPassed(outcome)) return outcome;
-  // Node's own warnings may stand before it.
+  // Node's own warnings can come first.
   const line = outcome.output.split('\n').find((each) => each.startsWith('{"types":')) ?? '{}';
   const output = (JSON.parse(line) as Partial<Record<typeof part, string>>)[part];
   return { passed: output === '', output: output ?? outcome.output };

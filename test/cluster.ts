@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Children, type Child, type ChildOptions, type Ending } from '../deploy/local/children.ts';
 import { createDatabase, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
-import { gatewayChild, root, serviceChild, services, type HousePlan, type Service } from '../deploy/local/plan.ts';
+import { gatewayChild, root, serviceChild, services, type DeploymentPlan, type Service } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
@@ -23,7 +23,7 @@ export interface ClusterOptions {
   /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
   environment?: Record<string, NodeJS.ProcessEnv>;
   /** Environment, by process, that depends on the addresses: proxies between two processes. */
-  between?: (plan: Pick<HousePlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
+  between?: (plan: Pick<DeploymentPlan, 'addresses' | 'databases'>) => Promise<Record<string, NodeJS.ProcessEnv>>;
   /** The PostgreSQL server instead of the run's, by a superuser's address. */
   server?: { adminUrl: string };
   /** The run's end stops it, not this test file's. */
@@ -125,7 +125,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     entry.asked = false;
     await ready(name, child, entry.ops);
     void child.ended.then((how) => {
-      if (entry.asked !== true) unasked.push(`${name} ended ${described(how)}: ${child.lastWords()}`);
+      if (entry.asked !== true) unasked.push(`${name} ended ${described(how)}: ${child.lastMessage()}`);
     });
   };
   const end = async (name: string, signal: NodeJS.Signals) => {
@@ -170,7 +170,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   };
 }
 
-async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>): Promise<HousePlan> {
+async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>): Promise<DeploymentPlan> {
   const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1 };
   const addresses = {} as Record<Service, string[]>;
   for (const service of services) {

@@ -60,7 +60,7 @@ export async function ingest({ client }: RunningNotifier, { posting }: TestTenan
 export async function passTime({ work }: RunningNotifier, { tenant }: TestTenant): Promise<void> {
   await inTransaction(work, [tenant], async (client) => {
     await client.query(`update deliveries set run_at = now() where status = 'pending'`);
-    await client.query('update claims set until = now()');
+    await client.query('update leases set until = now()');
     await client.query('update due set next_at = now()');
   });
 }

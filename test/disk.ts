@@ -1,4 +1,4 @@
-// A disk of a test's own that can be full: a tmpfs, whose size is cut down to what it holds and given back.
+// A disk that a test can fill: a tmpfs that is shrunk to its content, and enlarged again.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,21 +7,21 @@ import { join } from 'node:path';
 /** A mounted disk. */
 export interface Disk {
   directory: string;
-  /** Leaves no room for another byte, until it is freed. */
+  /** Leaves no space for another byte. */
   fill(): void;
-  /** Gives the room back. */
+  /** Makes space again. */
   free(): void;
   unmount(): void;
 }
 
-// What it may hold: a tmpfs takes memory only for what it does hold.
-const room = 'size=8g';
+// A tmpfs uses memory only for its content.
+const fullSize = 'size=8g';
 
 let problem: string | null | undefined;
 
-/** Why there can be no such disk on this machine, or null where there can. */
+/** Why this machine cannot mount one, or null. */
 export function diskProblem(): string | null {
-  problem ??= process.platform === 'linux' ? mountProblem() : 'it takes a tmpfs of Linux';
+  problem ??= process.platform === 'linux' ? mountProblem() : 'it needs a tmpfs of Linux';
   return problem === '' ? null : problem;
 }
 
@@ -31,20 +31,20 @@ function mountProblem(): string {
     mountDisk(directory).unmount();
     return '';
   } catch {
-    return 'no tmpfs can be mounted here, which takes root';
+    return 'mounting a tmpfs needs root';
   } finally {
     rmdirSync(directory);
   }
 }
 
-/** Mounts a disk on a directory, which is made. Throws where that can't be done: mostly, where this process is not root. */
+/** Mounts a disk on a new directory. Throws without permission. */
 export function mountDisk(directory: string): Disk {
   mkdirSync(directory, { recursive: true });
-  run('mount', '-t', 'tmpfs', '-o', `${room},mode=755`, 'ledger-test', directory);
+  run('mount', '-t', 'tmpfs', '-o', `${fullSize},mode=755`, 'ledger-test', directory);
   return {
     directory,
     fill: () => {
-      // What is written meanwhile makes it too small for what it holds, which the system refuses.
+      // Fails where something is written meanwhile.
       for (let tries = 100; ; tries--) {
         const { blocks, bfree, bsize } = statfsSync(directory);
         try {
@@ -55,12 +55,12 @@ export function mountDisk(directory: string): Disk {
         }
       }
     },
-    free: () => run('mount', '-o', `remount,${room}`, directory),
+    free: () => run('mount', '-o', `remount,${fullSize}`, directory),
     unmount: () => run('umount', directory),
   };
 }
 
-/** Unmounts what is mounted below a directory, also where somebody still uses it: what a killed run has left. */
+/** Unmounts everything below a directory, also when in use: what a killed run has left. */
 export function unmountBelow(directory: string): void {
   if (process.platform !== 'linux') return;
   const places = readFileSync('/proc/self/mounts', 'utf8')

@@ -1,4 +1,4 @@
-// Postings of the whole cluster on their way to the tenant's receiver, over gRPC and over Kafka, while its parts are killed and stopped.
+// Events of postings on their way to the tenant's receiver, over gRPC and over Kafka, while processes are killed.
 import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
 import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
@@ -12,7 +12,6 @@ import { startCluster, testPort, type Cluster } from './cluster.ts';
 import { describeWithKafka, kafkaBrokers, newTopic, uncommitted, withAdmin } from './kafka.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
 
-// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 const types = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
@@ -38,7 +37,7 @@ async function close(): Promise<void> {
   await receiver.close();
 }
 
-/** The test's own channels need a moment to find a process that was started again. */
+/** Retries, as the test's own clients need a moment to find a restarted process. */
 const steadily = <Answer>(call: () => Promise<Answer>) => until(() => call().catch(() => null));
 
 /** A tenant whose events all go to the receiver. */
@@ -49,11 +48,11 @@ async function newTenant(): Promise<string> {
   return tenantId;
 }
 
-/** Posts until it is answered: the key makes the repetition harmless. */
+/** Posts and repeats with the same key until answered. */
 async function post(tenantId: string): Promise<void> {
-  const entries = ['a', 'b'].map((accountCode, place) => ({
+  const entries = ['a', 'b'].map((accountCode, index) => ({
     accountCode,
-    side: place === 0 ? 'debit' : 'credit',
+    side: index === 0 ? 'debit' : 'credit',
     amount: '1.00',
     currency: 'NGN',
   }));
@@ -61,7 +60,7 @@ async function post(tenantId: string): Promise<void> {
   await steadily(() => ledger.postTransaction({ posting }));
 }
 
-/** Every event of a tenant, those that are derived as well, in order. */
+/** Every event of a tenant in order, with the derived ones. */
 async function eventsOf(tenantId: string): Promise<Event[]> {
   const all: Event[] = [];
   for (;;) {
@@ -78,7 +77,7 @@ const idsReceived = (tenantId: string) =>
     .map(({ id }) => id);
 const known = new Map<string, Set<string>>();
 
-/** Resolves when everything that the tenant's log tells has arrived; each once unless its delivery was in flight when something died. */
+/** Resolves when every event of the tenant's log has arrived, and expects one delivery for each. */
 async function everythingArrived(tenantId: string): Promise<void> {
   const ids = (await steadily(() => eventsOf(tenantId))).map(({ id }) => id);
   known.set(tenantId, new Set(ids));
@@ -89,14 +88,14 @@ async function everythingArrived(tenantId: string): Promise<void> {
 
 const readiness = async () => (await (await fetch(`${cluster.opsUrl('ledger')}/readyz`)).json()) as Record<string, unknown>;
 
-async function figure(metric: string, of = 'ledger'): Promise<number> {
-  const text = await (await fetch(`${cluster.opsUrl(of)}/metrics`)).text();
-  const line = text.split('\n').find((each) => each.startsWith(`${metric}{`) || each.startsWith(`${metric} `));
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(`${cluster.opsUrl('ledger')}/metrics`)).text();
+  const line = text.split('\n').find((each) => each.startsWith(`${name}{`) || each.startsWith(`${name} `));
   return Number(line?.split(' ').at(-1));
 }
 
-function faults(): void {
-  test('every event of a posting arrives, each once, as the log tells it', async () => {
+function everyEventArrives(): void {
+  test('every event of a posting arrives once, as the log has it', async () => {
     const tenantId = await newTenant();
     await post(tenantId);
     await everythingArrived(tenantId);
@@ -112,13 +111,19 @@ function faults(): void {
     const bodies = new Map(receiver.received.map(({ headers, body }) => [headers['x-webhook-id'], body]));
     expect(events.map(({ id }) => bodies.get(id))).toEqual(events.map(eventBody));
   });
+}
 
-  test('the trace context of a request goes with all its events to the receiver, and a request without one begins a trace', async () => {
+describe('over gRPC', () => {
+  beforeAll(() => open({}));
+  afterAll(close);
+  everyEventArrives();
+
+  test('the trace context of a request goes with all its events to the receiver, and a request without one starts a trace', async () => {
     const tenant = await cluster.tenant();
     const key = await cluster.apiKey(tenant);
     await steadily(() => notifier.configureWebhook({ tenantId: tenant.id, url: receiver.url, events: types }));
     const base = `/v1/tenants/${tenant.slug}`;
-    const trace = (place: number) => `00-4bf92f3577b34da6a3ce929d0e0e473${place}-00f067aa0ba902b7-01`;
+    const trace = (number: number) => `00-4bf92f3577b34da6a3ce929d0e0e473${number}-00f067aa0ba902b7-01`;
     const send = async (method: string, path: string, body: object, traceparent?: string) => {
       const headers = traceparent === undefined ? {} : { traceparent };
       const answer = await cluster.rest(method, `${base}${path}`, { key, body, headers });
@@ -138,8 +143,8 @@ function faults(): void {
     await everythingArrived(tenant.id);
 
     const events = await eventsOf(tenant.id);
-    const told = new Map(receiver.received.map(({ headers }) => [String(headers['x-webhook-id']), String(headers['traceparent'])]));
-    expect(events.map(({ id, type }) => [type, told.get(id)])).toEqual([
+    const traces = new Map(receiver.received.map(({ headers }) => [String(headers['x-webhook-id']), String(headers['traceparent'])]));
+    expect(events.map(({ id, type }) => [type, traces.get(id)])).toEqual([
       ['account.created', trace(1)],
       ['account.updated', trace(2)],
       ['account.created', expect.any(String)],
@@ -147,10 +152,10 @@ function faults(): void {
       ...['transaction.posted', 'balance.updated', 'balance.updated'].map((type) => [type, trace(6)]),
       ...['transaction.posted', 'balance.updated', 'balance.updated'].map((type) => [type, expect.any(String)]),
     ]);
-    const [second, last] = [told.get(events[2]!.id), told.get(events.at(-1)!.id)];
+    const [second, last] = [traces.get(events[2]!.id), traces.get(events.at(-1)!.id)];
     expect(second).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
     expect(last).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
-    expect(new Set([second, last, told.get(events.at(-3)!.id)]).size).toBe(2);
+    expect(new Set([second, last, traces.get(events.at(-3)!.id)]).size).toBe(2);
 
     await send('POST', '/webhooks/test', {}, trace(7));
     expect(receiver.received.at(-1)!.headers['traceparent']).toBe(trace(7));
@@ -169,87 +174,60 @@ function faults(): void {
     expect(posted.map(({ traceparent }) => traceparent)).toEqual([one, other]);
   });
 
-  test('a tenant whose webhook comes late hears of everything that it posts from then on', async () => {
+  test('a webhook that is configured later gets the events of everything posted from then on', async () => {
     const tenantId = newId('tenant');
     for (const accountCode of ['a', 'b']) await ledger.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
     for (let turn = 0; turn < 5; turn++) await post(tenantId);
     const before = (await eventsOf(tenantId)).length;
     const { webhook } = await notifier.configureWebhook({ tenantId, url: receiver.url, events: types });
-    // What is older than it is no news to it, and an event's time may be behind the database's by an answer's way to a busy ledger.
+    // Older events are not delivered, and an event's time may be a little behind the database's.
     await until(() => Promise.resolve(Date.now() > Number(webhook?.createdMs) + 1000));
     for (let turn = 0; turn < 5; turn++) await post(tenantId);
-    const news = (await eventsOf(tenantId)).slice(before).map(({ id }) => id);
-    known.set(tenantId, new Set(news));
-    await until(() => Promise.resolve(new Set(idsReceived(tenantId)).size === news.length));
-    expect(Number((await notifier.listDeliveries({ tenantId, limit: 1 })).total)).toBe(news.length);
+    const later = (await eventsOf(tenantId)).slice(before).map(({ id }) => id);
+    known.set(tenantId, new Set(later));
+    await until(() => Promise.resolve(new Set(idsReceived(tenantId)).size === later.length));
+    expect(Number((await notifier.listDeliveries({ tenantId, limit: 1 })).total)).toBe(later.length);
   });
-
-  test('a ledger that is killed under load loses no event, and the other one relays what it has left', async () => {
-    const tenants = [await newTenant(), await newTenant(), await newTenant()];
-    const posts = Array.from({ length: 150 }, (_, turn) => post(tenants[turn % 3]!));
-    await Promise.race(posts);
-    await cluster.kill('ledger-2');
-    await Promise.all(posts);
-    for (const tenantId of tenants) await everythingArrived(tenantId);
-    await cluster.restart('ledger-2');
-  });
-
-  test('while no notifier runs postings go on, and everything arrives when one is back', async () => {
-    const tenantId = await newTenant();
-    await post(tenantId);
-    await everythingArrived(tenantId);
-    await Promise.all([cluster.kill('notifier'), cluster.kill('notifier-2')]);
-    for (let turn = 0; turn < 20; turn++) await post(tenantId);
-    await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
-    await everythingArrived(tenantId);
-  });
-}
-
-describe('over gRPC', () => {
-  beforeAll(() => open({}));
-  afterAll(close);
-  faults();
 
   test('what was committed and not published when the ledger was killed is published after its next start', async () => {
     const tenantId = await newTenant();
     await everythingArrived(tenantId);
-    // What nobody listened to is passed over a moment later.
-    await until(async () => (await figure('ledger_relay_lag_events')) === 0);
+    // Events without a subscriber are skipped a moment later.
+    await until(async () => (await metric('ledger_relay_lag_events')) === 0);
     await Promise.all([cluster.kill('notifier'), cluster.kill('notifier-2')]);
     await Promise.all(Array.from({ length: 10 }, () => post(tenantId)));
     await until(async () => (await readiness())['status'] === 'degraded');
     expect(await readiness()).toEqual({ status: 'degraded', dependencies: { postgresql: 'ok', notifier: 'away' } });
-    await until(async () => (await figure('ledger_relay_lag_events')) === 10);
-    expect(await figure('ledger_relay_lag_seconds')).toBeGreaterThan(0);
+    await until(async () => (await metric('ledger_relay_lag_events')) === 10);
+    expect(await metric('ledger_relay_lag_seconds')).toBeGreaterThan(0);
     await Promise.all([cluster.kill('ledger'), cluster.kill('ledger-2')]);
     await Promise.all(['ledger', 'ledger-2', 'notifier', 'notifier-2'].map((name) => cluster.restart(name)));
     await everythingArrived(tenantId);
     await until(async () => (await readiness())['status'] === 'ok');
-    // An event may have been delivered before its mark is raised.
-    await until(async () => (await figure('ledger_relay_lag_events')) === 0);
+    // An event can be delivered before its publication is recorded.
+    await until(async () => (await metric('ledger_relay_lag_events')) === 0);
   });
 });
 
-test('while Kafka can’t be reached postings are answered, and the gateway says what is away', async () => {
+test('without Kafka postings are answered, and readiness names Kafka', async () => {
   const nowhere = { KAFKA_BROKERS: `127.0.0.1:${await testPort()}` };
-  const alone = await startCluster({ environment: { ledger: nowhere, notifier: nowhere } });
+  const withoutKafka = await startCluster({ environment: { ledger: nowhere, notifier: nowhere } });
   try {
-    const tenant = await alone.tenant();
-    const key = await alone.apiKey(tenant);
+    const tenant = await withoutKafka.tenant();
+    const key = await withoutKafka.apiKey(tenant);
     const path = `/v1/tenants/${tenant.slug}`;
-    expect((await alone.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } })).status).toBe(201);
+    expect((await withoutKafka.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } })).status).toBe(201);
     const body = { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' };
-    expect((await alone.rest('POST', `${path}/transactions`, { key, body })).status).toBe(201);
+    expect((await withoutKafka.rest('POST', `${path}/transactions`, { key, body })).status).toBe(201);
     const ready = await until(async () => {
-      const answer = await alone.rest('GET', '/readyz');
-      // A busy machine may take a moment longer to answer for one of them.
+      const answer = await withoutKafka.rest('GET', '/readyz');
       const { kafka, ...others } = answer.body.dependencies;
       return kafka !== undefined && Object.values(others).every((each) => each === 'ok') ? answer : null;
     });
     const dependencies = { identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'not serving' };
     expect([ready.status, ready.body]).toEqual([200, { status: 'degraded', dependencies }]);
   } finally {
-    await alone.stop();
+    await withoutKafka.stop();
   }
 });
 
@@ -261,12 +239,31 @@ describeWithKafka('over Kafka', () => {
     brokers = await kafkaBrokers();
     const environment = { KAFKA_BROKERS: brokers, KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '4' };
     await open({ ledger: environment, notifier: environment });
-    // Kafka's own start comes first.
   }, 120_000);
   afterAll(close);
-  faults();
+  everyEventArrives();
 
-  test('the gateway names Kafka among what postings and events hang on', async () => {
+  test('a ledger killed under load loses no event: the other one publishes what it left', async () => {
+    const tenants = [await newTenant(), await newTenant(), await newTenant()];
+    const posts = Array.from({ length: 150 }, (_, turn) => post(tenants[turn % 3]!));
+    await Promise.race(posts);
+    await cluster.kill('ledger-2');
+    await Promise.all(posts);
+    for (const tenantId of tenants) await everythingArrived(tenantId);
+    await cluster.restart('ledger-2');
+  });
+
+  test('without a notifier postings go on, and all events arrive when it is back', async () => {
+    const tenantId = await newTenant();
+    await post(tenantId);
+    await everythingArrived(tenantId);
+    await Promise.all([cluster.kill('notifier'), cluster.kill('notifier-2')]);
+    for (let turn = 0; turn < 20; turn++) await post(tenantId);
+    await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
+    await everythingArrived(tenantId);
+  });
+
+  test('readiness names Kafka', async () => {
     const ready = await until(async () => {
       const answer = await cluster.rest('GET', '/readyz');
       return answer.body.status === 'ok' && answer.body.dependencies.kafka !== undefined ? answer : null;
@@ -274,14 +271,14 @@ describeWithKafka('over Kafka', () => {
     expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'ok' });
   });
 
-  test('nothing is delivered again when the offsets are set back to the beginning', async () => {
+  test('nothing is delivered again when the group’s offsets are reset to the beginning', async () => {
     const tenantId = await newTenant();
     for (let turn = 0; turn < 5; turn++) await post(tenantId);
     await everythingArrived(tenantId);
     await Promise.all([cluster.kill('notifier', 'SIGTERM'), cluster.kill('notifier-2', 'SIGTERM')]);
     const before = receiver.received.length;
     const groupId = `notifier.${topic}`;
-    // Refused until Kafka knows that the group's members are gone.
+    // Refused while Kafka still lists the group's members.
     await until(() =>
       withAdmin(brokers, (admin) => admin.resetOffsets({ groupId, topic, earliest: true })).then(
         () => true,
@@ -290,7 +287,7 @@ describeWithKafka('over Kafka', () => {
     );
     await Promise.all([cluster.restart('notifier'), cluster.restart('notifier-2')]);
     await until(async () => (await uncommitted(brokers, topic, groupId)) === 0n);
-    // Read again up to the end; what is posted now comes behind it.
+    // The notifiers continue from the offsets in their database.
     await post(tenantId);
     await everythingArrived(tenantId);
     expect(receiver.received).toHaveLength(before + 3);

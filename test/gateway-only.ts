@@ -1,4 +1,4 @@
-// The gateway by itself: a real process whose services are away.
+// A real gateway process without services.
 import { connect } from 'node:net';
 import { newChildren, testPort } from './cluster.ts';
 import { root } from '../deploy/local/plan.ts';
@@ -9,15 +9,15 @@ export interface GatewayOnly {
   url: string;
   port: number;
   pid: number;
-  /** Everything that it has written. */
+  /** What it has logged. */
   output(): string;
-  /** Sends bytes as they are; answers everything that comes back until the gateway closes, or `enough` says so. */
+  /** Sends bytes; resolves to all that is received until the gateway closes or `enough` is true. */
   raw(text: string | Buffer, enough?: (received: string) => boolean): Promise<string>;
-  /** Ends it in good order; answers the names of those that had to be killed. */
+  /** Stops it; resolves to the names of processes that had to be killed. */
   stop(): Promise<string[]>;
 }
 
-/** Starts a gateway whose services are at these addresses, by default at ports where nobody listens, with so many `descriptors` at most. */
+/** Starts a gateway whose services, unless the environment has addresses, are at unused ports; `descriptors`: limit of open files. */
 export async function startGatewayOnly(environment: NodeJS.ProcessEnv = {}, descriptors?: number): Promise<GatewayOnly> {
   const children = newChildren();
   const port = await testPort();

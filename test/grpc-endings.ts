@@ -14,7 +14,7 @@ export function trailersOf(stream: ClientHttp2Stream): Promise<Record<string, st
 }
 
 /** The answer of a call as text, or its error's code and message. */
-export async function said(call: Promise<Uint8Array>): Promise<unknown> {
+export async function answerOrError(call: Promise<Uint8Array>): Promise<unknown> {
   try {
     return Buffer.from(await call).toString();
   } catch (error) {

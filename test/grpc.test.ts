@@ -108,7 +108,7 @@ test('what is posted over gRPC is read over REST, and the other way round', asyn
   expect(rest.body.data.transaction).toMatchObject({ description: 'over gRPC', idempotency_key: transaction.transaction_id });
   const place = `after_sequence=${Number(transaction.sequence) - 1}&limit=1`;
   const { body } = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/events?${place}`, { key });
-  // Nobody has said by which request it was posted.
+  // The call had no request id.
   expect(body.data.events).toMatchObject([{ request_id: null, data: { transaction_id: transaction.transaction_id } }]);
   const posted = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
     key,
@@ -246,7 +246,7 @@ test('a transaction is reversed once, over gRPC too', async () => {
   expect(again.reason).toBe('already_reversed');
 });
 
-test('who has no token is told so before his message is read', async () => {
+test('a call without a token is refused before its message is read', async () => {
   const path = '/ledger.v1.LedgerService/PostTransactions';
   const asIs = (data: Buffer) => data;
   const code = await new Promise((resolve) => {
@@ -260,7 +260,7 @@ test.each([
   ['Connect, protobuf', createConnectTransport, true],
   ['gRPC-Web', createGrpcWebTransport, true],
   ['gRPC, JSON', createGrpcTransport, false],
-])('who has no token is told why over %s, too', async (_, createTransport, useBinaryFormat) => {
+])('a call without a token is refused over %s, too', async (_, createTransport, useBinaryFormat) => {
   const baseUrl = `http://${cluster.addresses.ledger[0]}`;
   const sessionManager = new Http2SessionManager(baseUrl);
   const caller = createClient(LedgerService, createTransport({ baseUrl, httpVersion: '2', useBinaryFormat, sessionManager }));

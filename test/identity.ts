@@ -105,17 +105,17 @@ export async function refusal(call: Promise<unknown>): Promise<RefusalInfo> {
 
 export const password = 'correct horse battery';
 
-/** An email address that nobody has. */
+/** A new email address. */
 export function newEmail(): string {
   return `ada.${randomBytes(6).toString('hex')}@example.com`;
 }
 
-/** A slug that nobody has. */
+/** A new slug. */
 export function newSlug(): string {
   return `books-${randomBytes(6).toString('hex')}`;
 }
 
-/** Registers somebody new. */
+/** Registers a new user. */
 export async function newUser(client: IdentityClient): Promise<User> {
   const { user } = await client.register({ email: newEmail(), password, firstName: 'Ada', lastName: 'Lovelace' });
   return user!;

@@ -1,4 +1,4 @@
-// The Kafka that the tests of a run share: the one of `KAFKA_BROKERS`, or a real one that the first test that asks for it starts.
+// The Kafka of a test run: that of `KAFKA_BROKERS`, or a real broker that the first test starts.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import type { KafkaSettings } from '../services/platform/kafka-settings.ts';
 import { testPort } from './cluster.ts';
 import { currentRun } from './run.ts';
 
-/** As `describe`, for tests that need Kafka: skipped, with one line, where there can be none; with `CI=true` that is a failure. */
+/** `describe` for tests that need Kafka: skipped with one line where there is none; with `CI=true` a failure. */
 export function describeWithKafka(name: string, tests: () => void): void {
   const problem = process.env['KAFKA_BROKERS'] === undefined ? kafkaProblem() : null;
   if (problem === null) describe(name, tests);
@@ -31,10 +31,9 @@ export function describeWithKafka(name: string, tests: () => void): void {
   }
 }
 
-/** As `test` within {@link describeWithKafka}, for what needs Kafka's own programs also where a broker is given; without them it does the same. */
+/** `test` for what needs Kafka's own programs; without them, as {@link describeWithKafka}. */
 export function testWithJava(name: string, body: () => Promise<void>, timeoutMs = 180_000): void {
   const problem = kafkaProblem();
-  // The programs are started anew, each a JVM of its own.
   if (problem === null) test(name, body, timeoutMs);
   else if (process.env['CI'] === 'true') {
     test(name, () => {
@@ -49,10 +48,10 @@ export function testWithJava(name: string, body: () => Promise<void>, timeoutMs 
 /** Once a run. */
 function tell(line: string): void {
   try {
-    writeFileSync(join(currentRun().directory, 'told'), line, { flag: 'wx' });
+    writeFileSync(join(currentRun().directory, 'kafka-reported'), line, { flag: 'wx' });
     process.stderr.write(`${line}\n`);
   } catch {
-    // Another file's tests have said it.
+    // Another file has reported it.
   }
 }
 
@@ -63,7 +62,7 @@ export async function kafkaBrokers(): Promise<string> {
   const { adminUrl, directory, prefix } = currentRun();
   const file = join(directory, 'kafka.address');
   return withClient(adminUrl, async (client) => {
-    // Two workers may ask for it at once. The lock ends with the connection.
+    // Two workers may need it at once. The lock ends with the connection.
     await client.query('select pg_advisory_lock(hashtext($1))', [`${prefix}kafka`]);
     try {
       return readFileSync(file, 'utf8');
@@ -75,19 +74,17 @@ export async function kafkaBrokers(): Promise<string> {
   });
 }
 
-/** A broker that may be away. */
+/** A broker under the test's control. */
 export interface OwnKafka {
   address: string;
+  pid(): number;
   stop(): Promise<void>;
   /** SIGKILL is waited for. */
   signal(signal: NodeJS.Signals): Promise<void>;
   start(): Promise<void>;
 }
 
-/**
- * A broker of a test's own, to be stopped and started; it ends with the run. `front` opens what clients are sent to instead of its port, a
- * proxy, and answers the port of that.
- */
+/** A broker for one test; it ends with the run. `front` opens a proxy to its port and resolves to the port that clients use. */
 export async function ownKafka(
   directory = join(currentRun().directory, `kafka-${randomBytes(4).toString('hex')}`),
   front?: (port: number) => Promise<number>,
@@ -99,13 +96,14 @@ export async function ownKafka(
   const options = { directory: join(directory, 'broker'), port, controllerPort: await testPort(), advertisedPort, children };
   const launch = async () => {
     const broker = await startBroker({ ...options, say: (line) => process.stderr.write(`${line}\n`) });
-    // The run ends it, after the worker that has started it.
+    // The run's end stops it, after the worker.
     broker.child.unref();
     return broker;
   };
   let { address, child } = await launch();
   return {
     address,
+    pid: () => child.pid,
     stop: async () => {
       await child.end();
     },
@@ -119,12 +117,12 @@ export async function ownKafka(
   };
 }
 
-/** A topic that no other test has. */
+/** A new topic. */
 export function newTopic(): string {
   return `test.${randomBytes(6).toString('hex')}`;
 }
 
-/** A message as it stands on a topic. */
+/** A message on a topic. */
 export interface TopicMessage {
   event: Event;
   key: string;
@@ -132,7 +130,7 @@ export interface TopicMessage {
   partition: number;
 }
 
-/** Everything that is on a topic now, each partition in its order. */
+/** All messages of a topic, each partition in order. */
 export async function messagesOf(brokers: string, topic: string): Promise<TopicMessage[]> {
   const ends = await withAdmin(brokers, (admin) => admin.fetchTopicOffsets(topic));
   const messages: TopicMessage[] = [];
@@ -143,7 +141,7 @@ export async function messagesOf(brokers: string, topic: string): Promise<TopicM
   await consumer.connect();
   await consumer.subscribe({ topic, fromBeginning: true });
   await new Promise<void>((done, fail) => {
-    // Most crashes, as while the coordinator is loading, kafkajs mends by itself.
+    // kafkajs recovers from most crashes by itself.
     consumer.on(consumer.events.CRASH, ({ payload }) => payload.restart || fail(payload.error));
     const eachMessage = async ({ partition, message }: EachMessagePayload) => {
       const headers = Object.fromEntries(Object.entries(message.headers ?? {}).map(([name, value]) => [name, String(value)]));
@@ -170,7 +168,7 @@ export function uncommitted(brokers: string, topic: string, groupId: string): Pr
   });
 }
 
-/** Asks Kafka, again while it can't say yet, as while a partition's leader is chosen or a broker that was stalled takes its part again. */
+/** Calls Kafka's admin; retries retriable errors, as during a leader election. */
 export async function withAdmin<Answer>(brokers: string, ask: (admin: Admin) => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const admin = testClient(brokers).admin();

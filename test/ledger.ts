@@ -1,4 +1,4 @@
-// One ledger over gRPC on a database of its own, inside the test's process, for the tests of its rules.
+// A ledger over gRPC in the test's process, on a database of its own.
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
@@ -15,7 +15,7 @@ import { freshDatabase, longLockTimeouts, type FreshDatabase } from './cluster.t
 
 export type LedgerClient = Client<typeof LedgerService>;
 
-/** A ledger that answers. */
+/** A running ledger. */
 export interface RunningLedger {
   client: LedgerClient;
   database: FreshDatabase;
@@ -27,7 +27,7 @@ export interface RunningLedger {
 
 const logger = openLog('test', 'silent');
 
-/** Starts a ledger on a new database; `lockTimeout`: so long it waits for a lock, patiently unless given. */
+/** Starts a ledger on a new database. Its lock time-out is long unless given. */
 export async function startLedger({
   maxMessageBytes = 32 << 20,
   lockTimeout = longLockTimeouts.lock_timeout,
@@ -60,13 +60,13 @@ export async function startLedger({
   };
 }
 
-/** A tenant that nobody has, as TypeID and UUID. */
+/** A new tenant's id, as TypeID and UUID. */
 export function newTenant(): { tenantId: string; tenant: string } {
   const tenantId = newId('tenant');
   return { tenantId, tenant: toUuid('tenant', tenantId)! };
 }
 
-/** Entries as an accountant jots them: `'CASH debit 10.00 NGN'`. */
+/** Entries from lines such as `'CASH debit 10.00 NGN'`. */
 export function entries(...lines: string[]): { accountCode: string; side: string; amount: string; currency: string }[] {
   return lines.map((line) => {
     const [accountCode = '', side = '', amount = '', currency = ''] = line.split(' ');
@@ -74,5 +74,5 @@ export function entries(...lines: string[]): { accountCode: string; side: string
   });
 }
 
-/** What a call is refused for; throws where it is not. */
+/** The refusal of a call; throws if it succeeds. */
 export { refusal } from './identity.ts';

@@ -6,9 +6,9 @@ import { root } from '../deploy/local/plan.ts';
 
 /** Files that take more than 40 s on two cores. */
 export const longest = [
-  'test/proof/faults.test.ts',
+  'test/proof/faults/faults.test.ts',
   'test/start.test.ts',
-  'test/proof/model.test.ts',
+  'test/proof/model/model.test.ts',
   'test/events.test.ts',
   'test/hostile/inputs.test.ts',
 ];

@@ -60,11 +60,13 @@ function watched(value: unknown, place: string, unasked: Set<string>): unknown {
 const matches = (labels: Record<string, string>, selector: Record<string, string>) =>
   Object.entries(selector).every(([key, value]) => labels[key] === value);
 
-function render(path: string): Manifest[] {
+function rendered(path: string): string {
   const kubectl = spawnSync('kubectl', ['kustomize', join(root, 'deploy/kubernetes', path)], { encoding: 'utf8' });
   if (kubectl.status !== 0) throw new Error(kubectl.stderr);
-  return parseAllDocuments(kubectl.stdout).map((document) => document.toJS() as Manifest);
+  return kubectl.stdout;
 }
+
+const render = (path: string) => parseAllDocuments(rendered(path)).map((document) => document.toJS() as Manifest);
 
 const hasKubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
 if (!hasKubectl) process.stderr.write('tests that render manifests are skipped: kubectl is missing\n');
@@ -145,7 +147,7 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
         [offered.targetPort, Number(PORT)],
         ['ops', Number(OPS_PORT)],
       ]);
-      expect([offered.port, more, HOST]).toEqual([Number(PORT), [], '0.0.0.0']);
+      expect([offered.port, more, HOST]).toEqual([Number(PORT), [], '::']);
     }
   });
 
@@ -260,9 +262,18 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
           capabilities: { drop: ['ALL'] },
         });
         const { requests, limits } = each['resources'];
-        for (const amounts of [requests, limits]) expect(Object.keys(amounts)).toEqual(['cpu', 'memory']);
+        for (const amounts of [requests, limits]) expect(Object.keys(amounts)).toEqual(['cpu', 'ephemeral-storage', 'memory']);
       }
     }
+  });
+
+  const hasKubeScore = spawnSync('kube-score', ['version']).status === 0;
+  (hasKubeScore ? test : test.skip)('have no critical finding of kube-score', () => {
+    const { stdout } = spawnSync('kube-score', ['score', '-', '--output-format', 'ci'], { input: rendered(path), encoding: 'utf8' });
+    expect(stdout).toContain('[OK]');
+    // The base names no image tag: an overlay does.
+    const expected = path === 'base' ? / Image with latest tag$/ : /^$/;
+    expect(stdout.split('\n').filter((line) => line.startsWith('[CRITICAL]') && !expected.test(line))).toEqual([]);
   });
 
   test('run one image everywhere', () => {

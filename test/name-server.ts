@@ -1,4 +1,4 @@
-// A name server of the test's own: says of every name what it is told to, whatever it said a moment ago.
+// A DNS server for tests that answers each question as the test decides.
 import { createSocket } from 'node:dgram';
 import ipaddr from 'ipaddr.js';
 
@@ -33,9 +33,9 @@ export async function startNameServer(answer: (name: string, type: string, quest
     const type = types[query.readUInt16BE(at + 1)] ?? '';
     const name = labels.join('.').toLowerCase();
     asked.push(`${type} ${name}`);
-    const told = answer(name, type, asked.length);
-    if (!told) return;
-    const { addresses, alias } = told;
+    const answered = answer(name, type, asked.length);
+    if (!answered) return;
+    const { addresses, alias } = answered;
     const bytes = addresses.map((each) => ipaddr.parse(each)).filter((each) => (each.kind() === 'ipv4') === (type === 'A'));
     const owner = alias === undefined ? Buffer.from([0xc0, 12]) : nameOf(alias);
     const records = [

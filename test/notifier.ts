@@ -36,10 +36,10 @@ export interface NotifierOptions extends Tuning {
   config?: Partial<NotifierConfig>;
   /** Another notifier's, for a replica. */
   database?: FreshDatabase;
-  /** Whether it claims by itself; true unless said. */
+  /** Whether it leases deliveries by itself; default true. */
   claims?: boolean;
   logger?: Logger;
-  /** Of its connections, beside the usual ones. */
+  /** PostgreSQL settings of its connections, in addition to the usual ones. */
   settings?: Record<string, string>;
 }
 
@@ -72,7 +72,8 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
   const settings = { ...queryPlanSettings, ...longTransactionTimeouts, ...own };
   const calls = openPool(database.serviceUrl, { name: 'calls', max: 4, logger, settings });
   const work = openPool(database.serviceUrl, { name: 'work', max: 4, logger, settings });
-  const notifier = assemble(config, { calls, work, logger, metrics }, { pollMs: 50, ...tuning });
+  const consuming = openPool(database.serviceUrl, { name: 'consumer', max: 3, logger, settings });
+  const notifier = assemble(config, { calls, work, consuming, logger, metrics }, { pollMs: 50, ...tuning });
   if (claims) notifier.worker.start();
   const served = await startGrpcServer({
     services: [NotifierService],
@@ -93,7 +94,7 @@ export async function startNotifier(options: NotifierOptions = {}): Promise<Runn
       await served.close();
       await notifier.worker.stop(0);
       await notifier.httpClient.close();
-      await Promise.all([calls.end(), work.end()]);
+      await Promise.all([calls.end(), work.end(), consuming.end()]);
       if (!given) await database.drop();
     },
   };
@@ -159,7 +160,7 @@ export async function startReceiver(
   };
 }
 
-/** A tenant that nobody has, as TypeID and UUID, and the events of its log. */
+/** An unused tenant, as TypeID and UUID, and the events of its log. */
 export interface TestTenant {
   tenantId: string;
   tenant: string;
@@ -178,7 +179,7 @@ export function newTenant(): TestTenant {
   };
 }
 
-// The same again and again, as a tenant's are: the benchmark's events are not to take the time of those who deliver them.
+// The same accounts each time, so that making events costs a benchmark little.
 const [debited, credited] = [newId('acc'), newId('acc')];
 
 /** The event of a posting without changed balances, which would be events of their own. */

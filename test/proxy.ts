@@ -1,30 +1,27 @@
-// A TCP proxy between two parts of the cluster, that cuts, holds, delays or forgets what passes when a test says so.
+// A TCP proxy between two processes that cuts, pauses or delays connections, or leaves them half-open.
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net';
 
-/**
- * What a watcher decides about a chunk of bytes: pass it on, cut the connection instead (`cut`) or behind it (`cut after`), or pass it on, and what
- * follows, when a hold ends (`hold`).
- */
+/** What to do with a chunk: pass it, cut the connection instead (`cut`) or after it (`cut after`), or keep it until `hold(false)` (`hold`). */
 export type Verdict = 'pass' | 'cut' | 'cut after' | 'hold';
 
 /** A running proxy. */
 export interface Proxy {
   port: number;
-  /** Asked about every chunk that the client sends; `cut after` passes it on, waits for the server's answer and swallows that. */
+  /** Called for every chunk of the client; `cut after` passes it, and swallows the server's answer. */
   watch: (chunk: Buffer) => Verdict;
-  /** What becomes of every chunk that the server sends. */
+  /** Changes every chunk of the server. */
   translate: (chunk: Buffer) => Buffer;
-  /** Stops passing bytes in either direction while true; nothing is lost. */
-  hold(held: boolean): void;
-  /** Cuts every connection there is. */
+  /** While true no bytes pass; none are lost. */
+  hold(paused: boolean): void;
+  /** Cuts every connection. */
   cut(): void;
-  /** Every chunk from now on arrives so many milliseconds later, in its order; 0 ends it. */
+  /** Delays every chunk by so many milliseconds, in order; 0: no more. */
   delay(ms: number): void;
-  /** Leaves every connection there is half-open: both sides stay open, nothing passes, and neither is ever told. New ones work. */
+  /** Leaves every connection half-open: nothing passes, and neither side notices. New ones work. */
   forget(): void;
-  /** While true nothing passes, on no connection, and new ones are accepted and not answered; then they are all reset. */
+  /** While true nothing passes on any connection, new ones included; then all are reset. */
   isolate(isolated: boolean): void;
-  /** New connections lead to another port of this machine; those that there are are cut, unless they are to stay. */
+  /** Leads new connections to another port; existing ones are cut, unless they stay. */
   lead(target: number, those?: 'cut' | 'stay'): void;
   close(): Promise<void>;
 }
@@ -87,10 +84,10 @@ export async function openProxy(target: number): Promise<Proxy> {
     port: (server.address() as AddressInfo).port,
     watch: () => 'pass',
     translate: (chunk) => chunk,
-    hold: (held) => {
-      if (!held) for (const pass of kept.splice(0)) pass();
+    hold: (paused) => {
+      if (!paused) for (const pass of kept.splice(0)) pass();
       for (const socket of [...pairs].flat()) {
-        if (held) socket.pause();
+        if (paused) socket.pause();
         else socket.resume();
       }
     },

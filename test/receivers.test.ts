@@ -1,4 +1,4 @@
-// The README's receivers are run as they stand there, against a real notifier: a stranger copies them.
+// The receivers of the webhook guide run as written, against a real notifier.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { newChildren, testPort } from './cluster.ts';
 import { newTenant, settled, startNotifier, startReceiver, until, type Received, type RunningNotifier } from './notifier.ts';
 import { currentRun } from './run.ts';
 
-const readme = readFileSync(join(root, 'README.md'), 'utf8');
+const page = readFileSync(join(root, 'gateway/docs/how-to/receive-webhooks.md'), 'utf8');
 const directory = mkdtempSync(join(currentRun().directory, 'receivers-'));
 const children = newChildren();
 let notifier: RunningNotifier;
@@ -22,10 +22,9 @@ afterAll(async () => {
   await notifier.end();
 });
 
-/** The only code block of a language under the heading. */
+/** The only code block of a language on the page. */
 function program(language: string): string {
-  const section = /^## Receiving webhooks\n([\s\S]*?)^## /m.exec(readme)?.[1] ?? '';
-  const blocks = [...section.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
+  const blocks = [...page.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
   expect(blocks).toHaveLength(1);
   return blocks[0]!;
 }

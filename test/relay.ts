@@ -1,4 +1,4 @@
-// A ledger's database with writers and relays on it, as its replicas have them, for the tests of how events leave it.
+// A ledger database with writers and relays as the ledger's replicas have them, for tests of the outbox.
 import { randomUUID } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import pg from 'pg';
@@ -17,36 +17,36 @@ import { openPool, type Pool } from '../services/platform/postgres.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { freshDatabase, longTransactionTimeouts, longLockTimeouts, type FreshDatabase } from './cluster.ts';
 import { until } from './notifier.ts';
-import { by, logger, orderPatienceMs, unspecified } from './writers.ts';
+import { by, logger, postingTimeoutMs, unspecified } from './writers.ts';
 
 /** A writer and its relay, as each replica of the ledger has them. */
 export interface Replica {
   relay: Relay;
   writer: Writer;
   metrics: Registry;
-  /** Ends both; once, however often it is called. */
+  /** Ends both; a second call does nothing. */
   end: () => Promise<void>;
 }
 
-/** Books whose events are relayed. A relay takes the events of all tenants: each test has books of its own. */
+/** A database with relays. A relay takes the events of all tenants, so each test has a database of its own. */
 export interface RelayDatabase {
   database: FreshDatabase;
   /** Sees all tenants' rows. */
   owner: pg.Client;
   /** Connections of the service's role. */
   pool: Pool;
-  /** Those of its relay. */
+  /** Connections of the relay. */
   relayed: Pool;
-  /** What ends before the database, the last one first. */
+  /** What ends before the database, in reverse order. */
   ends: (() => Promise<unknown>)[];
   openReplica: (sink: EventSink | null, log?: Logger) => Replica;
   /** A new tenant (UUID) with the accounts `a` and `b`. */
   newTenant: () => Promise<string>;
-  /** Every event that must be published of a tenant, in the order in which that must happen first. */
+  /** All events of a tenant, in the order of their first publication. */
   eventsOf: (tenant: string) => Promise<Event[]>;
   /** Resolves when nothing is left to publish. */
   published: () => Promise<void>;
-  /** From now on no claim runs out, until what it answers is called. */
+  /** Keeps claims from expiring until the returned function is called. */
   keepClaims: () => () => void;
   end: () => Promise<void>;
 }
@@ -124,7 +124,7 @@ export async function post(
   const sides = Array.from({ length: legs }, (_, leg) => (leg % 2 === 0 ? ['debit', 'credit'] : ['credit', 'debit'])).flat();
   const entries = sides.map((side, place) => ({ accountCode: place % 2 === 0 ? 'a' : 'b', side, amount: '1.00', currency: 'NGN' }));
   const outcome = await writer.post(
-    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: orderPatienceMs, ...more })),
+    validatePosting(create(PostingSchema, { tenantId: toId('tenant', tenant), entries, timeoutMs: postingTimeoutMs, ...more })),
   );
   if ('refusal' in outcome) throw outcome.refusal;
 }

@@ -1,4 +1,4 @@
-// Logs as an honest writer makes them, event by event, for tests of what is derived from them.
+// Correct logs, event by event, for tests of the replay.
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type AccountRecord, type TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import { createdEvent, newAccount } from '../services/ledger/chart.ts';
@@ -8,14 +8,14 @@ import type { BusinessType } from '../services/ledger/templates.ts';
 import { newId } from '../services/platform/ids.ts';
 import { newTenant } from './ledger.ts';
 
-/** Who did everything in these logs. */
+/** Actor of all events. */
 export const by = { actor: 'test', requestId: 'r' };
-/** Whose logs they are, a UUID. */
+/** Tenant of all logs, a UUID. */
 export const { tenant } = newTenant();
-/** When everything happened. */
+/** Time of all events. */
 export const nowMs = 1_700_000_000_000;
 
-/** A new account, an asset that may be negative unless told otherwise. */
+/** A new account: an asset that may be negative, with changes. */
 export function account(code: string, more: Partial<AccountRecord> = {}): AccountRecord {
   const line = { code, name: code, type: 'asset' as const, normalBalance: 'debit' as const, currency: null, parentCode: null };
   const made = newAccount({ ...line, isGroup: false, allowNegative: true, system: false }, { sequence: 1n, createdMs: nowMs });
@@ -34,11 +34,11 @@ export const accounts = [
   account('group', { isGroup: true }),
   account('pounds', { currency: 'GBP' }),
 ];
-/** What balances single postings in NGN; made where one is to be. */
+/** Balances single entries in NGN; not among `accounts`. */
 export const suspense = account('SUSPENSE-NGN', { type: 'liability', normalBalance: 'credit', currency: 'NGN', system: true });
 export const byCode = new Map([...accounts, suspense].map((each) => [each.accountCode, each]));
 
-/** A posting as an honest writer tells it, from its lines (`a debit 1.00 NGN 1.00`, the last the balance after) and balances. */
+/** A posting from its lines (`a debit 1.00 NGN 1.00`, the last is the balance after) and balances. */
 export function posting(
   lines: string[],
   balances: string[],
@@ -89,19 +89,19 @@ export const event = (message: TransactionPosted): NewEvent => ({
   payload: toBinary(TransactionPostedSchema, message),
 });
 
-/** A log of the accounts and then these events, chained as the ledger chains them, and what is derived from it. */
-export function derived(
+/** A chained log of the accounts and then these events, and its replay. */
+export function replayed(
   events: NewEvent[],
   tamper: (rows: LogRow[]) => void = () => undefined,
   template: BusinessType | null = null,
-): { rows: LogRow[]; findings: string[]; derivation: Replay; added: AddedRows[] } {
+): { rows: LogRow[]; findings: string[]; replay: Replay; added: AddedRows[] } {
   const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
   const rows = [...accounts.map((each) => createdEvent(each, template, by)), ...events].map((each) => append(head, each, nowMs));
   tamper(rows);
   const findings: string[] = [];
-  const derivation = new Replay(tenant, (problem) => findings.push(problem));
-  const added: AddedRows[] = rows.map((row) => derivation.apply(row));
-  return { rows, findings, derivation, added };
+  const replay = new Replay(tenant, (problem) => findings.push(problem));
+  const added: AddedRows[] = rows.map((row) => replay.apply(row));
+  return { rows, findings, replay, added };
 }
-/** What is found wrong with such a log. */
-export const findings = (...log: Parameters<typeof derived>): string[] => derived(...log).findings;
+/** The findings of such a log. */
+export const findings = (...log: Parameters<typeof replayed>): string[] => replayed(...log).findings;

@@ -1,4 +1,4 @@
-// What deploy/OPERATING.md has an operator do where one database was restored and is older than the others.
+// What the page on backup and restore has an operator do when one database is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { withClient } from '../deploy/local/databases.ts';
@@ -60,10 +60,10 @@ async function post(count: number): Promise<string[]> {
   return ids;
 }
 
-/** Transactions of which the receiver was told, but for the first so many times. */
-const told = (from = 0) => receiver.received.slice(from).map(({ body }) => JSON.parse(body).data.transaction_id as string);
+/** Transactions that were delivered, without the first so many deliveries. */
+const delivered = (from = 0) => receiver.received.slice(from).map(({ body }) => JSON.parse(body).data.transaction_id as string);
 
-const arrived = (ids: string[]) => until(() => Promise.resolve(ids.every((id) => told().includes(id))));
+const arrived = (ids: string[]) => until(() => Promise.resolve(ids.every((id) => delivered().includes(id))));
 
 const asOwner = async (service: Kept, text: string) => {
   await withClient(cluster.databases[service].ownerUrl, (client) => client.query(text));
@@ -80,7 +80,7 @@ test('a ledger that is older than the notifier: its next events are delivered, a
   const next = await post(4);
   await arrived(next);
   // Nothing that was published before comes again.
-  expect(told(before).sort()).toEqual(next.sort());
+  expect(delivered(before).sort()).toEqual(next.sort());
 });
 
 test('a notifier that is older than the ledger: what it had not taken is delivered, once the marks are made again', async () => {
@@ -92,12 +92,12 @@ test('a notifier that is older than the ledger: what it had not taken is deliver
   await arrived(await post(1));
   const before = receiver.received.length;
   await asOwner('ledger', 'delete from relay_marks');
-  const rebuilt = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'rebuild'], {
+  const rebuilt = spawnSync(process.execPath, ['services/ledger/cli.ts', 'rebuild'], {
     cwd: root,
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: cluster.databases.ledger.ownerUrl },
     encoding: 'utf8',
   });
   expect(rebuilt).toMatchObject({ status: 0, stdout: expect.stringContaining('relay_marks is missing: all events are published again') });
-  await until(() => Promise.resolve(between.every((id) => told(before).includes(id))));
-  expect(told(before).sort()).toEqual(between.sort());
+  await until(() => Promise.resolve(between.every((id) => delivered(before).includes(id))));
+  expect(delivered(before).sort()).toEqual(between.sort());
 });

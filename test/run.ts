@@ -1,4 +1,4 @@
-// One test run: the PostgreSQL server that all its tests share, and the directory that lists every process they started.
+// One test run: the PostgreSQL server that all tests share, and the directory that lists every process they started.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { unmountBelow } from './disk.ts';
 export interface Run {
   /** A superuser, or a role that may create databases and roles. */
   adminUrl: string;
-  /** Begins the names of all databases and roles of this run, so that runs on one given server do not meet. */
+  /** Prefix of this run's databases and roles, so that runs on one given server do not collide. */
   prefix: string;
   /** Password of those roles. */
   password: string;
@@ -31,10 +31,7 @@ const directoryPrefix = 'ledger-test-';
 
 let children: Children | undefined;
 
-/**
- * What every process that a test starts has in its environment; the settings of whoever runs the tests stay out. What one process has compiled
- * the next reads: without that a start takes a third more of a core's time.
- */
+/** Environment of every process that a test starts, without the developer's own settings. The compile cache saves a third of a start. */
 export const bareEnvironment: NodeJS.ProcessEnv = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: compileCache };
 
 /** How Node runs a script; where `descriptors` are given, with so many at most. */
@@ -43,8 +40,8 @@ export function nodeWith(descriptors: number | undefined, args: string[]): { com
   return { command: 'sh', args: ['-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, process.execPath, ...args] };
 }
 
-/** Starts the run's server, or takes the one of `MIGRATION_DATABASE_URL`; the run is handed to the test workers through the environment. */
-export async function beginRun(): Promise<void> {
+/** Starts the run's server, or takes that of `MIGRATION_DATABASE_URL`, and puts the run into the environment for the test workers. */
+export async function beginRun({ sharedBuffers = '128MB' } = {}): Promise<void> {
   endWithSignal();
   await endDeadRuns();
   const directory = mkdtempSync(join(tmpdir(), directoryPrefix));
@@ -59,7 +56,7 @@ export async function beginRun(): Promise<void> {
       directory: join(directory, 'server', 'postgres'),
       port: await freePort(),
       password,
-      sharedBuffers: '128MB',
+      sharedBuffers,
       packages,
       children,
       say: () => undefined,
@@ -74,7 +71,7 @@ export async function beginRun(): Promise<void> {
   process.env[variable] = JSON.stringify(run);
 }
 
-/** Jest may be ended by a signal, and then it calls no teardown and leaves its workers to finish their files. */
+/** Jest that is ended by a signal calls no teardown and leaves its workers running. */
 function endWithSignal(): void {
   process.once('exit', () => children?.kill());
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -85,7 +82,7 @@ function endWithSignal(): void {
   }
 }
 
-/** Ends whatever the run has started, the server last. */
+/** Ends everything that the run has started, the server last. */
 export async function endRun(): Promise<void> {
   const run = currentRun();
   await endProcessesOf(run.directory);
@@ -109,7 +106,7 @@ export async function isRunBySuperuser(): Promise<boolean> {
   return rows[0]?.rolsuper === true;
 }
 
-/** Runs that were killed leave their processes and directories. */
+/** Removes the processes and directories of killed runs. */
 async function endDeadRuns(): Promise<void> {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(directoryPrefix))) {
     const directory = join(tmpdir(), name);
@@ -119,7 +116,7 @@ async function endDeadRuns(): Promise<void> {
       unmountBelow(directory);
       rmSync(directory, { recursive: true, force: true });
     } catch {
-      // Another user's, or one that is being made this moment.
+      // Another user's, or one that has just begun.
     }
   }
 }
@@ -140,7 +137,7 @@ async function dropEverything(run: Run): Promise<void> {
   await dropDatabases(run.adminUrl, names(databases), names(roles));
 }
 
-/** Removes databases, whoever is connected, and then roles. */
+/** Removes databases, also with open connections, and then roles. */
 export async function dropDatabases(adminUrl: string, names: string[], roles: string[]): Promise<void> {
   await withClient(adminUrl, async (client) => {
     for (const name of names) await client.query(`drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
@@ -148,7 +145,7 @@ export async function dropDatabases(adminUrl: string, names: string[], roles: st
   });
 }
 
-/** The processes that this one has started and that still run; empty where the system does not tell as Linux does. */
+/** Running child processes of a process; empty where there is no /proc. */
 export function childrenOf(parent: number): number[] {
   const children = hasProc ? readdirSync('/proc').map(Number) : [];
   return children.filter((pid) => pid > 0 && Number(statusOf(pid)?.[1]) === parent);

@@ -37,7 +37,8 @@ export async function sharedCluster(): Promise<Cluster> {
 }
 
 async function start(file: string): Promise<void> {
-  const { url, addresses, internalToken, databases, opsUrl } = await startCluster({ environment, outlivesFile: true });
-  const ops = Object.fromEntries(['gateway', ...Object.keys(addresses)].map((name) => [name, opsUrl(name)]));
+  const cluster = await startCluster({ environment, outlivesFile: true });
+  const { url, addresses, internalToken, databases } = cluster;
+  const ops = Object.fromEntries(['gateway', ...Object.keys(addresses)].map((name) => [name, cluster.opsUrl(name)]));
   writeFileSync(file, JSON.stringify({ url, addresses, internalToken, databases, ops } satisfies Shared));
 }

@@ -1,4 +1,4 @@
-// A cluster that goes from gRPC to Kafka and back, one process after the other, while it is posted to: in the order of deploy/OPERATING.md.
+// A deployment that switches from gRPC to Kafka and back under load, one process after the other, in the order of the Kafka page.
 import { jest } from '@jest/globals';
 import { createClient } from '@connectrpc/connect';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
@@ -53,7 +53,7 @@ describeWithKafka('between gRPC and Kafka', () => {
     };
     await restart('notifier', kafka);
     await restart('ledger', kafka);
-    await until(async () => (await figure(/^notifier_events_total\{.*"taken"/)) > 0);
+    await until(async () => (await figure(/^notifier_events_total\{.*"consumed"/)) > 0);
     const back = { KAFKA_BROKERS: '' };
     await restart('ledger', back);
     // The figure is some seconds old: it may be from before the last messages.

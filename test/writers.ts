@@ -1,4 +1,4 @@
-// Writers as the replicas of a ledger have them, on one database of their own, and what a test asks of them, for the tests of group commit.
+// Writers on one database, as several replicas have them, for tests of group commit.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import pg from 'pg';
 import { Registry } from 'prom-client';
@@ -13,20 +13,20 @@ import { openLog, type Logger } from '../services/platform/telemetry.ts';
 import { freshDatabase, longLockTimeouts } from './cluster.ts';
 import { openProxy, type Proxy } from './proxy.ts';
 
-/** How a writer differs from what a replica has by itself. */
+/** How a writer differs from a replica's. */
 export interface WriterOptions {
   /** Whether its connections go through the proxy. */
   proxied?: boolean;
   pipelines?: number;
-  /** Orders that may wait. */
+  /** Postings that may wait. */
   waiting?: number;
-  /** Orders of a batch, at most. */
+  /** Postings of a batch, at most. */
   items?: number;
-  /** How long an answer of the database is waited for, milliseconds. */
-  patienceMs?: number;
-  /** Whether it waits for other writers however long they hold a head. */
+  /** Time-out of a query, milliseconds. */
+  queryTimeoutMs?: number;
+  /** Whether it waits for locked heads without a short time-out. */
   isPatient?: boolean;
-  /** Accounts whose books are remembered between batches; with none, every batch locks first. */
+  /** Cached accounts; with 0, every batch takes the locking path. */
   maxCachedAccounts?: number;
   metrics?: Registry;
   log?: Logger;
@@ -37,27 +37,27 @@ export interface Writers {
   /** Sees all tenants' rows and may change the schema. */
   owner: pg.Client;
   adminUrl: string;
-  /** The address of who owns the tables, for the operator's commands. */
+  /** The address of the tables' owner, for the operator's commands. */
   ownerUrl: string;
   /** Connections of the service's role. */
   pool: Pool;
   proxy: Proxy;
-  /** One more writer. */
+  /** Opens one more writer. */
   open(options?: WriterOptions): Writer;
   /** A new tenant (TypeID) with accounts of these codes: assets, of which those that begin with `purse` may not be negative. */
   tenantWith(...codes: string[]): Promise<string>;
-  /** What an account has in all, debits less credits, minor units. */
+  /** An account's debits minus credits over all currencies, minor units. */
   balance(tenantId: string, code: string): Promise<string>;
   transactionsOf(tenantId: string): Promise<number>;
   end(): Promise<void>;
 }
 
 export const logger = openLog('test', 'silent');
-/** So long a posting may wait where nothing is said, milliseconds: what a test has to say of many must not end with the patience of their callers. */
-export const orderPatienceMs = 60_000;
-/** Who makes and changes accounts. */
+/** Default deadline of a posting, milliseconds: longer than any test. */
+export const postingTimeoutMs = 60_000;
+/** Audit context of accounts and their changes. */
 export const by = { actor: 'test', requestId: 'test' };
-/** What an account has beside its code, name, type and whether it may be negative. */
+/** The other fields of an account. */
 export const unspecified = {
   normalBalance: null,
   currency: null,
@@ -87,7 +87,7 @@ export async function openWriters(): Promise<Writers> {
       pipelines = 2,
       waiting = 8_000,
       items = 256,
-      patienceMs = 15_000,
+      queryTimeoutMs = 15_000,
       isPatient = false,
       maxCachedAccounts = 1000,
       metrics = new Registry(),
@@ -99,7 +99,7 @@ export async function openWriters(): Promise<Writers> {
         name: 'writer',
         max: 2 * pipelines + 4,
         logger,
-        queryTimeoutMs: patienceMs,
+        queryTimeoutMs,
         settings: isPatient ? longLockTimeouts : {},
       });
       const limits = { waiting, waitingBytes: 64e6, items, entries: 2_000, bytes: 2e6 };
@@ -109,7 +109,7 @@ export async function openWriters(): Promise<Writers> {
     },
     async tenantWith(...codes) {
       const id = newId('tenant');
-      // In turns: many at once would wait too long for one of a few connections.
+      // One after the other: many at once would wait too long for a connection.
       const mine = made.then(async () => {
         for (const code of codes) {
           const account = { code, name: code, type: 'asset' as const, allowNegative: !code.startsWith('purse'), ...unspecified };
@@ -147,7 +147,7 @@ export async function openWriters(): Promise<Writers> {
   };
 }
 
-/** An order that moves naira from one account to another. */
+/** A posting that moves naira from one account to another. */
 export function transfer(
   tenantId: string,
   from: string,
@@ -159,17 +159,17 @@ export function transfer(
     { accountCode: to, amount, side: 'debit', currency: 'NGN' },
     { accountCode: from, amount, side: 'credit', currency: 'NGN' },
   ];
-  return validatePosting(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', timeoutMs: orderPatienceMs, ...more }));
+  return validatePosting(create(PostingSchema, { tenantId, entries, actor: 'test', requestId: 'r', timeoutMs: postingTimeoutMs, ...more }));
 }
 
-/** The transaction that an order has become; throws what it was refused for. */
+/** The transaction of a posting; throws its refusal. */
 export function posted(outcome: Outcome): { transaction: Transaction; replayed: boolean } {
   if ('refusal' in outcome) throw outcome.refusal;
-  if ('lockConflict' in outcome) throw new Error('handed back');
+  if ('lockConflict' in outcome) throw new Error('lock conflict');
   return { transaction: outcome.result.outcome.value as Transaction, replayed: outcome.result.replayed };
 }
 
-/** `posted`, `replayed`, `held`, or the reason of a refusal. */
+/** `posted`, `replayed`, `lock_conflict`, or the reason of a refusal. */
 export function reasonOf(outcome: Outcome): string {
   if ('refusal' in outcome) return outcome.refusal.reason;
   if ('lockConflict' in outcome) return 'lock_conflict';

@@ -1,87 +1,65 @@
-// A real Apache Kafka on this machine: one JVM that is broker and controller (KRaft), from the jars that Maven fetches once.
+// Runs Apache Kafka on this machine: one JVM as broker and controller (KRaft), with jars that Maven fetches once.
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { pino } from 'pino';
 import { openKafka } from '../../services/platform/kafka.ts';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { ending, type Child, type Children } from './children.ts';
+import { describeEnding, type Child, type Children } from './children.ts';
 
 const version = '4.1.1';
 
-/** Why there can be no Kafka on this machine, or null where there can. */
+/** Why Kafka can't run on this machine, or null. */
 export function kafkaProblem(): string | null {
-  if (!onPath('java')) return 'Java 17 is missing';
-  const said = spawnSync('java', ['-version'], { encoding: 'utf8' }).stderr;
-  if (Number(/version "([0-9]+)/.exec(said)?.[1] ?? 0) < 17) return 'Java 17 is missing';
-  return existsSync(jarDirectory()) || onPath('mvn') ? null : 'Maven is missing';
-}
-
-function onPath(command: string): boolean {
-  return (process.env['PATH'] ?? '').split(delimiter).some((directory) => {
-    try {
-      accessSync(join(directory, command), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  const java = spawnSync('java', ['-version'], { encoding: 'utf8' });
+  if (Number(/version "([0-9]+)/.exec(java.status === null ? '' : java.stderr)?.[1] ?? 0) < 17) return 'Java 17 is missing';
+  const hasMaven = existsSync(jarDirectory()) || spawnSync('sh', ['-c', 'command -v mvn']).status === 0;
+  return hasMaven ? null : 'Maven is missing';
 }
 
 function jarDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger', `kafka-${version}-logging`);
 }
 
-/** The directory of Kafka's jars, its console clients among them; Maven fetches them the first time. Throws {@link StartFailure}. */
+const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>local</groupId><artifactId>kafka</artifactId><version>${version}</version><packaging>pom</packaging><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${version}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>${version}</version></dependency>
+<dependency><groupId>org.apache.logging.log4j</groupId><artifactId>log4j-slf4j-impl</artifactId><version>2.24.3</version></dependency>
+</dependencies></project>
+`;
+
+/** The directory of Kafka's jars with its console clients; Maven fetches them the first time. Throws {@link StartFailure}. */
 export function kafkaJars(say: (line: string) => void): string {
   const directory = jarDirectory();
   if (existsSync(directory)) return directory;
   say(`fetching Apache Kafka ${version} through Maven (the first time takes half a minute)`);
-  const draft = `${directory}.${process.pid}-${randomBytes(4).toString('hex')}`;
-  mkdirSync(draft, { recursive: true });
+  mkdirSync(dirname(directory), { recursive: true });
+  const draft = mkdtempSync(`${directory}.`);
   try {
-    // The last one lets Kafka say what is wrong: its own jars bring no way to print a log line.
-    const artifacts = [
-      ['org.apache.kafka', 'kafka_2.13', version],
-      ['org.apache.kafka', 'kafka-tools', version],
-      ['org.apache.logging.log4j', 'log4j-slf4j-impl', '2.24.3'],
-    ].map(
-      ([group = '', name = '', its = '']) =>
-        `<dependency><groupId>${group}</groupId><artifactId>${name}</artifactId><version>${its}</version></dependency>`,
-    );
-    writeFileSync(
-      join(draft, 'pom.xml'),
-      `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion><groupId>local</groupId>
-<artifactId>kafka</artifactId><version>${version}</version><packaging>pom</packaging><dependencies>${artifacts.join('')}</dependencies></project>\n`,
-    );
+    writeFileSync(join(draft, 'pom.xml'), pom);
     const goal = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
-    const maven = spawnSync('mvn', ['-q', '-B', goal, '-DincludeScope=runtime', '-DoutputDirectory=jars'], {
-      cwd: draft,
-      encoding: 'utf8',
-    });
+    const options = ['-q', '-B', goal, '-DincludeScope=runtime', '-DoutputDirectory=jars'];
+    const maven = spawnSync('mvn', options, { cwd: draft, encoding: 'utf8' });
     if (maven.status !== 0) throw new StartFailure(`Maven could not fetch Kafka: ${(maven.stdout + maven.stderr).slice(0, 1000)}`);
-    try {
-      renameSync(join(draft, 'jars'), directory);
-    } catch (error) {
-      // Somebody else was faster.
-      if (!existsSync(directory)) throw error;
-    }
+    // Another process may have been faster.
+    if (!existsSync(directory)) renameSync(join(draft, 'jars'), directory);
   } finally {
     rmSync(draft, { recursive: true, force: true });
   }
   return directory;
 }
 
-/** What {@link startBroker} is given. */
+/** Options of {@link startBroker}. */
 export interface BrokerOptions {
-  /** Of its data, configuration and nothing else; made when missing, kept between starts. */
+  /** For data and configuration; created if missing, kept between starts. */
   directory: string;
   port: number;
   controllerPort: number;
-  /** Where clients are sent to; `port` unless something stands in front of it. */
+  /** The port that clients are sent to; `port` unless a proxy is in front. */
   advertisedPort?: number;
   children: Children;
   say: (line: string) => void;
@@ -98,18 +76,18 @@ export interface Broker {
 export async function startBroker(options: BrokerOptions): Promise<Broker> {
   const { directory, port, controllerPort, advertisedPort = port, children, say } = options;
   const jars = kafkaJars(say);
-  // Else Java finds no file below a directory whose name has other letters than ASCII's.
+  // Java needs it for directories with names beyond ASCII.
   const env = { ...process.env, LC_ALL: 'C.UTF-8' };
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'server.properties');
-  writeFileSync(file, properties(join(directory, 'data'), { port, controllerPort, advertisedPort }));
+  writeFileSync(file, properties(join(directory, 'data'), port, controllerPort, advertisedPort));
   const meta = join(directory, 'data', 'meta.properties');
   if (!existsSync(meta)) {
     const id = randomBytes(16).toString('base64url').slice(0, 22);
-    // In one word: one id of 64 begins with a dash, which would be an option.
-    const asked = ['format', `--cluster-id=${id}`, `--config=${file}`];
-    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', ...asked], { encoding: 'utf8', env });
-    if (format.status !== 0) throw new StartFailure(`Kafka's data directory could not be made: ${format.stdout}${format.stderr}`);
+    // As one word, because an id may begin with a dash.
+    const command = ['format', `--cluster-id=${id}`, `--config=${file}`];
+    const format = spawnSync('java', [...javaFlags(jars, '64m'), 'kafka.tools.StorageTool', ...command], { encoding: 'utf8', env });
+    if (format.status !== 0) throw new StartFailure(`Kafka's data directory could not be created: ${format.stdout}${format.stderr}`);
   }
   const child = children.start({
     name: 'kafka',
@@ -119,56 +97,51 @@ export async function startBroker(options: BrokerOptions): Promise<Broker> {
     graceSeconds: 15,
   });
   const address = `127.0.0.1:${advertisedPort}`;
-  await answering(address, child, /^cluster\.id=(.*)$/m.exec(readFileSync(meta, 'utf8'))?.[1]);
+  await waitUntilReady(address, child, /^cluster\.id=(.*)$/m.exec(readFileSync(meta, 'utf8'))?.[1]);
   return { address, child };
 }
 
-/** How a JVM is started on those jars. The serial collector and the first compiler alone: half the start and a third of the memory. */
+/** Flags of a JVM with those jars. The serial collector and the first compiler need half the time to start and a third of the memory. */
 export function javaFlags(jars: string, heap: string): string[] {
   return [`-Xmx${heap}`, '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-XX:-UsePerfData', '-cp', join(jars, '*')];
 }
 
-function properties(data: string, ports: { port: number; controllerPort: number; advertisedPort: number }): string {
-  const { port, controllerPort, advertisedPort } = ports;
-  const all = {
-    'process.roles': 'broker,controller',
-    'node.id': '1',
-    'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
-    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${advertisedPort}`,
-    'controller.listener.names': 'CONTROLLER',
-    'log.dirs': data,
-    'auto.create.topics.enable': 'false',
-    'offsets.topic.replication.factor': '1',
-    'offsets.topic.num.partitions': '4',
-    'transaction.state.log.replication.factor': '1',
-    'transaction.state.log.min.isr': '1',
-    'share.coordinator.state.topic.replication.factor': '1',
-    'share.coordinator.state.topic.min.isr': '1',
-    // A group begins at once, not when three seconds have brought no more members.
-    'group.initial.rebalance.delay.ms': '0',
-  };
-  return Object.entries(all)
-    .map(([name, value]) => `${name}=${value}\n`)
-    .join('');
+function properties(data: string, port: number, controllerPort: number, advertisedPort: number): string {
+  return `process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:${controllerPort}
+listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}
+advertised.listeners=PLAINTEXT://127.0.0.1:${advertisedPort}
+controller.listener.names=CONTROLLER
+log.dirs=${data}
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+# A group starts at once instead of waiting 3 s for more members.
+group.initial.rebalance.delay.ms=0
+`;
 }
 
-/** By its cluster's id: another Kafka may have taken the port in the meantime, and answers until this one has noticed and ends. */
-async function answering(address: string, child: Child, clusterId: string | undefined): Promise<void> {
+/** Compares the cluster's id: another Kafka may answer on the port until this one has noticed. */
+async function waitUntilReady(address: string, child: Child, clusterId: string | undefined): Promise<void> {
   const topic = { topic: '', partitions: 1, replication: undefined, maxMessageBytes: 0 };
   const kafka = openKafka({ brokers: [address], ssl: false, sasl: undefined, ...topic }, 'start', pino({ level: 'silent' }));
   for (const until = Date.now() + 45_000; child.running(); await pause(100)) {
-    if (Date.now() > until) throw new StartFailure(`Kafka does not answer: ${child.lastWords()}`);
+    if (Date.now() > until) throw new StartFailure(`Kafka does not answer: ${child.lastMessage()}`);
     const admin = kafka.admin({ retry: { retries: 0 } });
     try {
       await admin.connect();
       const cluster = await admin.describeCluster();
       if (cluster.clusterId === clusterId && cluster.brokers.length > 0) return;
     } catch {
-      // It is not that far yet.
+      // Not started yet.
     } finally {
       await admin.disconnect().catch(() => undefined);
     }
   }
-  throw new StartFailure(`Kafka ended at its start ${ending(child, await child.ended)}`);
+  throw new StartFailure(`Kafka ended at its start ${describeEnding(child, await child.ended)}`);
 }

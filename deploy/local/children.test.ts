@@ -1,67 +1,36 @@
-import { mkdirSync, mkdtempSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { currentRun } from '../../test/run.ts';
-import { Children, endRecorded } from './children.ts';
+import { Children } from './children.ts';
 
-function open(trimMs?: number): { children: Children; logs: string } {
+function open(): { children: Children; logs: string } {
   const directory = mkdtempSync(join(currentRun().directory, 'children-'));
   const logs = join(directory, 'logs');
-  return { children: new Children(logs, join(directory, 'processes.json'), trimMs), logs };
+  return { children: new Children(logs, join(directory, 'processes.json')), logs };
 }
-
-test('a log that is too long is cut, also where there can be no copy of it', async () => {
-  const { children, logs } = open(10);
-  try {
-    children.start({ name: 'sleeper', command: 'sleep', args: ['600'] });
-    const log = join(logs, 'sleeper.log');
-    // Where a directory stands nothing can be copied to.
-    mkdirSync(`${log}.1`);
-    truncateSync(log, 65 * 1024 * 1024);
-    while (statSync(log).size > 0) await pause(10);
-  } finally {
-    await children.end();
-  }
-});
-
-test('the last words of a child whose last line was cut off are those of the line before', async () => {
-  const { children } = open();
-  const child = children.start({ name: 'speaker', command: 'printf', args: ['{"level":50,"msg":"no room"}\\n{"level":50,"ms'] });
-  await child.ended;
-  expect(child.lastWords()).toBe('no room');
-});
 
 test.each([
   ['FATAL:  could not resize shared memory', 'FATAL:  could not resize shared memory', 'LOG:  database system is shut down'],
-  ['LOG:  database system is shut down', 'FATAL:  the database system is starting up', 'LOG:  database system is shut down'],
-  [
-    'LOG:  database system is shut down',
-    'LOG:  database system is ready to accept connections',
-    'FATAL:  database "x" does not exist',
-    'LOG:  database system is shut down',
-  ],
-  [
-    'FATAL:  could not write to file',
-    'LOG:  database system is ready to accept connections',
-    'FATAL:  could not write to file',
-    'LOG:  startup process (PID 1) exited with exit code 1',
-    'LOG:  database system is shut down',
-  ],
-  ['FATAL:  no room', 'FATAL:  no room', 'PANIC:  cannot abort transaction 1', 'child process exited with exit code 1'],
-])('the last words are %j', async (words, ...lines) => {
+  ['Error: no port', 'Error: no port', '    at listen (node:net)', 'Node.js v24.0.0'],
+  ['refused', '{"level":50,"msg":"refused"}', '{"level":30,"ms'],
+  ['', ''],
+])('the last message is %j', async (message, ...lines) => {
   const { children } = open();
-  const child = children.start({ name: 'speaker', command: 'printf', args: ['%s\n', ...lines] });
+  const child = children.start({ name: 'printer', command: 'printf', args: ['%s\n', ...lines] });
   await child.ended;
-  expect(child.lastWords()).toBe(words);
+  expect(child.lastMessage()).toBe(message);
+  await children.end();
 });
 
-test.each(['', '{', '{}', 'null', '[null]', '["text"]'])('a record of processes that is %j names none', async (text) => {
-  const record = join(mkdtempSync(join(currentRun().directory, 'record-')), 'processes.json');
-  writeFileSync(record, text);
-  expect(await endRecorded(record)).toEqual([]);
+test('a command that does not exist ends with 127, and says so', async () => {
+  const { children } = open();
+  const child = children.start({ name: 'missing', command: 'sleep', args: ['600'], cwd: '/nowhere' });
+  expect(await child.ended).toEqual({ code: 127, signal: null });
+  expect(child.lastMessage()).toMatch(/ENOENT/);
+  await children.end();
 });
 
-test('children end also where their record can not be written', async () => {
+test('children end also where their record can’t be written', async () => {
   const { children, logs } = open();
   const child = children.start({ name: 'sleeper', command: 'sleep', args: ['600'] });
   // As on a full disk.

@@ -1,9 +1,9 @@
-// A database of its own for each service, and the role that owns it. The service's role is made by the service's own `migrate`.
+// Creates the database of each service and the role that owns it. The service's own `migrate` creates the service's role.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { scramVerifier } from '../../services/platform/scram.ts';
-import { writeWhole } from './children.ts';
+import { writeAtomically } from './children.ts';
 
 /** A service's database, as owner and as the service. */
 export interface ServiceDatabase {
@@ -19,13 +19,13 @@ export interface DatabasePlan {
   name: string;
   owner: { role: string; password: string };
   service: { role: string; password: string };
-  /** A database whose content the new one starts with. */
+  /** A database to copy. */
   template?: string;
 }
 
-/** Makes the database and its owner where they are missing. `adminUrl`: a superuser, or a role that may create databases and roles. */
+/** Creates the database and its owner where they are missing. `adminUrl`: a superuser, or a role that may create databases and roles. */
 export async function createDatabase(adminUrl: string, plan: DatabasePlan): Promise<ServiceDatabase> {
-  const at = (role: string, password: string) => {
+  const urlOf = ({ role, password }: { role: string; password: string }) => {
     const url = new URL(adminUrl);
     url.username = encodeURIComponent(role);
     url.password = encodeURIComponent(password);
@@ -34,20 +34,23 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
   };
   const database = {
     name: plan.name,
-    ownerUrl: at(plan.owner.role, plan.owner.password),
-    serviceUrl: at(plan.service.role, plan.service.password),
+    ownerUrl: urlOf(plan.owner),
+    serviceUrl: urlOf(plan.service),
   };
   await withClient(adminUrl, async (client) => {
     const owner = pg.escapeIdentifier(plan.owner.role);
     const exists = async (query: string, value: string) => ((await client.query(query, [value])).rowCount ?? 0) > 0;
     if (!(await exists('select from pg_roles where rolname = $1', plan.owner.role))) {
-      // createrole: the owner's `migrate` makes the service's role.
+      // The owner's `migrate` creates the service's role.
       const verifier = pg.escapeLiteral(scramVerifier(plan.owner.password));
-      await client.query(`create role ${owner} login createrole password ${verifier}`).catch(unlessMade);
+      await client.query(`create role ${owner} login createrole password ${verifier}`).catch((error: pg.DatabaseError) => {
+        // Another start has created it meanwhile.
+        if (error.code !== '42710' && error.code !== '23505') throw error;
+      });
     }
     if (await exists('select from pg_database where datname = $1', plan.name)) return;
     const { rows } = await client.query<{ super: boolean }>('select rolsuper as super from pg_roles where rolname = current_user');
-    // Only a member of a role may give it a database; a superuser is one of every role.
+    // Only a member of a role may give it a database.
     if (rows[0]?.super !== true) await client.query(`grant ${owner} to current_user`);
     const template = pg.escapeIdentifier(plan.template ?? 'template0');
     await client.query(`create database ${pg.escapeIdentifier(plan.name)} owner ${owner} encoding 'UTF8' template ${template}`);
@@ -55,38 +58,32 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
   return database;
 }
 
-/**
- * Gives the two roles the passwords of the plan where the server knows others: the server was kept and the generated passwords were not.
- */
-export async function matchPasswords(adminUrl: string, plan: DatabasePlan, database: ServiceDatabase): Promise<void> {
-  const set = (role: { role: string; password: string }) =>
-    `alter role ${pg.escapeIdentifier(role.role)} password ${pg.escapeLiteral(scramVerifier(role.password))}`;
-  if (await isRefused(database.ownerUrl)) await withClient(adminUrl, (client) => client.query(set(plan.owner)));
-  await withClient(database.ownerUrl, async (client) => {
-    const known = await client.query('select from pg_roles where rolname = $1', [plan.service.role]);
-    // The owner has made this role and may change it, also where the administrator is no superuser.
-    if ((known.rowCount ?? 0) > 0 && (await isRefused(database.serviceUrl))) await client.query(set(plan.service));
-  });
+/** Sets the passwords of both roles: the server may be older than the plan. The owner changes the service's role, which it has created. */
+export async function setPasswords(adminUrl: string, plan: DatabasePlan, { ownerUrl }: ServiceDatabase): Promise<void> {
+  for (const [url, { role, password }] of [
+    [adminUrl, plan.owner],
+    [ownerUrl, plan.service],
+  ] as const) {
+    await withClient(url, async (client) => {
+      const known = await client.query('select from pg_roles where rolname = $1', [role]);
+      if (known.rowCount === 0) return;
+      await client.query(`alter role ${pg.escapeIdentifier(role)} password ${pg.escapeLiteral(scramVerifier(password))}`);
+    });
+  }
 }
 
-/**
- * Lets nobody but its owner and the service's role, which must be there, connect to a database: PostgreSQL lets everybody. Others who were granted
- * it by name keep it.
- */
-export async function closeToOthers({ name, ownerUrl, serviceUrl }: ServiceDatabase): Promise<void> {
-  const database = pg.escapeIdentifier(name);
-  const role = pg.escapeIdentifier(decodeURIComponent(new URL(serviceUrl).username));
-  const change = `revoke connect, temporary on database ${database} from public; grant connect on database ${database} to ${role}`;
-  await withClient(ownerUrl, (client) => client.query(change));
+/** Revokes the right of every role to connect, which PostgreSQL grants by default; `migrate` has granted it to the service's role. */
+export async function revokePublicConnect({ name, ownerUrl }: ServiceDatabase): Promise<void> {
+  await withClient(ownerUrl, (client) => client.query(`revoke connect, temporary on database ${pg.escapeIdentifier(name)} from public`));
 }
 
-/** Notes in a data directory where its databases are, for the operator's commands. */
-export function keepDatabases(dataDirectory: string, databases: Record<string, ServiceDatabase>): void {
-  writeWhole(join(dataDirectory, 'databases.json'), `${JSON.stringify(databases, null, 2)}\n`);
+/** Writes the URLs of the databases to a data directory, for the operator's commands. */
+export function saveDatabases(dataDirectory: string, databases: Record<string, ServiceDatabase>): void {
+  writeAtomically(join(dataDirectory, 'databases.json'), `${JSON.stringify(databases, null, 2)}\n`);
 }
 
 /** The databases of a data directory, by service; empty where there are none yet. */
-export function keptDatabases(dataDirectory: string): Partial<Record<string, ServiceDatabase>> {
+export function savedDatabases(dataDirectory: string): Partial<Record<string, ServiceDatabase>> {
   try {
     return JSON.parse(readFileSync(join(dataDirectory, 'databases.json'), 'utf8')) as Record<string, ServiceDatabase>;
   } catch {
@@ -97,27 +94,12 @@ export function keptDatabases(dataDirectory: string): Partial<Record<string, Ser
 /** Runs `work` on a connection of its own and closes it. */
 export async function withClient<Result>(url: string, work: (client: pg.Client) => Promise<Result>): Promise<Result> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
-  // The query in flight rejects as well; without a listener a lost connection would end the process.
+  // Without a listener a lost connection would end the process.
   client.on('error', () => undefined);
   try {
     await client.connect();
     return await work(client);
   } finally {
     await client.end().catch(() => undefined);
-  }
-}
-
-/** Two starts at once: the other one has made it meanwhile. */
-function unlessMade(error: pg.DatabaseError): void {
-  if (error.code !== '42710' && error.code !== '23505') throw error;
-}
-
-async function isRefused(url: string): Promise<boolean> {
-  try {
-    await withClient(url, () => Promise.resolve());
-    return false;
-  } catch (error) {
-    if ((error as pg.DatabaseError).code === '28P01') return true;
-    throw error;
   }
 }

@@ -1,4 +1,3 @@
-// `npm run kafka` as its user meets it: what it prints, how it ends, what it leaves behind.
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -7,11 +6,10 @@ import { describeWithKafka, testWithJava } from '../../test/kafka.ts';
 import { newChildren, testPort } from '../../test/cluster.ts';
 import { bareEnvironment, currentRun } from '../../test/run.ts';
 import { startBroker } from './broker.ts';
-import { boundToParent } from './children.ts';
-import { lockDirectory } from './lock.ts';
+import { endWithParent } from './children.ts';
 import { root } from './plan.ts';
 import { portProblem } from './ports.ts';
-import { isRunning, type Identity } from './processes.ts';
+import { isRunning, lockDirectory, type Identity } from './processes.ts';
 
 interface Attempt {
   directory: string;
@@ -26,7 +24,7 @@ interface Attempt {
 
 function start(port: number, data = mkdtempSync(join(currentRun().directory, 'start-kafka-'))): Attempt {
   const environment = { ...bareEnvironment, HOME: process.env['HOME'], DATA_DIR: data, PORT: String(port) };
-  const [file = '', ...args] = boundToParent('SIGTERM', ['node', 'deploy/local/kafka.ts']);
+  const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/kafka.ts']);
   const child = spawn(file, args, { cwd: root, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   let [out, errors] = ['', ''];
   child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
@@ -67,15 +65,15 @@ async function listeningOn<Result>(port: number, work: () => Promise<Result>): P
 }
 
 describe('npm run kafka ends with 1 and one line', () => {
-  test('where another program has its port', async () => {
+  test('where its port is in use', async () => {
     const port = await pair();
-    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port}, or a connection from there has just ended`;
+    const line = `PORT can't be ${port}: 127.0.0.1:${port} is in use`;
     expect(await listeningOn(port, () => start(port).ended)).toEqual({ status: 1, errors: [line] });
   });
 
-  test("where another program has its controller's port", async () => {
+  test("where its controller's port is in use", async () => {
     const port = await pair();
-    const line = `PORT can't be ${port}: another program listens on 127.0.0.1:${port + 1}, the port of Kafka's controller, or a connection from there has just ended`;
+    const line = `PORT can't be ${port}: 127.0.0.1:${port + 1} is in use`;
     expect(await listeningOn(port + 1, () => start(port).ended)).toEqual({ status: 1, errors: [line] });
   });
 
@@ -84,11 +82,11 @@ describe('npm run kafka ends with 1 and one line', () => {
     expect(await start(65535).ended).toEqual({ status: 1, errors });
   });
 
-  test('where another one has its directory', async () => {
+  test('where its directory is in use', async () => {
     const data = mkdtempSync(join(currentRun().directory, 'start-kafka-'));
     const directory = join(data, 'kafka');
     mkdirSync(directory);
-    const unlock = lockDirectory(directory, 'npm run kafka');
+    const unlock = await lockDirectory(directory, 'npm run kafka');
     const errors = [`DATA_DIR: ${directory} is in use by another npm run kafka (process ${process.pid})`];
     expect(await start(await pair(), data).ended).toEqual({ status: 1, errors });
     unlock();
@@ -96,7 +94,7 @@ describe('npm run kafka ends with 1 and one line', () => {
 });
 
 describeWithKafka('npm run kafka', () => {
-  testWithJava('says that its broker has ended; whose port another broker takes is not told that it is ready', async () => {
+  testWithJava('reports that its broker has ended; a second broker on its port is not ready', async () => {
     const port = await pair();
     const kafka = start(port);
     try {

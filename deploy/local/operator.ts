@@ -1,13 +1,12 @@
-// `npm run ledger -- verify`, `npm run notifier -- redrive`: a service's commands for operators, on the databases of DATA_DIR unless others
-// are given.
+// `npm run ledger -- verify`, `npm run notifier -- redrive`: operator's commands, by default on the databases of DATA_DIR.
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { Settings } from '../../services/platform/settings.ts';
-import { keptDatabases } from './databases.ts';
+import { savedDatabases } from './databases.ts';
 import { root } from './plan.ts';
 
-// The ledger's are the owner's, who sees all tenants.
+// The ledger's commands run as the owner, which sees all tenants.
 const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
 
 function databaseEnvironment(service: string, args: string[], settings: Settings): NodeJS.ProcessEnv {
@@ -15,8 +14,8 @@ function databaseEnvironment(service: string, args: string[], settings: Settings
   if (settings.optional('DATABASE_URL') !== undefined || settings.optional('MIGRATION_DATABASE_URL') !== undefined) return {};
   const directory = resolve(root, settings.text('DATA_DIR', '.data'));
   const needed = needs[service] ?? 'DATABASE_URL';
-  const database = keptDatabases(directory)[service];
-  if (!database) throw new StartFailure(`DATA_DIR: ${directory} holds no ${service} yet: npm start makes one, or give ${needed}`);
+  const database = savedDatabases(directory)[service];
+  if (!database) throw new StartFailure(`DATA_DIR: ${directory} has no ${service} yet: run npm start, or set ${needed}`);
   return { DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
 }
 

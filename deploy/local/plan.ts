@@ -1,4 +1,4 @@
-// What a house consists of: which processes, with which environment. `npm start` and the tests of the whole house start the same.
+// The processes of a deployment and their environment, for `npm start` and for tests.
 import { resolve } from 'node:path';
 import { hostAndPort } from '../../services/platform/settings.ts';
 import type { ChildOptions } from './children.ts';
@@ -12,8 +12,8 @@ export type Service = (typeof services)[number];
 /** The root of the source tree, where every process runs. */
 export const root = resolve(import.meta.dirname, '..', '..');
 
-/** What {@link serviceChild} and {@link gatewayChild} need to know. */
-export interface HousePlan {
+/** What all processes of a deployment share. */
+export interface DeploymentPlan {
   /** Where each service listens, `host:port`; several addresses are several replicas. */
   addresses: Record<Service, string[]>;
   databases: Record<Service, ServiceDatabase>;
@@ -21,21 +21,21 @@ export interface HousePlan {
   jwtPrivateKey: string;
   /** `id:base64 of 32 bytes`. */
   webhookEncryptionKey: string;
-  /** Whether webhooks may go to http and private addresses, where the environment does not say. */
+  /** Whether webhooks may go to http and private addresses, unless the environment says. */
   insecureTargets: boolean;
-  /** What every process is given besides, for example `LOG_LEVEL`. */
+  /** More variables of every process, for example `LOG_LEVEL`. */
   environment: NodeJS.ProcessEnv;
 }
 
 /** Brings a service's schema up to date and exits. */
-export function migrateChild(service: Service, plan: HousePlan): ChildOptions {
+export function migrateChild(service: Service, plan: DeploymentPlan): ChildOptions {
   const { ownerUrl, serviceUrl } = plan.databases[service];
   const environment = { ...plan.environment, MIGRATION_DATABASE_URL: ownerUrl, DATABASE_URL: serviceUrl };
   return nodeChild(`${service}-migrate`, [`services/${service}/main.ts`, 'migrate'], environment);
 }
 
 /** One replica of a service. The first is named after the service, the next ones `ledger-2` and so on. */
-export function serviceChild(service: Service, replica: number, plan: HousePlan): ChildOptions {
+export function serviceChild(service: Service, replica: number, plan: DeploymentPlan): ChildOptions {
   const { host, port } = hostAndPort(plan.addresses[service][replica] ?? '');
   return nodeChild(replica === 0 ? service : `${service}-${replica + 1}`, [`services/${service}/main.ts`], {
     ...plan.environment,
@@ -47,7 +47,6 @@ export function serviceChild(service: Service, replica: number, plan: HousePlan)
     ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
-      // Said by whoever starts the house, in one way or the other, or by the house.
       ...(!['', '_FILE'].some((end) => plan.environment[`WEBHOOK_ALLOW_INSECURE_TARGETS${end}`]) && {
         WEBHOOK_ALLOW_INSECURE_TARGETS: String(plan.insecureTargets),
       }),
@@ -56,7 +55,7 @@ export function serviceChild(service: Service, replica: number, plan: HousePlan)
 }
 
 /** The gateway. */
-export function gatewayChild(host: string, port: number, plan: HousePlan): ChildOptions {
+export function gatewayChild(host: string, port: number, plan: DeploymentPlan): ChildOptions {
   const addresses = Object.fromEntries(services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
   const environment = { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...addresses };
   return nodeChild('gateway', ['gateway/main.ts'], environment);
@@ -67,12 +66,11 @@ function nodeChild(name: string, args: string[], environment: NodeJS.ProcessEnv)
   return { name, command: process.execPath, args: [youngHeap, ...args], cwd: root, env };
 }
 
-/** What was compiled once is read, not compiled again: each process holds 20 MiB less. Where it can't be written Node goes on without. */
+/** Cache of compiled code: faster starts and 20 MiB less per process. */
 export const compileCache = resolve(root, 'node_modules/.cache/compiled');
 
-// Node 24 lets the young generation grow under load, whatever is alive: 134 MiB were seen in a gateway that held 115 MiB in all; with this it
-// stays below 48.
+// Without a limit the young generation grows under load far beyond the live data.
 const youngHeap = '--max-semi-space-size=16';
 
-// Node's threads otherwise make an arena each, and glibc keeps in each what was freed there: 8 to 50 MiB of a gateway under load.
+// With an arena per thread glibc keeps up to 50 MiB of freed memory in a busy gateway.
 const arenas = '2';

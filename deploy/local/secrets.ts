@@ -1,41 +1,41 @@
-// What a house generates once and keeps: passwords, tokens, keys and the port of its database server.
+// Generates passwords, tokens, keys and the database port of `npm start` once, and keeps them in DATA_DIR.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
-import { writeWhole } from './children.ts';
-import { freePort, isFree } from './ports.ts';
+import { writeAtomically } from './children.ts';
+import { freePort, portProblem } from './ports.ts';
 
 /** Kept in `secrets.json` of the data directory, which only its owner can read. */
 export interface Secrets {
   internalToken: string;
   /** Ed25519, PKCS #8, PEM. */
   jwtPrivateKey: string;
-  /** Seals webhook secrets: `id:base64 of 32 bytes`. */
+  /** Encrypts webhook secrets: `id:base64 of 32 bytes`. */
   webhookEncryptionKey: string;
-  /** Of the embedded server's superuser. */
+  /** The password of the embedded server's superuser. */
   postgresPassword: string;
-  /** 0: there has been no server. */
+  /** The embedded server's port; 0 if there has been none. */
   postgresPort: number;
   /** By role. */
   rolePasswords: Record<string, string>;
 }
 
 /**
- * Reads the secrets of a data directory, generates those that it does not have yet; `embedded`: for the server whose databases lie there. Throws
- * {@link StartFailure} if they can't be read, are another user's and this one is root, or are missing and that server was made with them.
+ * Reads the secrets of a data directory and generates missing ones; `embedded`: the database server's data are there, too. Throws
+ * {@link StartFailure} where the file can't be read, belongs to another user while this one is root, or is missing next to an existing server.
  */
-export async function keepSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
+export async function loadSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
   const file = join(dataDirectory, 'secrets.json');
   const kept = readSecrets(file);
-  // Root may write where another user's house lies, who could read nothing of it any more.
+  // A file that root writes would be unreadable for its former owner.
   const owner = statSync(file, { throwIfNoEntry: false })?.uid ?? 0;
   if (process.getuid?.() === 0 && owner !== 0) {
-    throw new StartFailure(`DATA_DIR: ${dataDirectory} is another user's (${owner}): root would take it from him`);
+    throw new StartFailure(`DATA_DIR: ${dataDirectory} belongs to user ${owner}: start as that user`);
   }
   const server = join(dataDirectory, 'postgres');
   if (embedded && kept.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
-    throw new StartFailure(`DATA_DIR: ${file} is missing, without which nobody gets into ${server}: restore it`);
+    throw new StartFailure(`DATA_DIR: ${file} is missing, and has the password of ${server}: restore it`);
   }
   const secrets: Secrets = {
     internalToken: kept.internalToken ?? newPassword(),
@@ -45,12 +45,11 @@ export async function keepSecrets(dataDirectory: string, roles: string[], embedd
     postgresPort: embedded ? await portFor(kept.postgresPort) : (kept.postgresPort ?? 0),
     rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
   };
-  // Who loses it can open neither the databases nor what is sealed in them.
-  writeWhole(file, `${JSON.stringify(secrets, null, 2)}\n`, { flush: true });
+  writeAtomically(file, `${JSON.stringify(secrets, null, 2)}\n`, { flush: true });
   return secrets;
 }
 
-/** 256 random bits that need no escaping in an address. */
+/** 256 random bits that need no escaping in a URL. */
 export function newPassword(): string {
   return randomBytes(32).toString('base64url');
 }
@@ -60,20 +59,20 @@ export function newSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 }
 
-/** 256 random bits under an id of their own. */
+/** 256 random bits with a random id. */
 export function newEncryptionKey(): string {
   return `${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}`;
 }
 
-/** The same port as last time, for those who look into the database by hand, unless another program has taken it, or it is to be another's of this house. */
-async function portFor(kept = 0): Promise<number> {
-  return kept !== 0 && (await isFree(kept)) ? kept : freePort();
+// The same port as last time if it is free, for tools that connect to the database.
+async function portFor(last = 0): Promise<number> {
+  return last !== 0 && (await portProblem('127.0.0.1', last)) === undefined ? last : freePort();
 }
 
 function readSecrets(file: string): Partial<Secrets> {
   try {
     const kept: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) throw new Error('it holds no secrets');
+    if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) throw new Error('it has no secrets');
     return kept;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};

@@ -50,7 +50,7 @@ describe.each([
     isNow(expiresMs! - 600_000n);
   });
 
-  test('his tenants and their keys are listed newest first', async () => {
+  test('tenants and keys are listed newest first', async () => {
     const right = await startIdentity(database.serviceUrl);
     try {
       const userId = (await newUser(client)).id;

@@ -1,8 +1,8 @@
-// What the environment tells this service, read once.
+// The settings of the identity service, read once.
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
-/** Everything the running service is told. */
+/** The settings of the running service. */
 export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
@@ -25,11 +25,11 @@ function signingKeys(text: string): [KeyObject, ...KeyObject[]] {
       const key = createPrivateKey(pem);
       if (key.asymmetricKeyType === 'ed25519') return key;
     } catch {
-      // The same answer as for another kind of key; OpenSSL's words would only add to it.
+      // The same message as for another kind of key.
     }
     throw bad();
   });
-  // What stands beside them would not be used, without a word: a key of another format, or one that was cut short.
+  // A key of another format, or a truncated one, would be ignored silently.
   if (!first || (text.match(/-----BEGIN /g) ?? []).length > 1 + others.length) throw bad();
   return [first, ...others];
 }

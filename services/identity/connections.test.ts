@@ -8,7 +8,7 @@ import { until } from '../../test/notifier.ts';
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { newId } from '../platform/ids.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { openOrm, rows } from './database.ts';
+import { openOrm, entityManager } from './database.ts';
 
 let database: FreshDatabase;
 let proxy: Proxy;
@@ -43,12 +43,12 @@ const look = () => identity.client.getUser({ userId: member });
 
 test.each([
   ['transaction', 'begins', list, 'begin', 'cut'],
-  ['transaction', 'is told whose rows it sees', list, 'set_config', 'cut'],
+  ['transaction', 'sets its row scope', list, 'set_config', 'cut'],
   ['transaction', 'is in a statement', list, 'memberships', 'cut'],
   ['transaction', 'commits', list, 'commit', 'cut'],
   ['transaction', 'waits for the answer to its commit', list, 'commit', 'cut after'],
   ['statement alone', 'waits for its answer', look, 'users', 'cut after'],
-] as const)('a %s whose connection breaks while it %s takes no place in the pool for good', async (_, __, call, word, verdict) => {
+] as const)('a %s whose connection breaks while it %s frees its place in the pool', async (_, __, call, word, verdict) => {
   for (let cut = 0; cut < cuts; cut++) {
     proxy.watch = (chunk) => (chunk.includes(word) ? verdict : 'pass');
     expect(await refusal(call())).toMatchObject({ reason: 'unavailable' });
@@ -59,8 +59,8 @@ test.each([
   expect((await list()).apiKeys).toEqual([]);
 });
 
-test('nor does one that is refused and breaks while it rolls back', async () => {
-  const stranger = newId('user');
+test('a rejected call whose connection breaks in the rollback frees its place in the pool', async () => {
+  const otherUser = newId('user');
   for (let cut = 0; cut < cuts; cut++) {
     let seen = false;
     proxy.watch = (chunk) => {
@@ -68,14 +68,14 @@ test('nor does one that is refused and breaks while it rolls back', async () => 
       seen = true;
       return 'cut';
     };
-    expect((await refusal(list(stranger))).reason).toBe('tenant_not_found');
+    expect((await refusal(list(otherUser))).reason).toBe('tenant_not_found');
     expect(seen).toBe(true);
     proxy.watch = () => 'pass';
   }
   expect((await list()).apiKeys).toEqual([]);
 });
 
-test.each([1, 2])('it is ready only where both of its pools are answered: it asks twice, and number %i is cut', async (number) => {
+test.each([1, 2])('it is ready only where both pools are answered: of two queries number %i is cut', async (number) => {
   let asked = 0;
   proxy.watch = (chunk) => (/select 1|transaction_read_only/.test(chunk.toString('latin1')) && ++asked === number ? 'cut' : 'pass');
   expect((await identity.ready()).status).toBe(503);
@@ -84,9 +84,9 @@ test.each([1, 2])('it is ready only where both of its pools are answered: it ask
 });
 
 test.each([
-  ['a statement alone', (orm: MikroORM, text: string) => rows(orm).execute(text)],
-  ['a transaction', (orm: MikroORM, text: string) => rows(orm).transactional((em) => em.execute(text))],
-])('one that may only read, as the database said when it was made, is closed: by %s', async (_, run) => {
+  ['a statement alone', (orm: MikroORM, text: string) => entityManager(orm).execute(text)],
+  ['a transaction', (orm: MikroORM, text: string) => entityManager(orm).transactional((em) => em.execute(text))],
+])('a connection to a read-only database is closed: by %s', async (_, run) => {
   const fresh = await freshDatabase('identity');
   const name = new URL(fresh.ownerUrl).pathname.slice(1);
   const alter = (words: string) => withClient(database.adminUrl, (client) => client.query(`alter database "${name}" ${words}`));
@@ -109,12 +109,12 @@ test.each([
   }
 });
 
-test('one that is late for whoever waited for it, and breaks while it is asked whose it is, takes nothing with it', async () => {
+test('a connection that comes after its caller timed out, and breaks while it is checked, frees its place', async () => {
   const way = await openProxy(Number(new URL(database.serviceUrl).port));
   const address = new URL(database.serviceUrl);
   [address.hostname, address.port] = ['127.0.0.1', String(way.port)];
   const orm = await openOrm(address.href, 1, openLog('test', 'silent'));
-  const run = (statement: string) => rows(orm).execute(statement);
+  const run = (statement: string) => entityManager(orm).execute(statement);
   try {
     await run('select 1');
     let asked = false;

@@ -11,7 +11,7 @@ test('a key has the prefix, 26 characters of its id, 43 of secret and 6 of check
   expect(idOfKeyText(text)).toBe(id);
 });
 
-test('the checksum is the CRC32 of all before it in base62, so that anybody can write a scanner', () => {
+test('the checksum is the CRC32 of all before it in base62, so that anyone can write a scanner', () => {
   // A fifth of all checksums begin with a zero.
   for (let count = 0; count < 40; count += 1) {
     const body = `lk_live_01arz3ndektsv4rrffq69g5fav_${String(count).padStart(43, '0')}`;
@@ -19,7 +19,7 @@ test('the checksum is the CRC32 of all before it in base62, so that anybody can 
   }
 });
 
-test('no two keys of one id are alike', () => {
+test('two keys of one id differ', () => {
   const id = newId('key');
   expect(new Set(Array.from({ length: 100 }, () => newKeyText(id))).size).toBe(100);
 });
@@ -44,7 +44,7 @@ test('a key cut short, or with anything before or after it, is garbage', () => {
   );
 });
 
-test('no text that is not a key is taken for one', () => {
+test('other texts are no keys', () => {
   fc.assert(fc.property(fc.string(), (text) => idOfKeyText(text) === null));
   expect(idOfKeyText('')).toBeNull();
 });

@@ -1,8 +1,8 @@
-// The shapes of what callers show: API keys, refresh tokens, scopes. Pure: no database, no network.
+// The formats of API keys, refresh tokens and scopes. Pure: no database, no network.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** What a key may be allowed to do. */
+/** Permissions of a key. */
 const scopes = [
   'accounts:read',
   'accounts:write',
@@ -13,7 +13,7 @@ const scopes = [
   'reports:read',
 ] as const;
 
-/** Where the first unknown scope stands, or -1. */
+/** The index of the first unknown scope, or -1. */
 export function unknownScope(given: string[]): number {
   return given.findIndex((scope) => !scopes.some((known) => known === scope));
 }
@@ -43,7 +43,7 @@ function checksum(text: string): string {
 
 /**
  * The text of a new key: `lk_live_<26 characters of its id>_<43 base62 of 256 random bits><6 base62 of CRC32>`, the checksum over all
- * before it, so that scanners and this service tell a key from garbage without a look-up. `id`: the key's TypeID.
+ * before it, so that secret scanners and this service recognize a key without a look-up. `id`: the key's TypeID.
  */
 export function newKeyText(id: string): string {
   const text = `lk_live_${id.slice('key_'.length)}_${secret()}`;
@@ -59,7 +59,7 @@ export function idOfKeyText(text: string): string | null {
   return `key_${found[1] ?? ''}`;
 }
 
-/** What is stored of a key or refresh token: SHA-256 as hex. Their 256 random bits need no slow hash. */
+/** The stored hash of a key or refresh token: SHA-256 as hex. Their 256 random bits need no slow hash. */
 export function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

@@ -1,12 +1,12 @@
-// MikroORM as this service uses it: entity managers that see the rows they ask for and no others.
+// MikroORM with bound parameters, and entity managers that see the rows of their scope only.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
 import { connectionOptions, keepAliveMs, assertWritablePrimary, queryTimeoutMs, repairKyselyPool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
-// MikroORM writes values into the text of its statements, and PostgreSQL logs the text of each that fails: two registrations at once left the hash of
-// a password in its log. Here they are parameters, as everywhere else.
+// MikroORM writes values into the statement's text, and PostgreSQL logs the text of failed statements, password hashes included. Parameters are not
+// logged.
 class BindingConnection extends PostgreSqlConnection {
   override async execute<Result>(
     ...[query, params = [], method = 'all', transaction]: Parameters<PostgreSqlConnection['execute']>
@@ -20,13 +20,13 @@ class BindingConnection extends PostgreSqlConnection {
     return this.executeQuery(text, work);
   }
 
-  // `?` stands for a value, `??` for a name, `\?` for itself.
+  // `?` is a value, `??` a name, `\?` a question mark.
   private bind(sql: string, params: readonly unknown[], values: unknown[]): string {
     let next = 0;
-    return sql.replaceAll(/\\\?|\?\??/g, (mark) => {
-      if (mark === '\\?') return '?';
+    return sql.replaceAll(/\\\?|\?\??/g, (token) => {
+      if (token === '\\?') return '?';
       const value = params[next++];
-      if (mark === '??') return this.platform.quoteIdentifier(value as string);
+      if (token === '??') return this.platform.quoteIdentifier(value as string);
       if (isRaw(value)) return this.bind(value.sql, value.params, values);
       return `$${values.push(value)}`;
     });
@@ -37,7 +37,7 @@ const BindingDriver: typeof PostgreSqlDriver = class extends PostgreSqlDriver {
   protected override readonly connection = new BindingConnection(this.config);
 };
 
-/** Opens MikroORM with a pool of its own: it reads times and arrays by parsers that the plain pool does not have. */
+/** Opens MikroORM with a pool of its own, because it parses times and arrays differently from the plain pool. */
 export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {
   return MikroORM.init({
     clientUrl: url,
@@ -45,13 +45,13 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     entities,
     pool: { min: 0, max: connections, idleTimeoutMillis: 60_000 },
     driverOptions: {
-      // The whole address: of `clientUrl` it takes host, port, user, password and database, and passes over a `sslmode`.
+      // `clientUrl` alone would lose `sslmode`.
       connectionString: url,
       application_name: 'identity',
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveMs,
       connectionTimeoutMillis: 5000,
-      // Without `pipeline` a connection that is given up would stay in the pool.
+      // Without `pipeline` a destroyed connection stays in the pool.
       pipeline: true,
       query_timeout: queryTimeoutMs,
       options: connectionOptions(),
@@ -64,21 +64,18 @@ export async function openOrm(url: string, connections: number, logger: Logger):
   });
 }
 
-/** Whose rows a transaction sees (UUIDs): one tenant's, to read and change; or a user's memberships and their tenants, to read. */
-export type Sight = { tenant: string } | { user: string };
+/** The rows that a transaction sees (UUIDs): one tenant's, to read and change; or a user's memberships and their tenants, to read. */
+export type RowScope = { tenant: string } | { user: string };
 
-/** An entity manager of one use case. Without a sight it sees no row of any tenant; users and sessions are no tenant's. */
-export function rows(orm: MikroORM, sight?: Sight): EntityManager {
-  if (!sight) return orm.em.fork();
-  const variables = 'tenant' in sight ? { 'app.tenants': `{${sight.tenant}}` } : { 'app.user_id': sight.user };
+/** An entity manager for one use case. Without a scope it sees no tenant's rows; users and sessions belong to no tenant. */
+export function entityManager(orm: MikroORM, scope?: RowScope): EntityManager {
+  if (!scope) return orm.em.fork();
+  const variables = 'tenant' in scope ? { 'app.tenants': `{${scope.tenant}}` } : { 'app.user_id': scope.user };
   return orm.em.fork({ session: { variables } });
 }
 
-/**
- * The database's clock, milliseconds since the Unix epoch, whole. Whatever is compared with it later is reckoned from it: replicas' own clocks
- * differ, and a key that was to end at once lived an hour longer where identity's was an hour ahead.
- */
-export async function clockOf(em: EntityManager): Promise<number> {
+/** The database's clock, whole milliseconds since the Unix epoch. Replicas' own clocks differ, and would end keys at other times. */
+export async function databaseNow(em: EntityManager): Promise<number> {
   const [row] = await em.execute<[{ ms: number }]>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');
   return row.ms;
 }

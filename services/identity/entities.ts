@@ -1,10 +1,9 @@
-// What identity's database holds: its tables as entities. Rules of the data are constraints of the migrations. Ids are UUIDs without their
-// prefixes. Times are `timestamptz` by the database's clock, `Date`s (milliseconds) in code.
+// The tables as entities: ids are UUIDs without prefix, times are by the database's clock. The migrations hold the constraints.
 import { defineEntity, type InferEntity } from '@mikro-orm/core';
 
 /**
- * Somebody who may log in, of no tenant by himself; never deleted. `email` as it was registered, one user's in any case of its letters;
- * `passwordHash` as Argon2id encodes it, with its parameters.
+ * A person who can log in; never deleted. `email` is stored as registered and unique without regard to case; `passwordHash` is a PHC string of
+ * argon2id.
  */
 export const User = defineEntity({
   name: 'User',
@@ -21,8 +20,8 @@ export const User = defineEntity({
 });
 
 /**
- * The family of refresh tokens that began with one login: it lives until `expiresAt`, when its newest token expires, or until `revokedAt`; null:
- * not revoked. Forgotten some time after it has expired.
+ * The family of refresh tokens that began with one login. It ends at `expiresAt`, when its newest token expires, or at `revokedAt` (null: not
+ * revoked), and is deleted some time later.
  */
 export const Session = defineEntity({
   name: 'Session',
@@ -37,8 +36,8 @@ export const Session = defineEntity({
 });
 
 /**
- * A refresh token of a session, by the SHA-256 (hex) of its text, which is kept nowhere. Good once, before `expiresAt`; `spentAt`: when it was
- * used, null: not yet. Forgotten some time after it has expired.
+ * A refresh token of a session, by the SHA-256 (hex) of its text, which is not stored. Valid once, before `expiresAt`; `spentAt` is null until
+ * then. Deleted some time after it has expired.
  */
 export const RefreshToken = defineEntity({
   name: 'RefreshToken',
@@ -52,7 +51,7 @@ export const RefreshToken = defineEntity({
   }),
 });
 
-/** A slug that is taken, over all tenants, and for good; `takenBy`: the tenant's UUID. */
+/** A slug, unique over all tenants and never released; `takenBy`: the tenant's UUID. */
 export const Slug = defineEntity({
   name: 'Slug',
   tableName: 'slugs',
@@ -62,7 +61,7 @@ export const Slug = defineEntity({
   }),
 });
 
-/** An organization with a ledger of its own. `slug` is what paths name it by. */
+/** An organization with a ledger of its own. `slug` names it in paths. */
 export const Tenant = defineEntity({
   name: 'Tenant',
   tableName: 'tenants',
@@ -77,7 +76,7 @@ export const Tenant = defineEntity({
   }),
 });
 
-/** A user's place in a tenant; `role`: `owner` or `member`. */
+/** A user's membership in a tenant; `role`: `owner` or `member`. */
 export const Membership = defineEntity({
   name: 'Membership',
   tableName: 'memberships',
@@ -90,9 +89,8 @@ export const Membership = defineEntity({
 });
 
 /**
- * A tenant's API key, ended ones too. `hash`: the SHA-256 (hex) of its text, which is kept nowhere, `last4`: the end of that text; `createdBy`:
- * a user's UUID. It ends at the first of `expiresAt` (as its maker asked), `retiresAt` (of a key that was rotated) and `revokedAt`; null: not by
- * that.
+ * A tenant's API key, ended ones too. `hash`: the SHA-256 (hex) of its text, which is not stored, `last4`: the end of that text; `createdBy`: a
+ * user's UUID. It ends at the first of `expiresAt` (as requested), `retiresAt` (after a rotation) and `revokedAt`; null: never.
  */
 export const ApiKey = defineEntity({
   name: 'ApiKey',

@@ -34,7 +34,7 @@ const because = (tag: string, predicate: string, value = '', field = 'f') => ({ 
 const required = because('required', 'is required');
 const notText = because('unicode', 'has a character that is not text');
 
-test('a refusal names the field, the tag and the value', () => {
+test('an error names the field, the tag and the value', () => {
   expect(invalid('f', 'gt', 'is wrong', '0')).toMatchObject({
     reason: 'validation_failed',
     message: 'f is wrong',
@@ -99,7 +99,7 @@ describe('a password', () => {
     expect(refused(() => password('f', 'e\u0301'.repeat(65)))).toEqual(because('max', 'is longer than 128 characters'));
   });
 
-  test('that is shown may be shorter: it was chosen by other rules', () => {
+  test('of a login may be shorter: it was chosen by other rules', () => {
     expect(password('f', 'x')).toBe('x');
     expect(refused(() => password('f', ''))).toEqual(required);
     expect(refused(() => password('f', 'x'.repeat(129)))).toEqual(because('max', 'is longer than 128 characters'));
@@ -208,7 +208,7 @@ test('a whole number lies within its bounds, which belong to it', () => {
   expect(refused(() => integer('f', 5, 2, 4))).toEqual(because('max', 'is above 4', '5'));
 });
 
-test('a page has 1 to 100 items, and 50 where nobody says', () => {
+test('a page has 1 to 100 items, and 50 by default', () => {
   expect([0, 1, 100].map(pageSize)).toEqual([50, 1, 100]);
   expect(refused(() => pageSize(-1))).toEqual(because('min', 'is below 1', '-1', 'limit'));
   expect(refused(() => pageSize(101))).toEqual(because('max', 'is above 100', '101', 'limit'));
@@ -241,7 +241,7 @@ describe('a cursor', () => {
   });
 });
 
-test('an identifier of another kind means what its caller says', () => {
+test('a malformed identifier throws the given error', () => {
   const id = newId('key');
   const otherwise = () => new Refusal('key_not_found', 'no such key');
   expect(uuidOf('key', id, otherwise)).toBe(toUuid('key', id));

@@ -1,4 +1,4 @@
-// Checks the fields of a request. Callers within the house come here without the gateway, so nothing is taken on trust.
+// Checks the fields of a request. gRPC is an interface of its own, so nothing relies on the gateway's checks.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { decodeCursor, encodeCursor } from '../platform/cursor.ts';
@@ -6,13 +6,13 @@ import { withoutPort } from '../platform/forwarded.ts';
 import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
 
-/** A refusal that blames a field; `value` is what was sent, empty for a secret. */
+/** The error for an invalid field; `value` is what was sent, empty for a secret. */
 export function invalid(field: string, tag: string, message: string, value = ''): Refusal {
   return new Refusal('validation_failed', `${field} ${message}`, { field, tag, value });
 }
 
 function storable(field: string, value: string): void {
-  // PostgreSQL stores neither; a lone surrogate can't come through protobuf, but through JSON.
+  // PostgreSQL stores neither; an unpaired surrogate can come through JSON.
   if (value.includes('\0') || !value.isWellFormed()) throw invalid(field, 'unicode', 'has a character that is not text');
 }
 
@@ -40,7 +40,7 @@ export function email(field: string, value: string): string {
   return given;
 }
 
-/** A new password, of at least 8 characters as they were typed, as {@link password} has it; it appears in no message. */
+/** A new password, of at least 8 characters as they were typed, normalized as {@link password} does; it appears in no message. */
 export function newPassword(field: string, value: string): string {
   const given = password(field, value);
   if (codePoints(value) < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
@@ -48,8 +48,8 @@ export function newPassword(field: string, value: string): string {
 }
 
 /**
- * A password that is shown, however it was chosen, in NFC (RFC 8265, section 4.2): keyboards differ in how they write one letter. What is
- * limited is the length of what was typed.
+ * A password in NFC (RFC 8265, section 4.2), because keyboards encode one letter differently. The limit is on the length as typed. It appears in no
+ * message.
  */
 export function password(field: string, value: string): string {
   if (value === '') throw invalid(field, 'required', 'is required');
@@ -58,20 +58,19 @@ export function password(field: string, value: string): string {
   return value.normalize('NFC');
 }
 
-// Where the last 32 bits are an IPv4 address: mapped, and translated by NAT64.
-const carriers = ['::ffff:0:0/96', '64:ff9b::/96'].map((range) => ipaddr.IPv6.parseCIDR(range));
+// IPv6 ranges that end in an IPv4 address: mapped, and NAT64.
+const embeddedIpv4Ranges = ['::ffff:0:0/96', '64:ff9b::/96'].map((range) => ipaddr.IPv6.parseCIDR(range));
 
 /**
- * What counts as one client for a limit: an IPv4 address, however it is written (also mapped into IPv6, or translated by NAT64: RFC 6052),
- * the /64 of another IPv6 address (one subscriber has at least that many), or the text itself where it is no address; of callers who tell
- * none, the empty one. A port with it is another one with each connection.
+ * The key of a client for limits: an IPv4 address (also one that is mapped into IPv6, or translated by NAT64: RFC 6052), the /64 of another IPv6
+ * address (one subscriber has at least that), or the text itself where it is no address. A port is cut off: it differs by connection.
  */
 export function clientAddress(value: string): string {
   const given = withoutPort(optionalText('client_address', value, 255) ?? '').replace(/%.*$/, '');
   if (isIP(given) !== 6) return given.slice(0, 64);
-  // As a URL has it: of an address with dots in it the parser takes more for a mapped one than is.
+  // Normalized by URL first: ipaddr.js takes more dotted addresses for mapped ones than are.
   const six = ipaddr.IPv6.parse(new URL(`http://[${given}]`).hostname.slice(1, -1));
-  if (carriers.some((range) => six.match(range))) return six.toByteArray().slice(12).join('.');
+  if (embeddedIpv4Ranges.some((range) => six.match(range))) return six.toByteArray().slice(12).join('.');
   const prefix = six.parts.slice(0, 4).map((part) => part.toString(16));
   return `${prefix.join(':')}::/64`;
 }
@@ -110,7 +109,7 @@ export function pageSize(limit: number): number {
   return limit === 0 ? 50 : integer('limit', limit, 1, 100);
 }
 
-/** Lists that have cursors; one list's cursor is not another's. */
+/** Lists with cursors; a cursor is valid for its own list only. */
 export type List = 'tenants' | 'api keys';
 
 /** The cursor that continues a list after the row of this UUID. */
@@ -126,7 +125,7 @@ export function afterCursor(list: List, cursor: string): string | null {
   return uuidText(uuid);
 }
 
-/** The UUID of an identifier; `otherwise` tells what a malformed one means. */
+/** The UUID of an identifier; throws what `otherwise` returns for a malformed one. */
 export function uuidOf(prefix: Prefix, id: string, otherwise: () => Refusal): string {
   const uuid = toUuid(prefix, id);
   if (uuid === null) throw otherwise();

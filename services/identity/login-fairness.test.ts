@@ -58,7 +58,7 @@ test.each([
     'registers from a network of IPv6',
     (signal: AbortSignal) => register(`2001:db8::${Math.floor(Math.random() * 65_536).toString(16)}`, signal),
   ],
-])('while somebody %s as fast as he can, others log in and register', async (_, ask) => {
+])('while one client %s as fast as it can, others log in and register', async (_, ask) => {
   const { email } = await newUser(client);
   const { refused, stop } = flood(ask);
   await refused;
@@ -68,9 +68,9 @@ test.each([
   expect(await stop()).toEqual(['ResourceExhausted overloaded']);
 });
 
-test('while somebody logs in as fast as he can, others log in', async () => {
-  const [his, another] = [await newUser(client), await newUser(client)];
-  const { refused, stop } = flood((signal) => client.login({ email: his.email, password, clientAddress: '192.0.2.1' }, { signal }));
+test('while one client logs in as fast as it can, others log in', async () => {
+  const [busy, another] = [await newUser(client), await newUser(client)];
+  const { refused, stop } = flood((signal) => client.login({ email: busy.email, password, clientAddress: '192.0.2.1' }, { signal }));
   await refused;
   for (let turn = 0; turn < 3; turn++) await client.login({ email: another.email, password, clientAddress: '198.51.100.1' });
   expect(await stop()).toEqual(['ResourceExhausted overloaded']);
@@ -85,13 +85,13 @@ test.each([
   ['looked up', 'access exclusive', [guess, join, refresh, logout]],
   // What is looked up first is answered.
   ['written', 'exclusive', [guess, join]],
-])('what strangers have %s leaves connections for keys, users and health', async (_, mode, calls) => {
+])('unauthenticated clients that have %s leave connections for keys, users and health', async (_, mode, calls) => {
   const { id: userId, email } = await newUser(client);
   const tenantId = await newTenant(client, userId);
   const { key } = await client.createApiKey({ userId, tenantId, name: 'key', scopes: ['accounts:read'] });
   await withClient(database.adminUrl, async (admin) => {
     await admin.query(`begin; lock table login_failures, users, refresh_tokens in ${mode} mode`);
-    // Each that has a connection is given up after two seconds; so many wait for one that nobody else would get one within five.
+    // Each that has a connection is given up after two seconds; so many wait for one that no other call would get one within five.
     let asking = true;
     let refused = 0;
     const strangers = Array.from({ length: 120 }, async (_, place) => {
@@ -113,7 +113,7 @@ test.each([
   });
 });
 
-/** Begins calls by the hundred, and somebody else's behind them, while a table is held; answers how many are still asked when his are answered. */
+/** Begins 600 calls, and another user's after them, while a table is locked; returns how many are unanswered when the other's are answered. */
 async function leftOfMany(table: string, ask: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number> {
   return withClient(database.adminUrl, async (admin) => {
     await admin.query(`begin; lock table ${table} in access exclusive mode`);
@@ -145,7 +145,7 @@ async function mostLeft(...given: Parameters<typeof leftOfMany>): Promise<number
 test.each([
   ['refreshes', () => client.refresh({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
   ['ends', () => client.logout({ refreshToken: 'lrt_invented', clientAddress: '192.0.2.1' })],
-])('while somebody %s invented sessions by the hundred, others refresh and end theirs', async (_, ask) => {
+])('while one client %s invented sessions by the hundred, others refresh and end theirs', async (_, ask) => {
   const { email } = await newUser(client);
   const clientAddress = '198.51.100.1';
   const sessions = await Promise.all(Array.from({ length: times }, () => client.login({ email, password, clientAddress })));
@@ -157,9 +157,9 @@ test.each([
   expect(await mostLeft('refresh_tokens', ask, refreshAndEnd)).toBeGreaterThan(300);
 });
 
-test('while somebody lists his tenants by the hundred, others list theirs', async () => {
-  const [his, another] = [await newUser(client), await newUser(client)];
-  const list = ({ id: userId }: typeof his) => client.listTenants({ userId });
+test('while one user lists tenants by the hundred, others list theirs', async () => {
+  const [busy, another] = [await newUser(client), await newUser(client)];
+  const list = ({ id: userId }: typeof busy) => client.listTenants({ userId });
   const listAnother = async () => expect((await list(another)).tenants).toEqual([]);
-  expect(await mostLeft('tenants', () => list(his), listAnother)).toBeGreaterThan(300);
+  expect(await mostLeft('tenants', () => list(busy), listAnother)).toBeGreaterThan(300);
 });

@@ -1,5 +1,4 @@
-// Passwords as argon2id, off the event loop, a few at a time, fairly over callers: 50 registrations at once must not slow the reads of everybody
-// else, and whoever registers or logs in as fast as he can must not keep others from logging in.
+// Hashes and verifies passwords with argon2id, off the event loop, a few at a time, fairly by client address.
 import { availableParallelism } from 'node:os';
 import { hash, verify, type Options } from '@node-rs/argon2';
 import { Counter, type Registry } from 'prom-client';
@@ -7,65 +6,64 @@ import { openGauge } from '../platform/gauges.ts';
 import { Overloaded, FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './refusal.ts';
 
-// OWASP's choice for argon2id (Password Storage Cheat Sheet): 19 MiB, two passes, one lane: 9 ms here. argon2id is the library's default;
-// its enum is a const enum, which type stripping can't resolve. The table takes nothing else.
+// OWASP's parameters for argon2id (Password Storage Cheat Sheet), the library's default algorithm: its const enum can't be imported by Node.
 const parameters: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** What may run and wait. */
+/** Limits of the computations. */
 export interface PasswordLimits {
   /** Computations at once; each takes a core and 19 MiB. */
   concurrency: number;
-  /** Computations that may wait; of more, the newest of whoever has most waiting is refused. */
+  /** Computations that may wait; beyond, the newest of the address with most waiting is rejected. */
   queue: number;
 }
 
-/** Whom a computation is for. */
+/** The client of a computation. */
 export interface Caller {
-  /** Whose turn it takes: who has the same address shares his turns. */
+  /** The key of fair sharing. */
   address?: string;
-  /** A caller that has gone is not worked for. */
+  /** Aborts the computation before it begins, when the client disconnects. */
   signal?: AbortSignal;
 }
 
-/** One core stays free for everything else. A full queue takes some seconds, and a caller waits no longer. */
+/** One core stays free for everything else. A full queue takes some seconds. */
 const defaultLimits: PasswordLimits = { concurrency: Math.max(1, availableParallelism() - 1), queue: 250 };
 
-/** Hashes and verifies passwords. Both throw the refusal `overloaded` when too many wait already. */
+/** Hashes and verifies passwords. Both throw `overloaded` when too many wait already. */
 export class Passwords {
-  private readonly computed: Counter<'what'>;
-  private readonly turns: FairSemaphore;
-  private readonly nobodys: Promise<string>;
+  private readonly computations: Counter<'operation'>;
+  private readonly semaphore: FairSemaphore;
+  private readonly dummyHash: Promise<string>;
 
   constructor(metrics: Registry, limits: PasswordLimits = defaultLimits) {
     const { concurrency, queue } = limits;
-    // Many people share an address: alone it may have all the places.
-    this.turns = new FairSemaphore({ max: concurrency, maxPerKey: concurrency, maxWaiting: queue, maxWaitingPerKey: queue });
-    this.computed = new Counter({
+    // Many users share an address, so a single address may use the whole queue.
+    this.semaphore = new FairSemaphore({ max: concurrency, maxPerKey: concurrency, maxWaiting: queue, maxWaitingPerKey: queue });
+    this.computations = new Counter({
       name: 'identity_passwords_total',
-      help: 'Password computations by kind: hash, verify',
-      labelNames: ['what'],
+      help: 'Password computations by operation: hash, verify',
+      labelNames: ['operation'],
       registers: [metrics],
     });
-    openGauge(metrics, 'identity_passwords_waiting', 'Password computations that wait for their turn', () => this.turns.size);
-    this.nobodys = hash('nobody has this password', parameters);
+    openGauge(metrics, 'identity_passwords_waiting', 'Password computations that wait', () => this.semaphore.size);
+    this.dummyHash = hash('the password of unknown users', parameters);
   }
 
   /** The argon2id hash of a new password (PHC text). */
   async hash(password: string, caller: Caller = {}): Promise<string> {
-    return this.inTurn('hash', () => hash(password, parameters), caller);
+    return this.limited('hash', () => hash(password, parameters), caller);
   }
 
-  /** Whether the password is the one of the hash; without a hash the same work is done and the answer is no. */
+  /** Whether the password matches the hash; without a hash (an unknown user) it takes the same time and returns false. */
   async verify(stored: string | null, password: string, caller: Caller = {}): Promise<boolean> {
-    const against = stored ?? (await this.nobodys);
-    const right = await this.inTurn('verify', () => verify(against, password), caller);
-    return right && stored !== null;
+    const against = stored ?? (await this.dummyHash);
+    const isRight = await this.limited('verify', () => verify(against, password), caller);
+    return isRight && stored !== null;
   }
 
-  private async inTurn<Result>(what: string, work: () => Promise<Result>, { address = '', signal }: Caller): Promise<Result> {
+  private async limited<Result>(operation: string, work: () => Promise<Result>, { address = '', signal }: Caller): Promise<Result> {
     try {
-      return await this.turns.run(address, signal, () => {
-        this.computed.inc({ what });
+      return await this.semaphore.run(address, signal, () => {
+        this.computations.inc({ operation });
         return work();
       });
     } catch (error) {

@@ -1,7 +1,7 @@
-// What this service refuses, in its own words; rpc.ts gives each reason its gRPC code.
+// The reasons for which this service rejects a call; rpc.ts maps each to its gRPC code.
 import { Refusal as AnyRefusal } from '../platform/errors.ts';
 
-/** Why a call is refused; the same strings are the codes of REST. */
+/** Why a call is rejected; the same strings are the error codes of REST. */
 export type Reason =
   | 'validation_failed'
   | 'unauthenticated'
@@ -14,5 +14,5 @@ export type Reason =
   | 'overloaded'
   | 'unavailable';
 
-/** Thrown for what is refused by a rule; anything else that is thrown is a fault. */
+/** A rejection by a rule; anything else that is thrown is an internal error. */
 export class Refusal extends AnyRefusal<Reason> {}

@@ -1,4 +1,4 @@
-// The door of the service: messages to use cases, refusals to gRPC codes.
+// The gRPC interface: messages to use cases, rejections to gRPC codes.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter, type HandlerContext } from '@connectrpc/connect';
 import {
@@ -7,15 +7,14 @@ import {
   type SessionSchema,
   type TenantSchema,
   type UserSchema,
-  type VerifyApiKeyResponseSchema,
 } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import { logFields } from '../platform/serve.ts';
 import { toConnectError } from '../platform/errors.ts';
 import { Overloaded, type FairSemaphore } from '../platform/fair-semaphore.ts';
-import { rows } from './database.ts';
+import { entityManager } from './database.ts';
 import * as field from './fields.ts';
-import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKeys, type VerifiedKey } from './keys.ts';
+import { createKey, expiryOf, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
 import { Refusal, type Reason } from './refusal.ts';
 import type { ApiKeyRow, TenantRow, UserRow } from './entities.ts';
 import { closeSession, refreshSession, type Session } from './sessions.ts';
@@ -42,26 +41,26 @@ export interface IdentityParts extends LoginParts {
 
 /** The calls of `identity.v1.IdentityService`. */
 export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
-  const { orm, pool, signer, strangers, users } = parts;
+  const { orm, pool, signer, unauthenticated, users } = parts;
   const ofUser = <Request extends { userId: string }, Response>(work: (request: Request) => Promise<Response>) =>
     answer<Request, Response>((request, { signal }) => users.run(request.userId, signal, () => work(request)));
   return (router) =>
     router.service(IdentityService, {
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
-        const { session, user, standing } = await login(parts, request, signal);
-        const { window: windowSeconds, reset: resetSeconds, ...rest } = standing;
+        const { session, user, rateLimit } = await login(parts, request, signal);
+        const { window: windowSeconds, reset: resetSeconds, ...rest } = rateLimit;
         return { session: sessionMessage(session), user: userMessage(user), rateLimit: { ...rest, windowSeconds, resetSeconds } };
       }),
       refresh: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
         const address = field.clientAddress(request.clientAddress);
-        const { session, user } = await strangers.run(address, signal, () => refreshSession(orm, signer, given));
+        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, given));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {
         const given = field.secret('refresh_token', request.refreshToken);
-        await strangers.run(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
+        await unauthenticated.run(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
@@ -88,51 +87,42 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return { apiKey: keyMessage(row), key: text, previous: keyMessage(previous) };
       }),
       verifyApiKey: answer(async (request, context) => {
-        const [found = null] = await verifyKeys(pool, [request.key]);
-        if (found) Object.assign(context.values.get(logFields), { tenant: found.tenantId, key_id: found.keyId });
-        return verifiedAnswer(found);
-      }),
-      verifyApiKeys: answer(async (request, context) => {
-        const found = await verifyKeys(pool, request.keys);
-        Object.assign(context.values.get(logFields), { keys: found.length });
-        return { answers: found.map(verifiedAnswer) };
+        const found = await verifyKey(pool, request.key);
+        if (!found) return {};
+        Object.assign(context.values.get(logFields), { tenant: found.tenantId, key_id: found.keyId });
+        return { verified: { ...found, expiresMs: found.expiresMs ?? undefined } };
       }),
       verifyTenantMember: ofUser(async (request) => {
         const tenant = tenantUuid(request.tenantId);
-        return { role: await roleOf(rows(orm, { tenant }), tenant, request.userId) };
+        return { role: await roleOf(entityManager(orm, { tenant }), tenant, request.userId) };
       }),
     });
 }
 
-// Characters of an identifier in a log line; a good one has fewer.
-const mostOfId = 100;
+/** Characters of an identifier in a log line; a valid one has fewer. */
+const maxIdLength = 100;
 
-// What a log line tells of a request, where it names it.
-interface Named {
+interface LoggedIds {
   userId?: string;
   tenantId?: string;
   keyId?: string;
-}
-
-function verifiedAnswer(found: VerifiedKey | null): MessageInitShape<typeof VerifyApiKeyResponseSchema> {
-  return found ? { verified: { ...found, expiresMs: found.expiresMs ?? undefined } } : {};
 }
 
 function answer<Request extends object, Response>(
   work: (request: Request, context: HandlerContext) => Promise<Response>,
 ): (request: Request, context: HandlerContext) => Promise<Response> {
   return async (request, context) => {
-    const { userId, tenantId, keyId } = request as Named;
-    // As they came: whatever stood in a path.
-    const [user, tenant, key_id] = [userId, tenantId, keyId].map((id) => id?.slice(0, mostOfId));
+    const { userId, tenantId, keyId } = request as LoggedIds;
+    // Unchecked text of a path.
+    const [user, tenant, key_id] = [userId, tenantId, keyId].map((id) => id?.slice(0, maxIdLength));
     const fields = Object.assign(context.values.get(logFields), { user, tenant, key_id });
     try {
       return await work(request, context);
     } catch (error) {
-      const isRefused = error instanceof Refusal || error instanceof Overloaded;
-      if (context.signal.aborted && !isRefused) {
+      const isRejection = error instanceof Refusal || error instanceof Overloaded;
+      if (context.signal.aborted && !isRejection) {
         const { reason } = context.signal as { reason: unknown };
-        throw reason instanceof ConnectError ? reason : new ConnectError('the caller has gone', Code.Canceled);
+        throw reason instanceof ConnectError ? reason : new ConnectError('the client disconnected', Code.Canceled);
       }
       throw toConnectError(error, codes, fields);
     }

@@ -1,13 +1,7 @@
-// What identity's database holds, by name. The migrations themselves are loaded by `migrate` alone, the entities by the service alone.
+// Names of identity's migrations and tables, without the code that needs MikroORM's migrator.
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. */
-export const migrationNames = [
-  '0001-users-tenants-keys',
-  '0002-verify-many-keys',
-  '0003-forget-refresh-tokens',
-  '0004-keys-together',
-  '0005-replica-identity',
-];
+export const migrationNames = ['0001-identity'];
 
-/** Tables whose rows the service's role may add and read, but neither change nor delete. */
+/** Tables whose rows the service's role may insert and read only. */
 export const appendOnly = ['slugs'];

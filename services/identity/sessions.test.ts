@@ -8,7 +8,7 @@ import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { toUuid } from '../platform/ids.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
-import { forgetSessions, openSigner } from './sessions.ts';
+import { deleteExpiredSessions, openSigner } from './sessions.ts';
 
 test('tokens of the key before stay good when a new one is put in front of it', async () => {
   const [old, young] = [createPrivateKey(newSigningKey()), createPrivateKey(newSigningKey())];
@@ -23,7 +23,7 @@ test('tokens of the key before stay good when a new one is put in front of it', 
   await expect(jwtVerify(token, createLocalJWKSet(JSON.parse(before.keySet) as JSONWebKeySet))).rejects.toThrow('no applicable key');
 });
 
-describe('the sweep', () => {
+describe('the retention job', () => {
   let database: FreshDatabase;
   let identity: RunningIdentity;
   let pool: Pool;
@@ -72,18 +72,18 @@ describe('the sweep', () => {
     );
   const count = async (table: string) => (await admin.query<{ n: number }>(`select count(*)::int as n from ${table}`)).rows[0]!.n;
 
-  test('forgets the spent tokens of a session that lives on when they expire; one that has not expired still ends the session', async () => {
+  test('deletes expired tokens of a live session; a spent one that has not expired still ends the session', async () => {
     const { session } = await identity.client.login({ email, password });
     const { session: next } = await refresh(session!.refreshToken);
     await addSpent(await sessionOf(session!.refreshToken), 10);
-    await forgetSessions(pool);
+    await deleteExpiredSessions(pool);
     expect(await count('refresh_tokens')).toBe(2);
     const { session: last } = await refresh(next!.refreshToken);
     expect(await refusal(refresh(session!.refreshToken))).toMatchObject({ reason: 'unauthenticated' });
     expect(await refusal(refresh(last!.refreshToken))).toMatchObject({ reason: 'unauthenticated' });
   });
 
-  test('of sessions that ended with thousands of tokens no statement deletes more than a thousand rows, and none is left', async () => {
+  test('deletes thousands of expired tokens, at most a thousand rows a statement', async () => {
     const ended = [uuidv7(), ...Array.from({ length: 1_200 }, () => uuidv7())];
     await admin.query(
       `insert into sessions select id, $2, now() - interval '31 days', now() - interval '1 day' from unnest($1::uuid[]) as ended (id)`,
@@ -92,7 +92,7 @@ describe('the sweep', () => {
     await addSpent(ended[0]!, 2_500);
     await admin.query('truncate deletions');
     // As two replicas do.
-    await Promise.all([forgetSessions(pool), forgetSessions(pool)]);
+    await Promise.all([deleteExpiredSessions(pool), deleteExpiredSessions(pool)]);
     const { rows } = await admin.query(
       'select name, max(rows) <= 1000 as bounded, sum(rows)::int as all from deletions group by name order by name',
     );

@@ -1,4 +1,4 @@
-// What a login hands out: a signed token that anybody can verify, and a refresh token that works once.
+// Sessions: signed access tokens that anyone can verify, and refresh tokens that work once.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
 import { sql, type MikroORM } from '@mikro-orm/postgresql';
@@ -6,7 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
-import { clockOf, rows } from './database.ts';
+import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
@@ -15,7 +15,7 @@ const tokenSeconds = 3600;
 /** Lifetime of a refresh token, seconds. */
 const refreshSeconds = 30 * 86_400;
 
-/** What the holder of a session has. */
+/** The credentials of a session. */
 export interface Session {
   token: string;
   expiresMs: number;
@@ -30,7 +30,7 @@ export interface Signer {
   sign(userId: string, nowMs: number): Promise<{ token: string; expiresMs: number }>;
 }
 
-/** A signer over Ed25519 keys: the first signs; the others' tokens are still good, so that keys can be changed without ending sessions. */
+/** A signer over Ed25519 keys: the first signs; all verify, so that keys can be rotated without ending sessions. */
 export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Promise<Signer> {
   const published: JWK[] = await Promise.all(
     keys.map(async (key) => {
@@ -56,11 +56,11 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   };
 }
 
-/** Opens a session for a user who has shown the password. */
+/** Opens a session for a user whose password was verified. */
 export async function openSession(orm: MikroORM, signer: Signer, userId: string): Promise<Session> {
   const id = uuidv7();
-  const { nowMs, text } = await rows(orm).transactional(async (em) => {
-    const opened = await clockOf(em);
+  const { nowMs, text } = await entityManager(orm).transactional(async (em) => {
+    const opened = await databaseNow(em);
     const { text: first, row } = nextToken(id, opened);
     await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt });
     await em.insert(RefreshToken, row);
@@ -70,13 +70,13 @@ export async function openSession(orm: MikroORM, signer: Signer, userId: string)
 }
 
 /**
- * Spends a refresh token for a new session. One that was already spent is in two hands, and nobody knows whose is the thief's: the whole
- * family ends (RFC 9700, section 4.14.2). Throws `unauthenticated`.
+ * Exchanges a refresh token for a new session. A token that was spent before may be stolen: the whole family ends (RFC 9700, section 4.14.2).
+ * Throws `unauthenticated`.
  */
 export async function refreshSession(orm: MikroORM, signer: Signer, given: string): Promise<{ session: Session; user: UserRow }> {
   const hash = hashOf(given);
-  const renewed = await rows(orm).transactional(async (em) => {
-    // The update decides between two that come at once: the second waits for the row and then finds it spent.
+  const renewed = await entityManager(orm).transactional(async (em) => {
+    // The update decides between two calls at once: the second waits for the row, then finds the token spent.
     const spent = await em.nativeUpdate(RefreshToken, { hash, spentAt: null, expiresAt: { $gt: sql.now() } }, { spentAt: sql.now() });
     const token = await em.findOne(RefreshToken, { hash });
     if (!token) return null;
@@ -87,7 +87,7 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
     const family = await em.findOne(SessionRow, { id: token.sessionId });
     const user = family && !family.revokedAt ? await em.findOne(User, { id: family.userId }) : null;
     if (!user) return null;
-    const nowMs = await clockOf(em);
+    const nowMs = await databaseNow(em);
     const next = nextToken(token.sessionId, nowMs);
     await em.insert(RefreshToken, next.row);
     await em.nativeUpdate(SessionRow, { id: token.sessionId }, { expiresAt: next.row.expiresAt });
@@ -98,30 +98,30 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
   return { session: { ...signed, refreshToken: renewed.text }, user: renewed.user };
 }
 
-/** Ends the session of a refresh token, spent or not; an unknown one has none. */
+/** Ends the session of a refresh token, spent or not. An unknown token, or a second call, changes nothing. */
 export async function closeSession(orm: MikroORM, given: string): Promise<void> {
-  const em = rows(orm);
+  const em = entityManager(orm);
   const token = await em.findOne(RefreshToken, { hash: hashOf(given) });
   if (token) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
 }
 
-// What one statement deletes at most: without an end to it, more than the statement's time allows would never go.
-const forgottenAtOnce = 1_000;
-const forget = (table: string, key: string, condition = 'true') =>
+// Without a limit, a delete of many rows would always exceed the statement timeout.
+const deleteLimit = 1_000;
+const deletion = (table: string, key: string, condition = 'true') =>
   // Replicas that sweep at once pass each other by.
   `with expired as materialized (
-     select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${forgottenAtOnce} for update skip locked
+     select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${deleteLimit} for update skip locked
    ) delete from ${table} using expired where ${table}.${key} = expired.${key}`;
 const expired = [
-  forget('refresh_tokens', 'hash'),
-  // Tokens go first, by themselves: by the cascade those of a session that was refreshed for months would all go in one statement.
-  forget('sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)'),
+  deletion('refresh_tokens', 'hash'),
+  // Tokens first: the cascade would delete all tokens of a long session in one statement.
+  deletion('sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)'),
 ];
 
-/** Forgets refresh tokens that have expired, those of sessions that live on too, and expired sessions that have none left. */
-export async function forgetSessions(pool: Pool): Promise<void> {
+/** Deletes expired refresh tokens, then expired sessions without tokens. */
+export async function deleteExpiredSessions(pool: Pool): Promise<void> {
   for (const statement of expired) {
-    while ((await pool.query(statement)).rowCount === forgottenAtOnce);
+    while ((await pool.query(statement)).rowCount === deleteLimit);
   }
 }
 

@@ -36,7 +36,7 @@ test('a description that was not sent is absent', async () => {
   expect((await client.createTenant({ userId, ...books, slug: newSlug() })).tenant!.description).toBeUndefined();
 });
 
-test('a slug is taken once, by whomever', async () => {
+test('a slug is taken once, by any user', async () => {
   const slug = newSlug();
   const { tenant } = await client.createTenant({ userId, ...books, slug });
   const other = await newUser(client);
@@ -82,18 +82,18 @@ test.each([
   ['business_type', 'oneof', { businessType: 'Wallet' }],
   ['description', 'max', { description: 'x'.repeat(1001) }],
   ['description', 'unicode', { description: 'a\0' }],
-])('%s is refused with the tag %s', async (field, tag, change) => {
+])('%s is rejected with the tag %s', async (field, tag, change) => {
   const info = await refusal(client.createTenant({ userId, ...books, slug: newSlug(), ...change }));
   expect(info).toMatchObject({ reason: 'validation_failed', field, tag });
 });
 
-test('nobody makes no tenant', async () => {
+test('an unknown user creates no tenant', async () => {
   const slug = newSlug();
   expect((await refusal(client.createTenant({ userId: newId('user'), ...books, slug }))).reason).toBe('unauthenticated');
   await expect(client.createTenant({ userId, ...books, slug })).resolves.toBeDefined();
 });
 
-test('the tenants of a user are his own, newest first, page by page', async () => {
+test('a user lists the tenants of which it is a member, newest first, page by page', async () => {
   const [ada, bob] = [await newUser(client), await newUser(client)];
   const made: string[] = [];
   for (let count = 0; count < 5; count++) {
@@ -114,7 +114,7 @@ test('the tenants of a user are his own, newest first, page by page', async () =
   expect(exact).toMatchObject({ tenants: { length: 5 }, nextCursor: '' });
 });
 
-test('whoever lists his own has nobody else’s looked at', async () => {
+test('a list of tenants reads no tenant of other users', async () => {
   const ada = await newUser(client);
   const mine = await newTenant(client, ada.id);
   const bob = await newUser(client);
@@ -134,7 +134,7 @@ test('whoever lists his own has nobody else’s looked at', async () => {
   };
   const before = await looked();
   expect((await client.listTenants({ userId: ada.id })).tenants.map(({ id }) => id)).toEqual([mine]);
-  // It is told some time later, and what came before it as well.
+  // PostgreSQL reports the reads some time later.
   const after = await until(looked, (rows) => rows > before);
   expect(after - before).toBeLessThan(100);
 });
@@ -148,15 +148,15 @@ test.each([
   ['cursor', 'id', { cursor: Buffer.alloc(16, 7).toString('base64url') }],
   ['cursor', 'id', { cursor: Buffer.alloc(22, 7).toString('base64url') }],
   ['cursor', 'id', { cursor: '\0' }],
-])('of a list %s is refused with the tag %s', async (field, tag, change) => {
+])('of a list %s is rejected with the tag %s', async (field, tag, change) => {
   expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });
 });
 
-test('nobody has no list of tenants, and a malformed user is nobody', async () => {
+test('an unknown or malformed user has no list of tenants', async () => {
   for (const userId of [newId('user'), 'x']) expect((await refusal(client.listTenants({ userId }))).reason).toBe('unauthenticated');
 });
 
-test('to others than its members a tenant does not exist', async () => {
+test('to users who are not members a tenant does not exist', async () => {
   const tenantId = await newTenant(client, userId);
   const other = (await newUser(client)).id;
   const answers = [

@@ -1,7 +1,7 @@
-// Tenants and who belongs to them.
+// Tenants and their members.
 import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { uuidAt } from '../platform/ids.ts';
-import { clockOf, rows } from './database.ts';
+import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { Membership, Slug, Tenant, type TenantRow } from './entities.ts';
@@ -9,7 +9,7 @@ import { userById } from './users.ts';
 
 const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'];
 
-/** What a new tenant gives. */
+/** The fields of a new tenant. */
 export interface NewTenant {
   userId: string;
   name: string;
@@ -18,17 +18,17 @@ export interface NewTenant {
   description?: string | undefined;
 }
 
-/** Makes a tenant owned by the user. Throws `validation_failed`, `unauthenticated`, `slug_taken`. */
+/** Creates a tenant owned by the user. Throws `validation_failed`, `unauthenticated`, `slug_taken`. */
 export async function createTenant(orm: MikroORM, given: NewTenant): Promise<TenantRow> {
   const name = field.text('name', given.name, 255);
   const slug = field.slug('slug', given.slug);
   const businessType = field.oneOf('business_type', given.businessType, businessTypes);
   const description = field.optionalText('description', given.description, 1000);
   const user = await userById(orm, given.userId);
-  const nowMs = await clockOf(rows(orm));
+  const nowMs = await databaseNow(entityManager(orm));
   const tenantId = uuidAt(nowMs);
   try {
-    return await rows(orm, { tenant: tenantId }).transactional(async (em) => {
+    return await entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
       const createdAt = new Date(nowMs);
       const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
       await em.insert(Slug, { slug, takenBy: tenantId });
@@ -54,12 +54,16 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
   const size = field.pageSize(limit);
   const after = field.afterCursor('tenants', cursor);
   const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
-  const em = rows(orm, { user });
+  const em = entityManager(orm, { user });
   const below = after === null ? {} : { tenantId: { $lt: after } };
-  // By the index of his memberships: asked of the tenants themselves, the policy looks at each that the house has (115 ms of 330,000).
-  const his = await em.find(Membership, { userId: user, ...below }, { orderBy: { tenantId: 'desc' }, limit: size + 1 });
-  const found = await em.find(Tenant, { tenantId: { $in: his.map(({ tenantId }) => tenantId) } }, { orderBy: { tenantId: 'desc' } });
-  // Who has none may be nobody, which every other question of his is told.
+  // Through memberships and their index: asked of tenants alone, the policy reads every tenant of the deployment.
+  const memberships = await em.find(Membership, { userId: user, ...below }, { orderBy: { tenantId: 'desc' }, limit: size + 1 });
+  const found = await em.find(
+    Tenant,
+    { tenantId: { $in: memberships.map(({ tenantId }) => tenantId) } },
+    { orderBy: { tenantId: 'desc' } },
+  );
+  // A user without tenants may not exist.
   if (found.length === 0) await userById(orm, userId);
   return page('tenants', found, size, (tenant) => tenant.tenantId);
 }
@@ -76,7 +80,7 @@ export function tenantUuid(id: string): string {
   return field.uuidOf('tenant', id, unknownTenant);
 }
 
-/** The role of a user in a tenant. Throws `tenant_not_found`, also where the tenant exists: to others it does not. */
+/** The role of a user in a tenant. Throws `tenant_not_found`, also to users who are not members, so that they can't learn which tenants exist. */
 export async function roleOf(em: EntityManager, tenant: string, userId: string): Promise<string> {
   const user = field.uuidOf('user', userId, unknownTenant);
   const membership = await em.findOne(Membership, { tenantId: tenant, userId: user });

@@ -1,26 +1,26 @@
-// Users: who they are, and how they show it.
+// Users: registration, login and look-up.
 import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
-import { clockOf, rows } from './database.ts';
+import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
 import { Refusal } from './refusal.ts';
 import { User, type UserRow } from './entities.ts';
 import { openSession, type Session, type Signer } from './sessions.ts';
-import { admitLogin, recordFailure } from './throttle.ts';
+import { admitLogin, recordFailure } from './login-throttle.ts';
 
 /**
- * The turns of callers who have shown no credential, by address, at what is looked up and written for them: of five connections of each pool two
- * are left, so that keys are verified and health is told however many log in. Whoever takes one gets {@link Overloaded} where too many wait.
+ * Limits the database work of unauthenticated clients, fairly by address: two of five connections stay free to verify keys. Throws
+ * {@link Overloaded} where too many wait.
  */
-export const strangersTurns = (): FairSemaphore =>
+export const unauthenticatedLimit = (): FairSemaphore =>
   new FairSemaphore({ max: 3, maxPerKey: 3, maxWaiting: 1_000, maxWaitingPerKey: 1_000, timeoutMs: 5_000 });
 
-/** The turns of users at the pool of MikroORM, by user: whoever lists his tenants by the hundred leaves connections for the others. */
-export const usersTurns = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
+/** Limits the database work of users, fairly by user. */
+export const userLimit = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
 
 /** What a registration and a login need. */
 export interface LoginParts {
@@ -28,35 +28,39 @@ export interface LoginParts {
   pool: Pool;
   passwords: Passwords;
   signer: Signer;
-  strangers: FairSemaphore;
+  unauthenticated: FairSemaphore;
 }
 
-/** What a new user gives. */
+/** The fields of a new user. */
 export interface Registration {
   email: string;
   password: string;
   firstName: string;
   lastName: string;
-  /** For his share of what is computed. */
+  /** The key of fair sharing. */
   clientAddress: string;
 }
 
-/** Makes a user. Throws `validation_failed`, `email_taken`, `overloaded`, {@link Overloaded}. */
-export async function register({ orm, passwords, strangers }: LoginParts, given: Registration, signal: AbortSignal): Promise<UserRow> {
+/** Creates a user. Throws `validation_failed`, `email_taken`, `overloaded`, {@link Overloaded}. */
+export async function register(
+  { orm, passwords, unauthenticated }: LoginParts,
+  given: Registration,
+  signal: AbortSignal,
+): Promise<UserRow> {
   const email = field.email('email', given.email);
   const password = field.newPassword('password', given.password);
   const firstName = field.text('first_name', given.firstName, 255);
   const lastName = field.text('last_name', given.lastName, 255);
   const address = field.clientAddress(given.clientAddress);
   const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
-  // Asked before the expensive part, decided by the unique key after it.
-  if (await strangers.run(address, signal, () => byEmail(orm, email))) throw taken();
+  // A cheap check before the expensive hash; the unique key decides.
+  if (await unauthenticated.run(address, signal, () => byEmail(orm, email))) throw taken();
   const passwordHash = await passwords.hash(password, { address, signal });
-  return strangers.run(address, signal, async () => {
-    const em = rows(orm);
-    const createdAt = new Date(await clockOf(em));
+  return unauthenticated.run(address, signal, async () => {
+    const em = entityManager(orm);
+    const createdAt = new Date(await databaseNow(em));
     const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
-    // A key that is taken would be an error, with the email in PostgreSQL's log.
+    // A unique violation would put the email into PostgreSQL's log.
     const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
     if (affectedRows === 0) throw taken();
     return user;
@@ -68,40 +72,38 @@ export async function register({ orm, passwords, strangers }: LoginParts, given:
  * `validation_failed`, `unauthenticated`, `rate_limited`, `overloaded`, {@link Overloaded}.
  */
 export async function login(
-  { orm, pool, passwords, signer, strangers }: LoginParts,
+  { orm, pool, passwords, signer, unauthenticated }: LoginParts,
   given: { email: string; password: string; clientAddress: string },
   signal: AbortSignal,
-): Promise<{ session: Session; user: UserRow; standing: RateLimitStatus }> {
+): Promise<{ session: Session; user: UserRow; rateLimit: RateLimitStatus }> {
   const email = field.text('email', given.email, 254);
   const password = field.password('password', given.password);
   const address = field.clientAddress(given.clientAddress);
-  const user = await strangers.run(address, signal, async () => {
+  const user = await unauthenticated.run(address, signal, async () => {
     await admitLogin(pool, email, address);
     return byEmail(orm, email);
   });
-  const verify = (shown: string) => passwords.verify(user?.passwordHash ?? null, shown, { address, signal });
-  // As it was typed, too: so the hashes were made before passwords had a form.
-  const right = (await verify(password)) || (password !== given.password && (await verify(given.password)));
-  // Whoever has gone meanwhile failed all the same.
-  return strangers.run(address, undefined, async () => {
-    if (!user || !right) {
-      const standing = await recordFailure(pool, email, address);
-      throw new Refusal('unauthenticated', 'invalid email or password', { metadata: rateLimitMetadata(standing) });
+  const isRight = await passwords.verify(user?.passwordHash ?? null, password, { address, signal });
+  // Without the signal: a client that disconnects does not escape the count.
+  return unauthenticated.run(address, undefined, async () => {
+    if (!user || !isRight) {
+      const rateLimit = await recordFailure(pool, email, address);
+      throw new Refusal('unauthenticated', 'invalid email or password', { metadata: rateLimitMetadata(rateLimit) });
     }
-    // Asked again: of a thousand guesses that came in together, those beyond the limit learn nothing, not even that one is right.
-    const standing = await admitLogin(pool, email, address);
-    return { session: await openSession(orm, signer, user.id), user, standing };
+    // Checked again: of many guesses at once, those beyond the limit must not learn that one is right.
+    const rateLimit = await admitLogin(pool, email, address);
+    return { session: await openSession(orm, signer, user.id), user, rateLimit };
   });
 }
 
-/** The user of an identifier. Throws `unauthenticated`: the bearer of a good token is gone, or is nobody. */
+/** The user of an identifier. Throws `unauthenticated`: the token is valid, but its user is unknown. */
 export async function userById(orm: MikroORM, id: string): Promise<UserRow> {
-  const nobody = () => new Refusal('unauthenticated', 'unknown user');
-  const user = await rows(orm).findOne(User, { id: field.uuidOf('user', id, nobody) });
-  if (!user) throw nobody();
+  const unknown = () => new Refusal('unauthenticated', 'unknown user');
+  const user = await entityManager(orm).findOne(User, { id: field.uuidOf('user', id, unknown) });
+  if (!user) throw unknown();
   return user;
 }
 
 async function byEmail(orm: MikroORM, email: string): Promise<UserRow | null> {
-  return rows(orm).findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
+  return entityManager(orm).findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
 }

@@ -2,9 +2,9 @@ import { nothing } from './accounting.ts';
 import { AccountCache, type AccountState, type TenantState } from './account-cache.ts';
 import { genesisHash } from './log.ts';
 
-/** Books of so many accounts; what is in them is nobody's business here. */
-function books(tenant: string, accounts: number): TenantState {
-  const open: AccountState = {
+/** The state of a tenant with this number of accounts. */
+function stateOf(tenant: string, accounts: number): TenantState {
+  const account: AccountState = {
     account: {
       id: 'acc',
       uuid: 'uuid',
@@ -20,50 +20,50 @@ function books(tenant: string, accounts: number): TenantState {
   };
   return {
     head: { tenant, sequence: 1n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n },
-    accounts: new Map(Array.from({ length: accounts }, (_, place) => [`account-${place}`, open])),
+    accounts: new Map(Array.from({ length: accounts }, (_, index) => [`account-${index}`, account])),
   };
 }
 
-test('books that were put on the shelf are there until they are taken', () => {
-  const shelf = new AccountCache(10);
-  const own = books('a', 2);
-  shelf.put('a', own);
-  expect([shelf.has('a'), shelf.has('b')]).toEqual([true, false]);
-  expect(shelf.take('a')).toBe(own);
-  expect([shelf.has('a'), shelf.take('a')]).toEqual([false, undefined]);
+test('a state that was put into the cache is there until it is taken', () => {
+  const cache = new AccountCache(10);
+  const own = stateOf('a', 2);
+  cache.put('a', own);
+  expect([cache.has('a'), cache.has('b')]).toEqual([true, false]);
+  expect(cache.take('a')).toBe(own);
+  expect([cache.has('a'), cache.take('a')]).toEqual([false, undefined]);
 });
 
-test('where there is no more room the books not used for longest go first; each counts its accounts and itself', () => {
-  const shelf = new AccountCache(9);
-  for (const tenant of ['a', 'b', 'c']) shelf.put(tenant, books(tenant, 2));
-  expect(['a', 'b', 'c'].map((tenant) => shelf.has(tenant))).toEqual([true, true, true]);
+test('the least recently used tenant is evicted first; a tenant counts as its accounts and one', () => {
+  const cache = new AccountCache(9);
+  for (const tenant of ['a', 'b', 'c']) cache.put(tenant, stateOf(tenant, 2));
+  expect(['a', 'b', 'c'].map((tenant) => cache.has(tenant))).toEqual([true, true, true]);
   // Used again.
-  shelf.put('a', shelf.take('a') as TenantState);
-  shelf.put('d', books('d', 0));
-  expect(['a', 'b', 'c', 'd'].map((tenant) => shelf.has(tenant))).toEqual([true, false, true, true]);
+  cache.put('a', cache.take('a') as TenantState);
+  cache.put('d', stateOf('d', 0));
+  expect(['a', 'b', 'c', 'd'].map((tenant) => cache.has(tenant))).toEqual([true, false, true, true]);
 });
 
-test('as many go as have to', () => {
-  const shelf = new AccountCache(9);
-  for (const tenant of ['a', 'b', 'c']) shelf.put(tenant, books(tenant, 2));
-  shelf.put('d', books('d', 5));
-  expect(['a', 'b', 'c', 'd'].map((tenant) => shelf.has(tenant))).toEqual([false, false, true, true]);
+test('as many tenants are evicted as needed', () => {
+  const cache = new AccountCache(9);
+  for (const tenant of ['a', 'b', 'c']) cache.put(tenant, stateOf(tenant, 2));
+  cache.put('d', stateOf('d', 5));
+  expect(['a', 'b', 'c', 'd'].map((tenant) => cache.has(tenant))).toEqual([false, false, true, true]);
 });
 
-test('books put in the place of older ones of the same tenant take no more room than their own', () => {
-  const shelf = new AccountCache(6);
-  shelf.put('a', books('a', 2));
-  for (let count = 0; count < 10; count += 1) shelf.put('b', books('b', 2));
-  expect([shelf.has('a'), shelf.has('b')]).toEqual([true, true]);
-  shelf.put('b', books('b', 0));
-  shelf.put('c', books('c', 1));
-  expect([shelf.has('a'), shelf.has('b'), shelf.has('c')]).toEqual([true, true, true]);
+test('a state that replaces an older one of the tenant frees its space', () => {
+  const cache = new AccountCache(6);
+  cache.put('a', stateOf('a', 2));
+  for (let count = 0; count < 10; count += 1) cache.put('b', stateOf('b', 2));
+  expect([cache.has('a'), cache.has('b')]).toEqual([true, true]);
+  cache.put('b', stateOf('b', 0));
+  cache.put('c', stateOf('c', 1));
+  expect([cache.has('a'), cache.has('b'), cache.has('c')]).toEqual([true, true, true]);
 });
 
-test('books with more accounts than the shelf holds are not kept, and push no others out; what was kept of them is gone', () => {
-  const shelf = new AccountCache(5);
-  shelf.put('a', books('a', 0));
-  shelf.put('large', books('large', 2));
-  shelf.put('large', books('large', 6));
-  expect([shelf.has('a'), shelf.has('large')]).toEqual([true, false]);
+test('a state larger than the cache is not stored and evicts no others, but its older version', () => {
+  const cache = new AccountCache(5);
+  cache.put('a', stateOf('a', 0));
+  cache.put('large', stateOf('large', 2));
+  cache.put('large', stateOf('large', 6));
+  expect([cache.has('a'), cache.has('large')]).toEqual([true, false]);
 });

@@ -30,7 +30,7 @@ function account(code: string): Account {
   };
 }
 
-/** Books in memory, as the writer keeps them. */
+/** Accounts and balances in memory. */
 class Ledger implements Books {
   readonly accounts = new Map(codes.map((code) => [code, account(code)]));
   readonly balances = new Map<string, Balance>();
@@ -43,7 +43,7 @@ class Ledger implements Books {
   suspense(currency: string) {
     return this.accounts.get(`SUSPENSE-${currency}`) as Account;
   }
-  /** Posts and keeps the result; answers the refusal where there is one. */
+  /** Posts and keeps the result; returns the refusal if there is one. */
   apply(request: Request): Refusal | null {
     try {
       for (const { account: of, currency, after } of post(request, this).changes) this.balances.set(`${of.code} ${currency}`, after);
@@ -161,13 +161,13 @@ test('the balance after each entry runs through a transaction that uses an accou
   ]);
 });
 
-test('an account that may dip within a transaction is judged by its end', () => {
+test('an account may dip within a transaction: the balance after it counts', () => {
   const ledger = new Ledger();
   const entries = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
   expect(ledger.apply({ kind: 'double', entries })).toBeNull();
 });
 
-test('a transaction that raises an account is never refused for a balance that is below zero', () => {
+test('a transaction that raises an account is not refused for a negative balance', () => {
   const ledger = new Ledger();
   ledger.balances.set('wallet-a NGN', { ...nothing, debits: 100n, version: 1n });
   expect(ledger.apply(transfer('cash', 'wallet-a', 10n))).toBeNull();
@@ -255,21 +255,21 @@ test('an account that may not go below zero can be spent to its last unit', () =
   expect(ledger.apply(transfer('wallet-a', 'cash', 1n))?.reason).toBe('insufficient_funds');
 });
 
-test('a transaction that leaves an account where it was below zero is posted', () => {
+test('a transaction that leaves a negative balance as it was is posted', () => {
   const ledger = new Ledger();
   ledger.balances.set('wallet-a NGN', { ...nothing, debits: 100n, version: 1n });
   const entries = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
   expect(ledger.apply({ kind: 'double', entries })).toBeNull();
 });
 
-test('a refusal blames an entry in the currency that it is about', () => {
+test('a refusal names an entry in the affected currency', () => {
   const ledger = new Ledger();
   expect(ledger.apply(transfer('cash', 'wallet-a', 10n, 'USD'))).toBeNull();
   const entries = [...transfer('wallet-a', 'cash', 1n, 'NGN').entries, ...transfer('wallet-a', 'cash', 10n, 'USD').entries];
   expect(ledger.apply({ kind: 'double', entries })?.blame?.field).toBe('entries[0].account_code');
 });
 
-test('insufficient funds blame the last entry that lowers the account', () => {
+test('a refusal for insufficient funds names the last entry that lowers the account', () => {
   const entries = [
     entry('wallet-a', 5n, 'debit'),
     entry('cash', 10n, 'credit'),
@@ -295,7 +295,7 @@ test('a total of 38 digits is posted, and one beyond is refused before it is wri
   }
 });
 
-test('a single entry whose suspense account can take no more blames the account that was sent', () => {
+test('a single entry whose suspense account overflows is refused with the account that was sent', () => {
   const ledger = new Ledger();
   ledger.balances.set('SUSPENSE-NGN NGN', { ...nothing, credits: largestTotal, version: 1n });
   const refusal = ledger.apply({ kind: 'single', entries: [entry('cash', 1n, 'debit')] });
@@ -303,7 +303,7 @@ test('a single entry whose suspense account can take no more blames the account 
   expect(refusal?.blame).toEqual({ field: 'account_code', tag: 'balance_overflow', value: 'cash' });
 });
 
-test('what is on its way out of an account is pending on the side that lowers it', () => {
+test('pending outgoing money is on the side that lowers the account', () => {
   const pending = { ...nothing, pendingDebits: 3n, pendingCredits: 5n };
   expect([outgoing({ normalBalance: 'debit' }, pending), outgoing({ normalBalance: 'credit' }, pending)]).toEqual([5n, 3n]);
 });

@@ -1,10 +1,9 @@
-// The rules of double entry: what a posting does to the books, or why it is refused. Pure: amounts are minor units, time and storage are
-// the caller's.
+// The rules of double entry: what a posting does to balances, or why it is refused. Pure; amounts are minor units.
 
 /** The two sides of an account. */
 export type Side = 'debit' | 'credit';
 
-/** Why a change was refused; the same words as the codes of REST. */
+/** Why a change was refused; the same as the error codes of REST. */
 export type Reason =
   | 'validation_failed'
   | 'account_not_found'
@@ -27,7 +26,7 @@ export type Reason =
   | 'unavailable'
   | 'internal';
 
-/** Where a refusal arose: the field to blame, the rule's tag and what was sent. */
+/** The field at fault, the rule's tag and the value that was sent. */
 export interface Blame {
   field: string;
   tag: string;
@@ -47,7 +46,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What posting needs to know of an account. */
+/** What the rules need of an account. */
 export interface Account {
   id: string;
   code: string;
@@ -88,7 +87,7 @@ export interface Request {
   entries: Entry[];
 }
 
-/** The books as a posting sees them. */
+/** The accounts and balances that a posting applies to. */
 export interface Books {
   /** The same object whenever one posting asks for a code. */
   account(code: string): Account | undefined;
@@ -125,7 +124,7 @@ export interface Posted {
   changes: Change[];
 }
 
-/** Totals of an account that nothing was posted to. */
+/** The balance of an account without postings. */
 export const nothing: Balance = { debits: 0n, credits: 0n, pendingDebits: 0n, pendingCredits: 0n, version: 0n };
 
 /** The largest total a balance can hold: 38 digits. */
@@ -136,7 +135,7 @@ export function net(account: Pick<Account, 'normalBalance'>, balance: Pick<Balan
   return account.normalBalance === 'debit' ? balance.debits - balance.credits : balance.credits - balance.debits;
 }
 
-/** What is on its way out, minor units: it is not there to be spent any more, and what is on its way in is not there yet. */
+/** Pending outgoing money, minor units: it can't be spent again, while pending incoming money can't be spent yet. */
 export function outgoing(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
   return account.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
 }
@@ -152,8 +151,8 @@ export function opposite(side: Side): Side {
  */
 export function post(request: Request, books: Books): Posted {
   if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
-  const lines = request.entries.map((entry, place) => {
-    const account = accountMustTakeEntry(entry, request.kind, place, books);
+  const lines = request.entries.map((entry, index) => {
+    const account = accountMustTakeEntry(entry, request.kind, index, books);
     return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
   });
   if (request.kind === 'single') {
@@ -193,9 +192,9 @@ function debitsMustEqualCredits(entries: Entry[]): void {
   }
 }
 
-function accountMustTakeEntry(entry: Entry, kind: Request['kind'], place: number, books: Books): Account {
+function accountMustTakeEntry(entry: Entry, kind: Request['kind'], index: number, books: Books): Account {
   const refuse = (reason: Reason, message: string) =>
-    new Refusal(reason, message, { field: fieldOf(kind, place), tag: reason, value: entry.code });
+    new Refusal(reason, message, { field: fieldOf(kind, index), tag: reason, value: entry.code });
   const account = books.account(entry.code);
   if (!account) throw refuse('account_not_found', `account ${entry.code} not found`);
   if (account.closed) throw refuse('account_closed', `account ${entry.code} is closed`);
@@ -216,8 +215,7 @@ function totalsMustFit(change: Change, request: Request): void {
   }
 }
 
-// Judged after the whole transaction: lines that lower the account and raise it again are no concern, and a transaction that does not lower
-// it is never refused for a balance that was negative before.
+// Compares the balance after the whole transaction. A transaction that does not lower an already negative balance is allowed.
 function balanceMustNotGoNegative(change: Change, request: Request): void {
   if (change.account.allowNegative) return;
   const after = net(change.account, change.after);
@@ -227,15 +225,15 @@ function balanceMustNotGoNegative(change: Change, request: Request): void {
   throw new Refusal('insufficient_funds', `account ${change.account.code} has insufficient funds`, blame);
 }
 
-// The last entry on the changed balance that fits; the only one there is, where the balance is that of a single entry's suspense account.
+// The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
 function blamed(request: Request, change: Change, tag: Reason, fits: (entry: Entry) => boolean): Blame {
   const found = request.entries.findLastIndex(
     (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
   );
-  const place = Math.max(found, 0);
-  return { field: fieldOf(request.kind, place), tag, value: (request.entries[place] as Entry).code };
+  const index = Math.max(found, 0);
+  return { field: fieldOf(request.kind, index), tag, value: (request.entries[index] as Entry).code };
 }
 
-function fieldOf(kind: Request['kind'], place: number): string {
-  return kind === 'single' ? 'account_code' : `entries[${place}].account_code`;
+function fieldOf(kind: Request['kind'], index: number): string {
+  return kind === 'single' ? 'account_code' : `entries[${index}].account_code`;
 }

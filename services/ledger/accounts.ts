@@ -1,4 +1,4 @@
-// The chart of accounts: set up, added to, changed and read. Each change takes the tenant's head first and leaves its events in the log.
+// The chart of accounts: set-up, new accounts, changes and reads. A change locks the tenant's head and appends to the log.
 import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
@@ -25,55 +25,57 @@ import { isSystemCode, normalSide, templates, type AccountType, type BusinessTyp
 import * as writing from './write.ts';
 
 /**
- * Makes every account of a template, all or none; answers them as they stand, in the template's order, and whether they were made now
- * (false: the same template had been set up before). The ledger's own accounts that first use has made already are placed where the
- * template has them. Throws {@link Refusal}: `chart_exists` where another template was set up, `account_code_taken`.
+ * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
+ * false. System accounts that exist already are moved to their parent. Throws {@link Refusal}: `chart_exists`, `account_code_taken`.
  */
 export function setUpChart(
   pool: Connections,
   tenant: string,
   template: BusinessType,
-  by: AuditContext,
+  context: AuditContext,
 ): Promise<{ accounts: AccountRecord[]; created: boolean }> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: true });
     const lines = templates[template];
     const codes = lines.map((line) => line.code);
-    const standing = await accountsByCode(client, tenant, codes);
-    if (head.chart === template) return { accounts: lines.flatMap((line) => standing.get(line.code) ?? []), created: false };
+    const existing = await accountsByCode(client, tenant, codes);
+    if (head.chart === template) return { accounts: lines.flatMap((line) => existing.get(line.code) ?? []), created: false };
     if (head.chart !== null) {
-      throw blaming('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
+      throw refusalOf('chart_exists', `the chart of ${head.chart} has been set up already`, 'business_type', template);
     }
-    const taken = lines.find((line) => !line.system && standing.has(line.code));
+    const taken = lines.find((line) => !line.system && existing.has(line.code));
     if (taken) throw codeTaken(taken.code, 'is taken');
 
-    const made: AccountRecord[] = [];
-    const placed: AccountRecord[] = [];
+    const created: AccountRecord[] = [];
+    const moved: AccountRecord[] = [];
     const events: LogRow[] = [];
     const accounts = lines.map((line) => {
-      const place = nextPosition(head, nowMs);
-      const existing = standing.get(line.code);
-      const account = existing ? changed(existing, { parentCode: line.parentCode ?? undefined }, place.createdMs) : newAccount(line, place);
-      (existing ? placed : made).push(account);
-      const event = existing ? updatedEvent(account, ['parent_code'], by) : createdEvent(account, template, by);
+      const position = nextPosition(head, nowMs);
+      const before = existing.get(line.code);
+      const parentCode = line.parentCode ?? undefined;
+      const account = before ? changed(before, { parentCode }, position.createdMs) : newAccount(line, position);
+      (before ? moved : created).push(account);
+      const event = before ? updatedEvent(account, ['parent_code'], context) : createdEvent(account, template, context);
       events.push(append(head, event, nowMs));
       return account;
     });
     head.chart = template;
-    const rows = made.map((account) => ({ tenant, account }));
-    await insertAccounts(client, rows);
-    for (const account of placed) await updateAccountRow(client, tenant, account);
+    await insertAccounts(
+      client,
+      created.map((account) => ({ tenant, account })),
+    );
+    for (const account of moved) await updateAccountRow(client, tenant, account);
     await write(client, events, head, nowMs);
     return { accounts, created: true };
   });
 }
 
-/** What a caller says of a new account, checked. */
+/** A checked request for a new account. */
 export interface NewAccount {
   code: string;
   name: string;
   type: AccountType;
-  /** Null: from the type. */
+  /** Null: that of the type. */
   normalBalance: Side | null;
   currency: Currency | null;
   parentCode: string | null;
@@ -85,28 +87,28 @@ export interface NewAccount {
 }
 
 /**
- * Makes one account. Throws {@link Refusal}: `account_code_taken` (also for codes kept for the ledger's own accounts), `account_not_found`
- * for an unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
+ * Creates an account. Throws {@link Refusal}: `account_code_taken` (also for the codes of system accounts), `account_not_found` for an
+ * unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
  */
-export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, by: AuditContext): Promise<AccountRecord> {
+export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, context: AuditContext): Promise<AccountRecord> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: true });
     const { code, parentCode } = wanted;
-    const standing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
-    if (standing.has(code)) throw codeTaken(code, 'is taken');
-    if (isSystemCode(code)) throw codeTaken(code, 'is kept for the ledger');
-    if (parentCode !== null) await parentMustFit(client, tenant, standing.get(parentCode), parentCode, wanted.type);
+    const existing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
+    if (existing.has(code)) throw codeTaken(code, 'is taken');
+    if (isSystemCode(code)) throw codeTaken(code, 'is reserved for the ledger');
+    if (parentCode !== null) await checkParent(client, tenant, existing.get(parentCode), parentCode, wanted.type);
 
     const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
     const account = newAccount(line, nextPosition(head, nowMs), wanted);
-    const event = append(head, createdEvent(account, null, by), nowMs);
+    const event = append(head, createdEvent(account, null, context), nowMs);
     await insertAccounts(client, [{ tenant, account }]);
     await write(client, [event], head, nowMs);
     return account;
   });
 }
 
-/** What a caller changes of an account, checked; what is undefined stays. */
+/** A checked change of an account; undefined fields stay. */
 export interface AccountChange {
   name?: string | undefined;
   /** Empty: removed. */
@@ -117,21 +119,20 @@ export interface AccountChange {
   metadata?: string | undefined;
 }
 
-/** A change and the version that its caller has seen, if he says so. */
+/** A change, with the version that the caller expects, if any. */
 export type AccountUpdate = AccountChange & { version?: bigint | undefined };
 
 /**
- * Changes an account; where everything is as wanted already, nothing happens and there is no event. Throws {@link Refusal}:
- * `account_not_found`, `account_is_system`, `version_conflict` (another version than the caller has seen), `account_not_empty` (closing
- * one with a balance, or a group with active accounts below it), `parent_invalid` (opening one again below a closed group) and
- * `insufficient_funds` (forbidding a negative balance to an account that has one, so that no such account is ever below zero).
+ * Changes an account; a change without effect makes no event. Throws {@link Refusal}: `account_not_found`, `account_is_system`,
+ * `version_conflict`, `account_not_empty` (closing one with a balance, or a group with active accounts), `parent_invalid` (reopening one
+ * below a closed group) and `insufficient_funds` (forbidding a negative balance where there is one).
  */
 export function updateAccount(
   pool: Connections,
   tenant: string,
   code: string,
   update: AccountUpdate,
-  by: AuditContext,
+  context: AuditContext,
 ): Promise<AccountRecord> {
   const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
@@ -141,18 +142,18 @@ export function updateAccount(
     if (account.system) throw new Refusal('account_is_system', `account ${code} is a system account, which can't be changed`);
     if (version !== undefined && version !== account.version) {
       const message = `account ${code} has version ${account.version}, not ${version}`;
-      throw blaming('version_conflict', message, 'version', version.toString());
+      throw refusalOf('version_conflict', message, 'version', version.toString());
     }
     const changes = changesOf(account, change);
     if (changes.length === 0) return account;
     const closes = changes.includes('status') && account.status === 'active';
     const forbids = changes.includes('allow_negative') && account.allowNegative;
     if (closes || forbids) await checkBalances(client, tenant, code);
-    if (changes.includes('status')) await statusMayChange(client, tenant, account);
-    if (forbids) await mustNotBeNegative(client, tenant, account);
+    if (changes.includes('status')) await checkStatusChange(client, tenant, account);
+    if (forbids) await checkNotNegative(client, tenant, account);
 
     const after = changed(account, change, nextPosition(head, nowMs).createdMs);
-    const event = append(head, updatedEvent(after, changes, by), nowMs);
+    const event = append(head, updatedEvent(after, changes, context), nowMs);
     await updateAccountRow(client, tenant, after);
     await write(client, [event], head, nowMs);
     return after;
@@ -177,7 +178,7 @@ export interface AccountFilter {
   parentCode: string | null;
 }
 
-/** A page of accounts, newest first (identifiers are ordered by time). Throws {@link Refusal} for a cursor that is none. */
+/** A page of accounts, newest first (identifiers are ordered by time). Throws {@link Refusal} for a bad cursor. */
 export async function listAccounts(
   pool: Connections,
   tenant: string,
@@ -189,7 +190,7 @@ export async function listAccounts(
   const values = [tenant, before.toString(16).padStart(32, '0'), type, status, limit + 1];
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
     name: parentCode === null ? 'list_accounts' : 'list_accounts_below',
-    // A parent that may be null (`$6 is null or …`) would leave no index to find its accounts by.
+    // A parameter that may be null (`$6 is null or …`) could not use the index of parents.
     text: `select ${accountColumns} from accounts a
       where a.tenant_id = $1 and a.id < $2 and ($3::text is null or a.type = $3) and ($4::text is null or a.status = $4)
         ${parentCode === null ? '' : 'and a.parent_code = $6'}
@@ -200,7 +201,7 @@ export async function listAccounts(
   return { accounts: page.map(recordOf), nextCursor };
 }
 
-/** The refusal of a request whose own path names an account that nobody made. */
+/** The refusal of a request whose own path names an unknown account. */
 export function unknownAccount(code: string): Refusal {
   return new Refusal('account_not_found', `account ${code} not found`);
 }
@@ -211,7 +212,7 @@ async function lock(
   how: { make: true } | { make: false; code: string },
 ): Promise<{ head: Head; nowMs: number }> {
   const locked = await lockHead(client, tenant, how.make);
-  // Without a head nothing was ever made.
+  // A tenant without a head has no accounts.
   if (!locked) throw unknownAccount(how.make ? '' : how.code);
   return locked;
 }
@@ -226,32 +227,32 @@ function write(client: Client, events: LogRow[], head: Head, nowMs: number): Pro
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {
   const { rows } = await client.query<AccountRow>({
     name: 'accounts_by_code',
-    // `offset 0`: each by its whole key. Told `= any`, PostgreSQL 15 reads all accounts of a tenant in a table that was not analysed yet.
-    text: `select ${accountColumns} from unnest($2::text[]) as asked (code),
-      lateral (select * from accounts where tenant_id = $1 and code = asked.code offset 0) a`,
+    // `offset 0`: each by its whole key. With `= any`, PostgreSQL 15 may read all accounts of a tenant.
+    text: `select ${accountColumns} from unnest($2::text[]) as wanted (code),
+      lateral (select * from accounts where tenant_id = $1 and code = wanted.code offset 0) a`,
     values: [tenant, codes],
   });
   return new Map(rows.map((row) => [row.code, recordOf(row)]));
 }
 
-// A tree is told as nested messages, which readers of protobuf follow a hundred deep.
-const deepest = 32;
+// A tree is answered as nested messages, which protobuf parsers limit to a depth of 100.
+const maxDepth = 32;
 
-async function parentMustFit(
+async function checkParent(
   client: Client,
   tenant: string,
   parent: AccountRecord | undefined,
   code: string,
   type: AccountType,
 ): Promise<void> {
-  const refuse = (reason: Reason, message: string) => blaming(reason, message, 'parent_code', code);
+  const refuse = (reason: Reason, message: string) => refusalOf(reason, message, 'parent_code', code);
   if (!parent) throw refuse('account_not_found', `account ${code} not found`);
   if (!parent.isGroup) throw refuse('parent_invalid', `account ${code} is not a group`);
   if (parent.type !== type) throw refuse('parent_invalid', `group ${code} holds accounts of the type ${parent.type}, not ${type}`);
   if (parent.status === 'closed') throw refuse('parent_invalid', `group ${code} is closed`);
   const { rows } = await client.query<{ depth: number }>({
     name: 'depth_of_account',
-    // `offset 0`: each group by its whole key, whatever the planner thinks of a young table, and not by the index of those that have a parent.
+    // `offset 0`: each group by its whole key, also in a table that was not analysed.
     text: `with recursive above (code, depth) as (
         select $2::text collate "C", 1
         union all
@@ -259,30 +260,31 @@ async function parentMustFit(
             select parent_code from accounts where tenant_id = $1 and code = above.code offset 0) a
           where a.parent_code is not null and above.depth < $3)
       select max(depth)::int as depth from above`,
-    values: [tenant, code, deepest],
+    values: [tenant, code, maxDepth],
   });
-  if ((rows[0]?.depth ?? 0) >= deepest) throw refuse('parent_invalid', `group ${code} stands ${deepest} deep, as deep as a chart may be`);
+  if ((rows[0]?.depth ?? 0) >= maxDepth)
+    throw refuse('parent_invalid', `group ${code} is ${maxDepth} levels deep, the most that a chart may have`);
 }
 
-async function statusMayChange(client: Client, tenant: string, account: AccountRecord): Promise<void> {
+async function checkStatusChange(client: Client, tenant: string, account: AccountRecord): Promise<void> {
   const { accountCode: code, parentCode } = account;
   if (account.status === 'closed') {
     const parent = parentCode === undefined ? undefined : (await accountsByCode(client, tenant, [parentCode])).get(parentCode);
     if (parent?.status !== 'closed') return;
-    throw blaming('parent_invalid', `group ${parent.accountCode} above account ${code} is closed`, 'status', 'active');
+    throw refusalOf('parent_invalid', `group ${parent.accountCode} above account ${code} is closed`, 'status', 'active');
   }
   const { rows } = await client.query<{ why: string }>({
-    name: 'why_not_close',
+    name: 'reason_not_to_close',
     text: `select 'has a balance in ' || currency as why from balances
         where tenant_id = $1 and account_id = $2 and (debits <> credits or pending_debits <> 0 or pending_credits <> 0)
       union all
       (select 'still has active accounts below it' from accounts where tenant_id = $1 and parent_code = $3 and status = 'active' limit 1)`,
     values: [tenant, toUuid('acc', account.id), code],
   });
-  if (rows[0]) throw blaming('account_not_empty', `account ${code} ${rows[0].why}`, 'status', 'closed');
+  if (rows[0]) throw refusalOf('account_not_empty', `account ${code} ${rows[0].why}`, 'status', 'closed');
 }
 
-async function mustNotBeNegative(client: Client, tenant: string, account: AccountRecord): Promise<void> {
+async function checkNotNegative(client: Client, tenant: string, account: AccountRecord): Promise<void> {
   const { rows } = await client.query<{ currency: string }>({
     name: 'negative_balances',
     text: `select currency from balances
@@ -291,10 +293,10 @@ async function mustNotBeNegative(client: Client, tenant: string, account: Accoun
   });
   if (!rows[0]) return;
   const message = `account ${account.accountCode} is below zero in ${rows[0].currency}`;
-  throw blaming('insufficient_funds', message, 'allow_negative', 'false');
+  throw refusalOf('insufficient_funds', message, 'allow_negative', 'false');
 }
 
-// The names of the fields that differ, in the record's order.
+// The names of the fields that change, in the record's order.
 function changesOf(account: AccountRecord, change: AccountChange): string[] {
   const differs = <Value>(wanted: Value | undefined, is: Value) => wanted !== undefined && wanted !== is;
   return [
@@ -306,7 +308,6 @@ function changesOf(account: AccountRecord, change: AccountChange): string[] {
   ].flat();
 }
 
-// The record after a change: one version more, everything that is not wanted otherwise as before.
 function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: string | undefined }, atMs: number): AccountRecord {
   const after = clone(AccountRecordSchema, account);
   for (const [field, value] of Object.entries(wanted) as [string, unknown][]) {
@@ -318,7 +319,7 @@ function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: 
   return after;
 }
 
-function blaming(reason: Reason, message: string, field: string, value: string): Refusal {
+function refusalOf(reason: Reason, message: string, field: string, value: string): Refusal {
   return new Refusal(reason, message, { field, tag: reason, value });
 }
 

@@ -1,4 +1,4 @@
-// Reads of balances: what an account holds now, and how it came to be. Each is one round trip that sees one tenant.
+// Reads of balances: the current one and its history.
 import { create } from '@bufbuild/protobuf';
 import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
@@ -9,14 +9,14 @@ import { unknownAccount } from './accounts.ts';
 import { cutPage, positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type TimeRange } from './time-range.ts';
 
-interface HolderRow {
+interface AccountRow {
   id: string;
   normal_balance: Side;
   currency: string | null;
   is_group: boolean;
 }
 
-interface BalanceRow extends HolderRow {
+interface BalanceRow extends AccountRow {
   debits: string | null;
   credits: string | null;
   pending_debits: string | null;
@@ -25,22 +25,22 @@ interface BalanceRow extends HolderRow {
   updated_ms: bigint | null;
 }
 
-// The currency that is meant: the one asked for, or the account's only one.
-function currencyMeant(code: string, account: HolderRow, asked: string): string {
-  const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = asked) =>
+/** The requested currency, or the account's only one. */
+function currencyOf(code: string, account: AccountRow, requested: string): string {
+  const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = requested) =>
     new Refusal(reason, message, { field, tag, value });
   if (account.is_group) {
     throw refuse('account_is_group', 'account_is_group', `account ${code} is a group and has no balance`, 'account_code', code);
   }
-  if (asked === '' && account.currency === null) throw refuse('validation_failed', 'required', 'currency is required');
-  if (asked !== '' && account.currency !== null && account.currency !== asked) {
-    throw refuse('currency_not_allowed', 'currency_not_allowed', `account ${code} holds ${account.currency} only, not ${asked}`);
+  if (requested === '' && account.currency === null) throw refuse('validation_failed', 'required', 'currency is required');
+  if (requested !== '' && account.currency !== null && account.currency !== requested) {
+    throw refuse('currency_not_allowed', 'currency_not_allowed', `account ${code} holds ${account.currency} only, not ${requested}`);
   }
-  return account.currency ?? asked;
+  return account.currency ?? requested;
 }
 
 /**
- * What an account holds in one currency; empty: the account's only one. Zeros and version 0 where nothing was posted. Throws
+ * An account's balance in a currency; empty: the account's only one. Zeros and version 0 where nothing was posted. Throws
  * {@link Refusal}: `account_not_found`, `account_is_group`, `validation_failed` (a currency is required), `currency_not_allowed`.
  */
 export async function getBalance(pool: Connections, tenant: string, code: string, currency: string): Promise<Balance> {
@@ -55,7 +55,7 @@ export async function getBalance(pool: Connections, tenant: string, code: string
   });
   const row = rows[0];
   if (!row) throw unknownAccount(code);
-  const held = currencyMeant(code, row, currency);
+  const balanceCurrency = currencyOf(code, row, currency);
   const account = { normalBalance: row.normal_balance };
   const balance = {
     debits: BigInt(row.debits ?? 0),
@@ -67,7 +67,7 @@ export async function getBalance(pool: Connections, tenant: string, code: string
   return create(BalanceSchema, {
     accountId: toId('acc', row.id),
     accountCode: code,
-    currency: held,
+    currency: balanceCurrency,
     balance: toDecimal(net(account, balance)),
     debits: toDecimal(balance.debits),
     credits: toDecimal(balance.credits),
@@ -95,29 +95,28 @@ export async function listBalanceHistory(
   tenant: string,
   code: string,
   currency: string,
-  span: TimeRange,
+  timeRange: TimeRange,
   { limit, cursor }: Page,
 ): Promise<{ history: BalanceChange[]; nextCursor: string }> {
   const before = positionOf('history', cursor, 2);
   const query = new QueryParameters(tenant);
   const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
-  const asked = query.value(currency);
-  const range = logRangeOf(query, span);
+  const requested = query.value(currency);
+  const range = logRangeOf(query, timeRange);
   const conditions = [
     'e.tenant_id = $1',
     `e.account_id = (select a.id from ${account})`,
-    // A value of its own: row-level security lets no coalesce beside a column into an index's condition, and the index then neither finds
-    // the currency nor gives the order, so that all entries of the account were read and sorted (240,000 of them: 0.8 s).
-    `e.currency = (select coalesce(nullif(${asked}, ''), (select a.currency from ${account})))`,
+    // A sub-select, because row-level security keeps a coalesce next to a column out of an index's condition.
+    `e.currency = (select coalesce(nullif(${requested}, ''), (select a.currency from ${account})))`,
     ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
     ...range.keep('e.sequence'),
   ];
-  const holder: Statement = {
-    name: 'account_holder',
+  const accountStatement: Statement = {
+    name: 'account_currency',
     text: 'select id, normal_balance, currency, is_group from accounts where tenant_id = $1 and code = $2',
     values: [tenant, code],
   };
-  const [holders, rows] = await readTenant<[HolderRow[], HistoryRow[]]>(pool, tenant, holder, {
+  const [accounts, rows] = await readTenant<[AccountRow[], HistoryRow[]]>(pool, tenant, accountStatement, {
     text: `${range.with}, page as materialized (
         select e.sequence, e.position, e.side, e.amount, e.balance_after::text from entries e
         where ${conditions.join(' and ')} order by e.sequence desc, e.position desc limit ${query.value(limit + 1)})
@@ -127,8 +126,8 @@ export async function listBalanceHistory(
       order by page.sequence desc, page.position desc`,
     values: query.values,
   });
-  if (!holders[0]) throw unknownAccount(code);
-  currencyMeant(code, holders[0], currency);
+  if (!accounts[0]) throw unknownAccount(code);
+  currencyOf(code, accounts[0], currency);
   const { page, nextCursor } = cutPage(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
   const history = page.map((row) =>
     create(BalanceChangeSchema, {

@@ -1,3 +1,4 @@
+// What the postings of a batch change.
 import { fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { debit, double, posted } from '../../test/posting-requests.ts';
@@ -7,7 +8,7 @@ import { Changes } from './changes.ts';
 import { chainHash, genesisHash } from './log.ts';
 import { decodePosted } from './mapping.ts';
 
-function booksOf(tenant: string): TenantState {
+function stateOf(tenant: string): TenantState {
   const account = (code: string) => {
     const uuid = newUuid();
     const flags = { isGroup: false, allowNegative: true, closed: false, system: false };
@@ -22,8 +23,8 @@ function booksOf(tenant: string): TenantState {
 
 test('each event is chained to the one before it of its tenant, however tenants, new accounts and postings are mixed', () => {
   const [one, other] = [newId('tenant'), newId('tenant')];
-  const books = new Map([one, other].map((tenant) => [tenant, booksOf(tenant)]));
-  const orders = [
+  const states = new Map([one, other].map((tenant) => [tenant, stateOf(tenant)]));
+  const postings = [
     { ...double, tenantId: one },
     { tenantId: other, entries: [debit] },
     { tenantId: one, entries: [debit] },
@@ -31,8 +32,8 @@ test('each event is chained to the one before it of its tenant, however tenants,
     { tenantId: other, entries: [debit] },
   ].map((init) => posted(init));
   const changes = new Changes();
-  const post = (order: (typeof orders)[number]) => changes.post(books.get(order.tenantId)!, order, null, 1_700_000_000_000);
-  const transactions = orders.map(post);
+  const post = (posting: (typeof postings)[number]) => changes.post(states.get(posting.tenantId)!, posting, null, 1_700_000_000_000);
+  const transactions = postings.map(post);
 
   const { log } = changes;
   expect(log.map(({ type }) => type.split('.')[0])).toEqual([
@@ -40,22 +41,22 @@ test('each event is chained to the one before it of its tenant, however tenants,
     ...['transaction', 'transaction'],
   ]);
   for (const tenant of [one, other]) {
-    const { head } = books.get(tenant)!;
+    const { head } = states.get(tenant)!;
     const rows = log.filter((row) => row.tenant === head.tenant);
-    expect(rows.map(({ sequence }) => sequence)).toEqual(rows.map((_, place) => 8n + BigInt(place)));
-    for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesisHash, row));
+    expect(rows.map(({ sequence }) => sequence)).toEqual(rows.map((_, index) => 8n + BigInt(index)));
+    for (const [index, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[index - 1]?.hash ?? genesisHash, row));
     expect(head).toMatchObject({ sequence: rows.at(-1)!.sequence, hash: rows.at(-1)!.hash });
   }
-  for (const [place, { posting, row }] of changes.posted.entries()) {
-    expect(posting).toBe(orders[place]);
-    expect(log[row]!.sequence).toBe(transactions[place]!.sequence);
+  for (const [index, { posting, row }] of changes.posted.entries()) {
+    expect(posting).toBe(postings[index]);
+    expect(log[row]!.sequence).toBe(transactions[index]!.sequence);
     expect(decodePosted(log[row]!.payload).transactionId).toBe(posting.transactionId);
   }
   const changed = new Map(changes.balances.map((each) => [`${each.tenant} ${each.account.code}`, each]));
   expect(changed.size).toBe(changes.balances.length);
   expect(changes.balances.map(({ account }) => account.code)).toEqual(['CASH', 'SALES', 'CASH', 'SUSPENSE-NGN', 'SUSPENSE-NGN', 'SALES']);
   for (const tenant of [one, other]) {
-    const { head, accounts } = books.get(tenant)!;
+    const { head, accounts } = states.get(tenant)!;
     for (const [code, { account, balances }] of accounts) {
       const after = balances.get('NGN')!;
       expect(changed.get(`${head.tenant} ${code}`)).toEqual({

@@ -1,4 +1,4 @@
-// The RPCs of the chart and of every read: what a caller may send, checked field by field, then the use case.
+// The RPCs of the chart and of all reads: check the request's fields, then run the use case.
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Connections, Pool } from '../platform/postgres.ts';
@@ -17,20 +17,19 @@ import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, 
 import { auditContextOf, withTraceparent } from './mapping.ts';
 
 /**
- * The handlers of charts, accounts, balances and of everything that only reads, on connections that the tenants share. They throw
- * {@link Refusal} and, where too many calls wait, Overloaded. `committed` is told the tenant (UUID) whose log has grown, after the commit.
+ * Handlers of charts, accounts, balances and reads, on connections shared by the tenants. They throw {@link Refusal} and, if too many calls
+ * wait, Overloaded. `committed` is called after the commit with the tenant (UUID) whose log has grown.
  */
 export function chartAndReads(connections: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
   const pool = new SharedPool(connections);
-  // A tenant's changes wait for his head anyway: they wait here, and not each with a connection that everybody's reads need. Those of many tenants
-  // leave some to the reads, too.
-  const turns = new FairSemaphore({ max: Math.max(1, Math.floor((connections.options.max * 3) / 4)), maxPerKey: 1 });
+  // A tenant's changes wait for its head anyway. Waiting here they do not occupy connections that reads need.
+  const changes = new FairSemaphore({ max: Math.max(1, Math.floor((connections.options.max * 3) / 4)), maxPerKey: 1 });
   const changed = async <Answer>(
     tenant: string,
     { signal }: HandlerContext,
     change: (own: Connections) => Promise<Answer>,
   ): Promise<Answer> => {
-    const answer = await turns.run(tenant, signal, () => change(pool.of(tenant, signal)));
+    const answer = await changes.run(tenant, signal, () => change(pool.of(tenant, signal)));
     committed(tenant);
     return answer;
   };
@@ -38,8 +37,8 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
     async setUpChart(request, context) {
       const tenant = tenantOf(request);
       const businessType = oneOf('business_type', request.businessType, businessTypes);
-      const by = auditContextOf(withTraceparent(request, context));
-      return { businessType, ...(await changed(tenant, context, (own) => setUpChart(own, tenant, businessType, by))) };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return { businessType, ...(await changed(tenant, context, (own) => setUpChart(own, tenant, businessType, auditContext))) };
     },
     async getHierarchy(request, { signal }) {
       const tenant = tenantOf(request);
@@ -60,8 +59,8 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         allowNegative: request.allowNegative ?? true,
         metadata: checkedMetadata(request.metadata).text,
       };
-      const by = auditContextOf(withTraceparent(request, context));
-      return { account: await changed(tenant, context, (own) => createAccount(own, tenant, wanted, by)) };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return { account: await changed(tenant, context, (own) => createAccount(own, tenant, wanted, auditContext)) };
     },
     async updateAccount(request, context) {
       const tenant = tenantOf(request);
@@ -74,8 +73,8 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         version: optional(request.version, checkedVersion),
       };
       const code = namedCode(request.accountCode);
-      const by = auditContextOf(withTraceparent(request, context));
-      return { account: await changed(tenant, context, (own) => updateAccount(own, tenant, code, change, by)) };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return { account: await changed(tenant, context, (own) => updateAccount(own, tenant, code, change, auditContext)) };
     },
     async getAccount(request, { signal }) {
       const tenant = tenantOf(request);
@@ -101,7 +100,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)),
         reference: optional(request.reference, (text) => checkedText('reference', text, { max: 255 })),
         idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
-        ...spanOf(request),
+        ...timeRangeOf(request),
       };
       const tenant = tenantOf(request);
       return listTransactions(pool.of(tenant, signal), tenant, filter, pageOf(request));
@@ -115,7 +114,7 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
       const code = namedCode(request.accountCode);
       const tenant = tenantOf(request);
-      return listBalanceHistory(pool.of(tenant, signal), tenant, code, currency, spanOf(request), pageOf(request));
+      return listBalanceHistory(pool.of(tenant, signal), tenant, code, currency, timeRangeOf(request), pageOf(request));
     },
     async listEvents(request, { signal }) {
       const { afterSequence } = request;
@@ -139,10 +138,10 @@ function pageOf(request: { limit: number; cursor: string }) {
   return { limit: checkedLimit(request.limit), cursor: request.cursor };
 }
 
-// The last millisecond of the year 9999: what PostgreSQL and ISO 8601 with four digits can tell.
+// The last millisecond of the year 9999, the last that ISO 8601 with four digits can express.
 const latestMs = 253_402_300_799_999n;
 
-function spanOf({ startMs, endMs }: TimeRange): TimeRange {
+function timeRangeOf({ startMs, endMs }: TimeRange): TimeRange {
   for (const [field, time] of Object.entries({ start_date: startMs, end_date: endMs })) {
     if (time !== undefined && (time < 0n || time > latestMs)) {
       throw invalid(field, 'datetime', time.toString(), `${field} must be from 1970 to 9999`);
@@ -161,7 +160,7 @@ function oneOf<const Word extends string>(field: string, value: string, words: r
   return word;
 }
 
-// The account that the request itself names: a code that none can have is an unknown one.
+// An account that the request itself names: an impossible code is an unknown account, not a malformed field.
 function namedCode(code: string): string {
   try {
     return checkedCode('account_code', code);

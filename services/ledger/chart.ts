@@ -1,4 +1,4 @@
-// An account as a record, a row and an event; the one place where rows of accounts are written.
+// Accounts as records, rows and events, and the statements that write them.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { v7 } from 'uuid';
 import {
@@ -13,7 +13,7 @@ import type { Client } from '../platform/postgres.ts';
 import type { Head, NewEvent } from './log.ts';
 import { suspenseLine, type BusinessType, type TemplateAccount } from './templates.ts';
 
-/** Who asks for a change, for the log. */
+/** Who made a change and in which request, for the log. */
 export interface AuditContext {
   actor: string;
   requestId: string;
@@ -21,28 +21,32 @@ export interface AuditContext {
   traceparent?: string | null;
 }
 
-/** Where in the tenant's log a change will stand. */
+/** A position in a tenant's log. */
 export interface LogPosition {
   sequence: bigint;
   /** Milliseconds since the Unix epoch. */
   createdMs: number;
 }
 
-/** The place that the next event appended to this head will get. `nowMs` is as for `append`. */
+/** The position of the next event appended to this head. `nowMs` is as for `append`. */
 export function nextPosition(head: Head, nowMs: number): LogPosition {
   return { sequence: head.sequence + 1n, createdMs: Math.max(nowMs, head.lastMs) };
 }
 
-/** What a new account is told beyond a template's line. */
-export interface Particulars {
+/** What a new account has besides a template's line. */
+export interface AccountTexts {
   description?: string | undefined;
   /** A JSON object as text. */
   metadata?: string;
 }
 
-/** A new account. Its id is ordered by its place in the log, so that the newest account has the highest id. */
-export function newAccount(line: TemplateAccount, place: LogPosition, { description, metadata = '{}' }: Particulars = {}): AccountRecord {
-  const uuid = v7({ msecs: place.createdMs, seq: Number(place.sequence & 0xffffffffn) });
+/** A new account. Its id is ordered by its position in the log: the newest account has the highest id. */
+export function newAccount(
+  line: TemplateAccount,
+  position: LogPosition,
+  { description, metadata = '{}' }: AccountTexts = {},
+): AccountRecord {
+  const uuid = v7({ msecs: position.createdMs, seq: Number(position.sequence & 0xffffffffn) });
   return create(AccountRecordSchema, {
     id: toId('acc', uuid),
     accountCode: line.code,
@@ -58,17 +62,17 @@ export function newAccount(line: TemplateAccount, place: LogPosition, { descript
     system: line.system,
     metadata,
     version: 1n,
-    createdMs: BigInt(place.createdMs),
-    updatedMs: BigInt(place.createdMs),
+    createdMs: BigInt(position.createdMs),
+    updatedMs: BigInt(position.createdMs),
   });
 }
 
-/** The account that balances single entries in a currency, for its first use by a tenant that has none. */
-export function newSuspenseAccount(currency: Currency, place: LogPosition): AccountRecord {
-  return newAccount(suspenseLine(currency), place);
+/** The account that balances single entries in a currency, for a tenant that has none. */
+export function newSuspenseAccount(currency: Currency, position: LogPosition): AccountRecord {
+  return newAccount(suspenseLine(currency), position);
 }
 
-/** The event of a new account; `template` is null where none made it. */
+/** The event of a new account; `template` is null if no template made it. */
 export function createdEvent(
   account: AccountRecord,
   template: BusinessType | null,
@@ -131,43 +135,38 @@ export function recordOf(row: AccountRow): AccountRecord {
   });
 }
 
-/**
- * Inserts accounts in one statement, in any order (a parent may be among them). To be called under the heads' locks, after the codes were
- * seen to be free. `tenant` is a UUID.
- */
+/** Inserts accounts in one statement, parents and children in any order. Call it with the heads locked and the codes free. */
 export function insertAccounts(client: Client, rows: { tenant: string; account: AccountRecord }[]): Promise<unknown> {
-  const column = <Value>(value: (account: AccountRecord) => Value) => rows.map(({ account }) => value(account));
   return client.query({
     name: 'insert_accounts',
-    text: `insert into accounts (tenant_id, id, code, name, type, normal_balance, currency, parent_code, is_group, description,
-        allow_negative, status, system, metadata, version, created_at, updated_at)
-      select t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, to_timestamp(e / 1000.0), to_timestamp(l / 1000.0)
-      from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-        $10::text[], $11::boolean[], $12::text[], $13::boolean[], $14::text[], $15::bigint[], $16::float8[], $17::float8[])
-        as new (t, i, c, n, y, b, u, p, g, d, a, s, o, m, v, e, l)`,
-    values: [
-      rows.map(({ tenant }) => tenant),
-      column((account) => toUuid('acc', account.id)),
-      column((account) => account.accountCode),
-      column((account) => account.name),
-      column((account) => account.type),
-      column((account) => account.normalBalance),
-      column((account) => account.currency ?? null),
-      column((account) => account.parentCode ?? null),
-      column((account) => account.isGroup),
-      column((account) => account.description ?? null),
-      column((account) => account.allowNegative),
-      column((account) => account.status),
-      column((account) => account.system),
-      column((account) => account.metadata),
-      column((account) => account.version),
-      column((account) => Number(account.createdMs)),
-      column((account) => Number(account.updatedMs)),
-    ],
+    text: 'insert into accounts select * from json_populate_recordset(null::accounts, $1)',
+    values: [JSON.stringify(rows.map(({ tenant, account }) => insertedRow(tenant, account)))],
   });
 }
 
-/** Writes a changed account over the version before it; the transaction rolls back where that is not what stands there. */
+function insertedRow(tenant: string, account: AccountRecord): Record<string, unknown> {
+  return {
+    tenant_id: tenant,
+    id: toUuid('acc', account.id),
+    code: account.accountCode,
+    name: account.name,
+    type: account.type,
+    normal_balance: account.normalBalance,
+    currency: account.currency,
+    parent_code: account.parentCode,
+    is_group: account.isGroup,
+    description: account.description,
+    allow_negative: account.allowNegative,
+    status: account.status,
+    system: account.system,
+    metadata: account.metadata,
+    version: account.version.toString(),
+    created_at: new Date(Number(account.createdMs)),
+    updated_at: new Date(Number(account.updatedMs)),
+  };
+}
+
+/** Updates an account; the transaction rolls back if the row does not have the version before. */
 export function updateAccountRow(client: Client, tenant: string, account: AccountRecord): Promise<unknown> {
   return client.query({
     name: 'update_account',

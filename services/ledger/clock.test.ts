@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 import { DatabaseClock } from './clock.ts';
 
-/** This process's own clock, set by the test. */
+/** The process's clock, set by the test. */
 let own = 0;
 const at = (ms: number) => {
   own = ms;
@@ -13,11 +13,11 @@ beforeEach(() => {
 });
 afterEach(() => jest.restoreAllMocks());
 
-test('a clock that was never heard is not told', () => {
+test('a clock that was never observed is unknown', () => {
   expect(new DatabaseClock().now()).toBeNull();
 });
 
-test('what was heard goes on by this process’s own clock, in whole milliseconds', () => {
+test('an observed clock goes on by the process’s clock, in whole milliseconds', () => {
   const clock = new DatabaseClock();
   clock.observe(1_700_000_000_000, own);
   expect(clock.now()).toBe(1_700_000_000_000);
@@ -25,7 +25,7 @@ test('what was heard goes on by this process’s own clock, in whole millisecond
   expect(clock.now()).toBe(1_700_000_000_500);
 });
 
-test('what was heard is believed for two seconds, and again when it is heard again', () => {
+test('an observation is used for two seconds', () => {
   const clock = new DatabaseClock();
   clock.observe(1_700_000_000_000, own);
   at(102_000);
@@ -36,7 +36,7 @@ test('what was heard is believed for two seconds, and again when it is heard aga
   expect(clock.now()).toBe(1_700_000_002_001);
 });
 
-test('of several answers the quickest is believed: one that came late says an earlier time', () => {
+test('of several answers the quickest counts: a late one shows an earlier time', () => {
   const clock = new DatabaseClock();
   clock.observe(1_000_000, own);
   at(100_100);
@@ -45,7 +45,7 @@ test('of several answers the quickest is believed: one that came late says an ea
   expect(clock.now()).toBe(1_000_100);
 });
 
-test('a clock that is known only by answers that may have been long on their way is not told', () => {
+test('a clock known only by slow answers is unknown', () => {
   const clock = new DatabaseClock();
   clock.observe(1_000_000, own - 5.5);
   expect(clock.now()).toBeNull();
@@ -55,14 +55,14 @@ test('a clock that is known only by answers that may have been long on their way
   expect(clock.now()).toBe(1_000_100);
 });
 
-test('a quick answer counts in its five seconds and in the next five, not longer', () => {
+test('a quick answer counts in its window and the next', () => {
   const clock = new DatabaseClock();
   clock.observe(1_000_000, own);
   const slow = () => clock.observe(1_000_000 - 3 + (own - 100_000), own - 4);
   at(105_000);
   slow();
   expect(clock.now()).toBe(1_005_000);
-  // The first window ends here, and is the one before.
+  // The first window ends here and becomes the previous one.
   at(105_001);
   slow();
   expect(clock.now()).toBe(1_005_001);
@@ -74,7 +74,7 @@ test('a quick answer counts in its five seconds and in the next five, not longer
   expect(clock.now()).toBe(1_009_999);
 });
 
-test('after a silence of two windows nothing of before counts', () => {
+test('after two windows without answers nothing older counts', () => {
   const clock = new DatabaseClock();
   clock.observe(1_000_000, own - 1);
   at(110_001);

@@ -1,61 +1,58 @@
-// The database's clock, as last heard: a posting needs its time before it is sent, and asking for it would cost a round trip.
+// Estimates the database's clock from its answers: a posting needs its time before it is sent, without a round trip.
 
-/** What was heard is believed for so long, milliseconds. */
+/** How long the newest answer is used, milliseconds. */
 const validMs = 2_000;
-/** The answers of so long, and of as long before that, are compared, milliseconds. */
+/** Answers of this and the previous window are combined, milliseconds. */
 const windowMs = 5_000;
-/**
- * What was heard is believed if it can't be wrong by more, milliseconds. An event dated back by more than a tenant needs from the answer about
- * his new webhook to his next posting would count as older than the webhook, and not be delivered.
- */
-const mostDoubtMs = 5;
+/** Largest error allowed, milliseconds: an event dated back further could be older than a webhook made before it, and be missed. */
+const maxErrorMs = 5;
 
-/** What answers say of the database's clock less this process's: each was given after it was asked for and before it was heard. */
+/** The database's clock minus this process's, from answers that were given between request and arrival. */
 interface Bounds {
-  least: number;
-  most: number;
+  min: number;
+  max: number;
 }
 
-const unknown: Bounds = { least: -Infinity, most: Infinity };
+const unbounded: Bounds = { min: -Infinity, max: Infinity };
 
-/** Follows the database's clock by what its answers say. Behind it by the quickest answer's way back at most, and never before it. */
+/** Follows the database's clock. Never ahead of it, and behind it by the quickest answer's way back at most. */
 export class DatabaseClock {
-  private heardAt = -Infinity;
+  private observedAt = -Infinity;
   private windowFrom = -Infinity;
-  private window = unknown;
-  private windowBefore = unknown;
+  private window = unbounded;
+  private previousWindow = unbounded;
 
-  /** What an answer said that has just come, milliseconds since the Unix epoch, and when it was asked for, as `performance.now()` has it. */
+  /** Adds an answer that has just arrived: its time in milliseconds since the Unix epoch, and when it was requested (`performance.now()`). */
   observe(ms: number, askedAt: number): void {
     const now = performance.now();
     if (now - this.windowFrom > windowMs) {
-      this.windowBefore = now - this.windowFrom > 2 * windowMs ? unknown : this.window;
-      this.window = unknown;
+      this.previousWindow = now - this.windowFrom > 2 * windowMs ? unbounded : this.window;
+      this.window = unbounded;
       this.windowFrom = now;
     }
-    this.heardAt = now;
-    const heard = { least: ms - now, most: ms - askedAt };
-    this.window = common(this.window, heard);
-    // The clock was set: what was heard before says nothing any more.
-    if (width(this.bounds) < 0) [this.window, this.windowBefore] = [heard, unknown];
+    this.observedAt = now;
+    const observed = { min: ms - now, max: ms - askedAt };
+    this.window = intersect(this.window, observed);
+    // Contradicting bounds mean that the clock was set.
+    if (widthOf(this.bounds) < 0) [this.window, this.previousWindow] = [observed, unbounded];
   }
 
-  /** Milliseconds since the Unix epoch, whole; null where it is not known well, or was not heard of lately. */
+  /** Whole milliseconds since the Unix epoch; null if it is not known precisely, or was not observed lately. */
   now(): number | null {
     const now = performance.now();
-    const known = now - this.heardAt <= validMs && width(this.bounds) <= mostDoubtMs;
-    return known ? Math.floor(now + this.bounds.least) : null;
+    const isKnown = now - this.observedAt <= validMs && widthOf(this.bounds) <= maxErrorMs;
+    return isKnown ? Math.floor(now + this.bounds.min) : null;
   }
 
   private get bounds(): Bounds {
-    return common(this.window, this.windowBefore);
+    return intersect(this.window, this.previousWindow);
   }
 }
 
-function common(one: Bounds, other: Bounds): Bounds {
-  return { least: Math.max(one.least, other.least), most: Math.min(one.most, other.most) };
+function intersect(one: Bounds, other: Bounds): Bounds {
+  return { min: Math.max(one.min, other.min), max: Math.min(one.max, other.max) };
 }
 
-function width({ least, most }: Bounds): number {
-  return most - least;
+function widthOf({ min, max }: Bounds): number {
+  return max - min;
 }

@@ -1,4 +1,4 @@
-// The ledger's settings, read once.
+// The ledger's settings.
 import { availableParallelism } from 'node:os';
 import { kafkaSettings, type KafkaSettings } from '../platform/kafka-settings.ts';
 import { commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
@@ -10,7 +10,7 @@ export interface LedgerConfig extends CommonSettings {
   writerPipelines: number;
   /** Connections for batches that wait for one tenant's head. */
   writerWaiters: number;
-  /** Postings that may wait in all; a tenant may hold half. */
+  /** Postings that may wait in total; half per tenant. */
   writerQueue: number;
   /** Connections for reads and changes of accounts. */
   readConnections: number;
@@ -26,7 +26,7 @@ export function ledgerConfig(settings: Settings): LedgerConfig {
   return {
     ...commonSettings(settings, 50052),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
-    // One lane keeps two cores busy, this process one and PostgreSQL the other; a second one only halves its batches there.
+    // One pipeline keeps two cores busy, this process and PostgreSQL. On two cores a second one only halves the batches.
     writerPipelines: settings.integer('WRITER_PIPELINES', {
       min: 1,
       max: 16,

@@ -8,7 +8,7 @@ type PostedInit = MessageInitShape<typeof TransactionPostedSchema>;
 type EventInit = MessageInitShape<typeof EventSchema>;
 type ResponseInit = MessageInitShape<typeof PostTransactionsResponseSchema>;
 
-/** Lengths around where a length or a text is written in another way, and texts that take more bytes than they have characters. */
+/** Lengths around the limits of each code path, and multi-byte text. */
 const texts = [
   '',
   'a',
@@ -24,7 +24,7 @@ const texts = [
 ];
 const numbers = [0n, 1n, 127n, 128n, 16_383n, 16_384n, 1_790_000_000_000n, 2n ** 53n - 1n];
 
-/** A message in which all is set, with others inside down to what has none: its texts are those given, its numbers that given. */
+/** A message with every field set, recursively, to the given text and number. */
 function full(type: DescMessage, text: string, number: bigint): Record<string, unknown> {
   const inside = (of: DescMessage) => ({ $typeName: of.typeName, ...full(of, text, number) });
   return Object.fromEntries(
@@ -67,7 +67,7 @@ function sameEvent(init: EventInit): void {
   expect(encodedEvent(event).toString('hex')).toBe(Buffer.from(toBinary(EventSchema, event)).toString('hex'));
 }
 
-test('an event of each kind has the bytes that the library makes of it, alone and among others', () => {
+test('an event of each kind is encoded as by the library, alone and with others', () => {
   const all = [...texts.map((text) => [text, 7n] as const), ...numbers.map((number) => ['a', number] as const)].flatMap(([text, number]) =>
     everyEvent(text, number),
   );
@@ -82,7 +82,7 @@ test('an event of each kind has the bytes that the library makes of it, alone an
   expect(encodedIngest(create(IngestRequestSchema))).toEqual(Buffer.alloc(0));
 });
 
-test('what a newer version has put into an event stays in it, wherever it stands', () => {
+test('unknown fields of newer versions are kept, at every level', () => {
   const added = [{ no: 99, wireType: 2, data: Buffer.from('03616263', 'hex') }];
   const event = (kind: NonNullable<Event['data']['case']>) =>
     create(
@@ -109,13 +109,13 @@ test('what a newer version has put into an event stays in it, wherever it stands
   }
 });
 
-test('what the log keeps of a posting has the bytes that the library makes of it, whatever its texts and numbers are, with all of its fields and with none', () => {
+test('a posting’s event is encoded as by the library, with all fields and with none', () => {
   for (const text of texts) samePosted(full(TransactionPostedSchema, text, 7n));
   for (const number of numbers) samePosted(full(TransactionPostedSchema, 'a', number));
   samePosted({});
 });
 
-test('an answer has the bytes that the library makes of it, in the order of what it answers', () => {
+test('an answer is encoded as by the library, in order', () => {
   for (const [text, number] of [...texts.map((each) => [each, 7n] as const), ...numbers.map((each) => ['a', each] as const)]) {
     const outcomes = [
       { case: 'transaction', value: full(transaction!, text, number) },
@@ -128,7 +128,7 @@ test('an answer has the bytes that the library makes of it, in the order of what
   sameResponse({});
 });
 
-test('what is larger than all before is encoded whole, and does not show in what comes after it', () => {
+test('a message larger than the buffer is encoded whole and leaves no trace in the next', () => {
   const small = { description: 'small' };
   const entries = Array.from({ length: 2_000 }, (_, place) => ({ accountId: 'acc_'.repeat(place % 90), amount: `${place}.00` }));
   for (const init of [small, { description: 'ä'.repeat(300_000) }, small, { metadata: 'm'.repeat(2_000_000), entries }, small])
@@ -139,7 +139,7 @@ test('what is larger than all before is encoded whole, and does not show in what
   expect(first).toEqual(encodedPosted(event));
 });
 
-test('answers to many postings and events for the notifier are what is not left to the library', () => {
+test('answers to postings and events for the notifier have an encoder', () => {
   expect([...encoders.keys()]).toEqual([PostTransactionsResponseSchema, IngestRequestSchema]);
   const response = create(PostTransactionsResponseSchema, { results: [{ replayed: true }] });
   expect(encoders.get(PostTransactionsResponseSchema)!(response)).toEqual(Buffer.from('0a021801', 'hex'));
@@ -147,22 +147,19 @@ test('answers to many postings and events for the notifier are what is not left 
   expect(encoders.get(IngestRequestSchema)!(request)).toEqual(Buffer.from('0a030a0161', 'hex'));
 });
 
-test.each([-1n, 2n ** 53n])(
-  'an event of the log with a number that is no count, %s, is told as the library tells it, and so are those beside it',
-  (number) => {
-    const [posted] = everyEvent('a', 7n);
-    const balances = [{ version: 1n }, { version: number }];
-    const odd = [
-      { ...posted, createdMs: number },
-      { ...posted, data: { case: 'transactionPosted', value: { balances } } },
-    ] as EventInit[];
-    for (const init of odd) sameEvent(init);
-    const request = create(IngestRequestSchema, { events: [posted!, ...odd, posted!] });
-    expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
-  },
-);
+test.each([-1n, 2n ** 53n])('an event with the invalid number %s is encoded as by the library, and so are those next to it', (number) => {
+  const [posted] = everyEvent('a', 7n);
+  const balances = [{ version: 1n }, { version: number }];
+  const odd = [
+    { ...posted, createdMs: number },
+    { ...posted, data: { case: 'transactionPosted', value: { balances } } },
+  ] as EventInit[];
+  for (const init of odd) sameEvent(init);
+  const request = create(IngestRequestSchema, { events: [posted!, ...odd, posted!] });
+  expect(encodedIngest(request).equals(toBinary(IngestRequestSchema, request))).toBe(true);
+});
 
-test.each([-1n, 2n ** 53n])('%s is no count, and nothing is written for it', (version) => {
+test.each([-1n, 2n ** 53n])('the number %s is refused for a new posting', (version) => {
   const event = create(TransactionPostedSchema, { balances: [{ version }] });
   expect(() => encodedPosted(event)).toThrow(`${version} is no count`);
 });

@@ -1,6 +1,6 @@
-// The messages of each posting in protobuf's binary form. Written field by field from the last byte to the first, so that each length is known when
-// its turn comes, into a buffer that is kept: the library begins each message with a buffer of 128 bytes and doubles it until it fits. The README's
-// decisions tell what that costs an event.
+// Fast protobuf encoding of the messages of postings, byte for byte as `toBinary`.
+//
+// It writes from the last byte to the first, so that each length is known before it is written, into one reused buffer.
 import { toBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   AccountCreatedSchema,
@@ -21,59 +21,58 @@ import {
 import { IngestRequestSchema, type IngestRequest } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Encoder } from '../platform/fast-unary.ts';
 
-/** So much is kept from message to message, bytes: nearly all are smaller. */
-const kept = 256 * 1024;
+/** Size of the reused buffer, bytes; nearly all messages are smaller. */
+const bufferBytes = 256 * 1024;
 
-let buffer = Buffer.allocUnsafe(kept);
-/** Bytes that are written, at the buffer's end. */
+let buffer = Buffer.allocUnsafe(bufferBytes);
+/** Bytes written so far, at the buffer's end. */
 let written = 0;
 
-/** What the log keeps of a posting, as `toBinary` has it. Throws a RangeError where a number is no count. */
+/** Encodes a posting's event for the log. Throws a RangeError for a negative or unsafe number. */
 export function encodedPosted(event: TransactionPosted): Buffer {
   written = 0;
   posted(event);
-  return taken();
+  return copyOfWritten();
 }
 
-/** An event as it is published, as `toBinary` has it. */
+/** Encodes an event for publishing. */
 export function encodedEvent(event: Event): Buffer {
   written = 0;
   published(event);
-  return taken();
+  return copyOfWritten();
 }
 
-/** Events for the notifier, as `toBinary` has them. */
+/** Encodes events for the notifier. */
 export function encodedIngest({ events, deriveUpdates }: IngestRequest): Buffer {
   written = 0;
   if (deriveUpdates) number(2, 1n);
-  for (let place = events.length - 1; place >= 0; place--) {
+  for (let index = events.length - 1; index >= 0; index--) {
     const before = written;
-    published(events[place] as Event);
+    published(events[index] as Event);
     lengthSince(before, 1);
   }
-  return taken();
+  return copyOfWritten();
 }
 
-/** The answer to postings, as `toBinary` has it. */
+/** Encodes the answer to a call of postings. */
 export function encodedResponse({ results }: PostTransactionsResponse): Buffer {
   written = 0;
-  for (let place = results.length - 1; place >= 0; place--) result(1, results[place] as PostingResult);
-  return taken();
+  for (let index = results.length - 1; index >= 0; index--) result(1, results[index] as PostingResult);
+  return copyOfWritten();
 }
 
-/** How requests and answers are encoded that are not by `toBinary`. */
+/** Encoders of messages that are not encoded by `toBinary`. */
 export const encoders: ReadonlyMap<DescMessage, Encoder> = new Map<DescMessage, Encoder>([
   [PostTransactionsResponseSchema, (message) => encodedResponse(message as PostTransactionsResponse)],
   [IngestRequestSchema, (message) => encodedIngest(message as IngestRequest)],
 ]);
 
-// What a newer version has put into the log travels with it; and a damaged row, be it with a number that is no count, is told as it stands: thrown
-// from here, it would keep back the events of all tenants.
+// The library encodes unknown fields of newer versions, and damaged rows: an error thrown here would block all tenants' events.
 function published(event: Event): void {
   const before = written;
-  if (isKnownWhole(event)) {
+  if (hasNoUnknownFields(event)) {
     try {
-      publishedByHand(event);
+      publishedFast(event);
       return;
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
@@ -83,7 +82,7 @@ function published(event: Event): void {
   raw(toBinary(EventSchema, event));
 }
 
-function publishedByHand(event: Event): void {
+function publishedFast(event: Event): void {
   text(15, event.traceparent);
   data(event.data);
   number(10, event.part);
@@ -98,7 +97,7 @@ function publishedByHand(event: Event): void {
   text(1, event.id);
 }
 
-function isKnownWhole({ $unknown, data: { case: kind, value } }: Event): boolean {
+function hasNoUnknownFields({ $unknown, data: { case: kind, value } }: Event): boolean {
   const isKnown = (each: { $unknown?: unknown } | undefined) => each?.$unknown === undefined;
   if ($unknown !== undefined || !isKnown(value)) return false;
   if (kind === 'transactionPosted') return value.entries.every(isKnown) && value.balances.every(isKnown);
@@ -117,7 +116,7 @@ function data({ case: kind, value }: Event['data']): void {
       if (value.balance) balance(1, value.balance);
       lengthSince(before, 12);
       break;
-    // Those of accounts are few.
+    // Events of accounts are few.
     case 'accountCreated':
       raw(toBinary(AccountCreatedSchema, value));
       lengthSince(before, 13);
@@ -131,7 +130,7 @@ function data({ case: kind, value }: Event['data']): void {
 }
 
 function posted(event: TransactionPosted): void {
-  for (let place = event.balances.length - 1; place >= 0; place--) balance(10, event.balances[place] as ChangedBalance);
+  for (let index = event.balances.length - 1; index >= 0; index--) balance(10, event.balances[index] as ChangedBalance);
   optional(9, event.reverses);
   text(8, event.metadata);
   entries(7, event.entries);
@@ -151,39 +150,39 @@ function result(field: number, { outcome, replayed }: PostingResult): void {
   lengthSince(before, field);
 }
 
-function refusal(field: number, told: Refusal): void {
+function refusal(field: number, value: Refusal): void {
   const before = written;
-  text(5, told.value);
-  text(4, told.tag);
-  text(3, told.field);
-  text(2, told.message);
-  text(1, told.reason);
+  text(5, value.value);
+  text(4, value.tag);
+  text(3, value.field);
+  text(2, value.message);
+  text(1, value.reason);
   lengthSince(before, field);
 }
 
-function transaction(field: number, told: Transaction): void {
+function transaction(field: number, value: Transaction): void {
   const before = written;
-  optional(15, told.reversedBy);
-  optional(14, told.reverses);
-  number(13, told.sequence);
-  number(12, told.createdMs);
-  text(11, told.metadata);
-  entries(10, told.entries);
-  optional(9, told.amount);
-  optional(8, told.currency);
-  optional(7, told.reference);
-  text(6, told.description);
-  text(5, told.idempotencyKey);
-  text(4, told.status);
-  text(3, told.kind);
-  text(2, told.transactionId);
-  text(1, told.tenantId);
+  optional(15, value.reversedBy);
+  optional(14, value.reverses);
+  number(13, value.sequence);
+  number(12, value.createdMs);
+  text(11, value.metadata);
+  entries(10, value.entries);
+  optional(9, value.amount);
+  optional(8, value.currency);
+  optional(7, value.reference);
+  text(6, value.description);
+  text(5, value.idempotencyKey);
+  text(4, value.status);
+  text(3, value.kind);
+  text(2, value.transactionId);
+  text(1, value.tenantId);
   lengthSince(before, field);
 }
 
 function entries(field: number, all: PostedEntry[]): void {
-  for (let place = all.length - 1; place >= 0; place--) {
-    const entry = all[place] as PostedEntry;
+  for (let index = all.length - 1; index >= 0; index--) {
+    const entry = all[index] as PostedEntry;
     const before = written;
     text(7, entry.balanceAfter);
     if (entry.counter) number(6, 1n);
@@ -212,7 +211,7 @@ function balance(field: number, changed: ChangedBalance): void {
   lengthSince(before, field);
 }
 
-/** A text, where it is not empty. */
+/** A text, unless it is empty. */
 function text(field: number, value: string): void {
   if (value !== '') given(field, value);
 }
@@ -222,28 +221,28 @@ function optional(field: number, value: string | undefined): void {
 }
 
 function given(field: number, value: string): void {
-  if (isWrittenPlainly(value)) {
+  if (writeShortAscii(value)) {
     length(value.length, field);
     return;
   }
   const size = Buffer.byteLength(value);
-  const at = placeFor(size);
+  const at = reserve(size);
   buffer.write(value, at);
   length(size, field);
 }
 
-// What is short and of ASCII, as most texts are, is written sooner than Node is called.
-function isWrittenPlainly(value: string): boolean {
+// Short ASCII text, as most is: a loop is quicker than a call of Node's encoder.
+function writeShortAscii(value: string): boolean {
   const size = value.length;
   if (size >= 64) return false;
-  const at = placeFor(size);
-  for (let place = 0; place < size; place++) {
-    const code = value.charCodeAt(place);
+  const at = reserve(size);
+  for (let index = 0; index < size; index++) {
+    const code = value.charCodeAt(index);
     if (code > 127) {
       written -= size;
       return false;
     }
-    buffer[at + place] = code;
+    buffer[at + index] = code;
   }
   return true;
 }
@@ -255,11 +254,11 @@ function bytes(field: number, value: Uint8Array): void {
 }
 
 function raw(value: Uint8Array): void {
-  const at = placeFor(value.length);
+  const at = reserve(value.length);
   buffer.set(value, at);
 }
 
-/** A count, a time or a flag, none of which is below 0, where it is not 0. */
+/** A count, a time or a flag, none of which is negative, unless it is 0. */
 function number(field: number, value: bigint | number): void {
   const count = Number(value);
   if (count === 0) return;
@@ -277,18 +276,18 @@ function length(size: number, field: number): void {
   varint(field * 8 + 2);
 }
 
-// https://protobuf.dev/programming-guides/encoding/#varints: seven bits a byte, the lowest first, and a mark on all but the last.
+// https://protobuf.dev/programming-guides/encoding/#varints: seven bits per byte, lowest first, the high bit set on all but the last.
 function varint(value: number): void {
   let size = 1;
   for (let rest = value; rest > 127; rest = Math.floor(rest / 128)) size++;
-  let at = placeFor(size);
+  let at = reserve(size);
   let rest = value;
   for (; rest > 127; rest = Math.floor(rest / 128)) buffer[at++] = (rest % 128) + 128;
   buffer[at] = rest;
 }
 
-/** Where so many more bytes begin, in front of those that are written; the buffer may be another one then. */
-function placeFor(size: number): number {
+/** Reserves bytes in front of those written and returns their offset; may replace the buffer. */
+function reserve(size: number): number {
   if (written + size > buffer.length) {
     const larger = Buffer.allocUnsafe(2 * buffer.length + size);
     buffer.copy(larger, larger.length - written, buffer.length - written);
@@ -298,9 +297,9 @@ function placeFor(size: number): number {
   return buffer.length - written;
 }
 
-/** What is written, in bytes of its own. */
-function taken(): Buffer {
+/** A copy of what was written. */
+function copyOfWritten(): Buffer {
   const message = Buffer.from(buffer.subarray(buffer.length - written));
-  if (buffer.length > kept) buffer = Buffer.allocUnsafe(kept);
+  if (buffer.length > bufferBytes) buffer = Buffer.allocUnsafe(bufferBytes);
   return message;
 }

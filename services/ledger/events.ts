@@ -1,4 +1,4 @@
-// Events as they are told: rows of the log as messages.
+// Reads of the log: its rows as event messages.
 import { create, fromBinary } from '@bufbuild/protobuf';
 import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
@@ -27,7 +27,7 @@ export const eventNames = 'sequence, event_id, type, created_ms, actor, request_
 /** The columns of the log that make an event. */
 export const eventColumns = eventNames.replace('created_ms', `${epochMs('created_at')} as created_ms`);
 
-/** The log after a place, oldest first, at most `limit` events, fewer where they are large. */
+/** The log after a sequence, oldest first: at most `limit` events, fewer if they are large. */
 export async function listEvents(
   pool: Connections,
   tenant: string,
@@ -36,13 +36,13 @@ export async function listEvents(
 ): Promise<{ events: Event[]; hasMore: boolean }> {
   const [rows] = await readTenant<[EventRow[]]>(pool, tenant, {
     name: 'list_events',
-    // With the one before, for its hash.
+    // Including the one before, for its hash.
     text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 order by sequence limit $3`,
     values: [tenant, afterSequence, limit + 2],
   });
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
   const last = first + countFitting(rows.slice(first), limit);
-  const events = rows.slice(first, last).map((row, place) => eventOf(tenant, row, rows[first + place - 1]?.hash ?? genesisHash));
+  const events = rows.slice(first, last).map((row, index) => eventOf(tenant, row, rows[first + index - 1]?.hash ?? genesisHash));
   return { events, hasMore: rows.length > last };
 }
 

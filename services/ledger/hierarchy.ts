@@ -1,4 +1,4 @@
-// The chart of accounts as a tree, with what each node and all below it hold.
+// The chart of accounts as a tree, with totals of each node and all below it.
 import { create } from '@bufbuild/protobuf';
 import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
@@ -11,18 +11,17 @@ import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 /** Sums of one currency, minor units. */
 type Total = Pick<Balance, 'debits' | 'credits'>;
 
-// About what an account without texts takes in an answer.
+// Size of an account without texts in an answer.
 const accountBytes = 300;
-// While it is put together a chart takes several times its size in memory: larger ones are read one at a time, the tenants in turn, and none
-// beyond the second bound.
+// Building a tree takes several times its size in memory, so large charts are read one at a time, and none beyond the maximum.
 const largeBytes = 1 << 20;
-const mostBytes = 8 << 20;
+const maxBytes = 8 << 20;
 const large = new FairSemaphore({ max: 1, maxPerKey: 1 });
 
 /**
- * The whole chart: accounts at the top with all below them, in the order in which they were made. With balances, each node has a total for
- * every currency that was posted to it or below it, signed by the node's own normal side. Throws {@link Refusal}: `overloaded` where the chart
- * is larger than 8 MiB, and {@link Overloaded}. `signal` tells that the caller is gone.
+ * The whole chart as trees, in order of creation. With balances, each node has totals of every currency posted to it or below it, signed by
+ * the node's own normal side. Throws {@link Refusal}: `overloaded` if the chart is larger than 8 MiB, and {@link Overloaded}. `signal`
+ * aborts when the client disconnects.
  */
 export async function getHierarchy(
   pool: Connections,
@@ -36,7 +35,7 @@ export async function getHierarchy(
       from accounts where tenant_id = $1`,
     values: [tenant],
   });
-  if (size.bytes > mostBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
+  if (size.bytes > maxBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
   const read = () => wholeChart(pool, tenant, includeBalances);
   if (size.bytes <= largeBytes) return read();
   return large.run(tenant, signal, read);
@@ -72,7 +71,7 @@ async function wholeChart(pool: Connections, tenant: string, includeBalances: bo
   return roots;
 }
 
-// Fills in the node's totals and answers them for the node above.
+// Fills in the node's totals and returns them for the node above.
 function addUp(node: AccountNode, own: Map<string, Map<string, Total>>): Map<string, Total> {
   const totals = new Map(own.get(toUuid('acc', node.account?.id ?? '') ?? ''));
   for (const child of node.children) {

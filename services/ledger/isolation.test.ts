@@ -1,4 +1,4 @@
-// No tenant sees or touches another's rows, whatever the SQL: tried as the service's own role, table by table.
+// No SQL of the service's role sees or changes another tenant's rows, tested table by table.
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
@@ -15,7 +15,7 @@ let admin: pg.Client;
 /** One connection of the service's role, so that every use of it follows another's. */
 let one: Pool;
 const [mine, theirs, third] = [newTenant(), newTenant(), newTenant()];
-// The relay's tables have a policy more: what it finds its work by.
+// The relay's tables have one more policy, by which it finds work.
 const relayTables = ['relay_marks', 'relay_dead_letters'];
 const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', ...relayTables];
 const logger = openLog('test', 'silent');
@@ -35,7 +35,7 @@ beforeAll(async () => {
       ),
     );
   }
-  // Whoever runs the tests may be no superuser, and then is bound as well.
+  // A role that is no superuser is bound as well.
   await admin.query(`select set_config('app.tenants', $1, false)`, [`{${mine.tenant},${theirs.tenant},${third.tenant}}`]);
 });
 
@@ -74,7 +74,7 @@ test('these are all the tables of tenants', async () => {
 });
 
 describe.each(tables)('%s', (table) => {
-  test('shows the rows of the tenants that are set, and of nobody else', async () => {
+  test('shows the rows of the set tenants only', async () => {
     expect(await as([mine.tenant], (client) => tenantsSeen(client, table))).toEqual([mine.tenant]);
     const two = [mine.tenant, third.tenant].sort();
     expect(await as(two, (client) => tenantsSeen(client, table))).toEqual(two);
@@ -84,7 +84,7 @@ describe.each(tables)('%s', (table) => {
     expect(asked).toEqual([]);
   });
 
-  test('shows nothing to a connection that served a tenant and was not set again, also after a failure', async () => {
+  test('shows nothing on a connection after its transaction for a tenant, also after a failure', async () => {
     const outside = async () => (await one.query(`select * from ${table}`)).rows;
     await as([theirs.tenant], (client) => tenantsSeen(client, table));
     expect(await outside()).toEqual([]);
@@ -102,7 +102,7 @@ describe.each(tables)('%s', (table) => {
     expect(await outside()).toEqual([]);
   });
 
-  test('takes no row for a tenant that is not set, whatever is to happen on a conflict', async () => {
+  test('accepts no row of another tenant, with any conflict clause', async () => {
     const columns = await columnsOf(table);
     const theirRow = await admin.query<Record<string, unknown>>(`select to_jsonb(t) as row from ${table} t where tenant_id = $1 limit 1`, [
       theirs.tenant,
@@ -126,7 +126,7 @@ describe.each(tables)('%s', (table) => {
     }
   });
 
-  test('changes and loses no row of a tenant that is not set, and gives none away', async () => {
+  test('changes and deletes no row of another tenant, and moves none to another', async () => {
     const columns = await columnsOf(table);
     const count = (client: pg.PoolClient, sql: string, values: unknown[] = []) =>
       client.query(sql, values).then((answer) => answer.rowCount);
@@ -171,7 +171,7 @@ describe.each(tables)('%s', (table) => {
   });
 });
 
-test('what a tenant has is never deleted by the service: only a letter that was sent again goes', async () => {
+test('the service may delete nothing but dead letters', async () => {
   const { rows } = await admin.query<{ name: string; update: boolean; delete: boolean }>(
     `select t as name, has_table_privilege($2, t, 'update') as update, has_table_privilege($2, t, 'delete') as delete from unnest($1::text[]) as t`,
     [tables, decodeURIComponent(new URL(ledger.database.serviceUrl).username)],
@@ -190,11 +190,11 @@ test('a foreign key reaches no row of another tenant', async () => {
   const balance = `insert into balances (tenant_id, account_id, currency, debits, credits, pending_debits, pending_credits, version, updated_at)
     values ($1, $2, 'GBP', 0, 0, 0, 0, 1, now())`;
   expect(await refused(as([mine.tenant], (client) => client.query(balance, [mine.tenant, rows[0]!.id])))).toBe('23503');
-  // Also with both tenants in hand: the tenant is part of the key.
+  // Also with both tenants set, because the tenant is part of the key.
   expect(await refused(as([mine.tenant, theirs.tenant], (client) => client.query(balance, [mine.tenant, rows[0]!.id])))).toBe('23503');
 });
 
-test('a setting that is no list of tenants shows nothing or fails, and never shows all', async () => {
+test('a setting that is no list of tenants shows nothing or fails', async () => {
   for (const text of ['', '{}', '{NULL}']) {
     const client = await one.connect();
     await client.query('begin');
@@ -206,7 +206,7 @@ test('a setting that is no list of tenants shows nothing or fails, and never sho
   expect(await refused(as(['*'], (client) => client.query('select from heads')))).toBe('22P02');
 });
 
-test('the owner sees every tenant, to find them, and changes only the rows of the tenants he names', async () => {
+test('the owner sees every tenant’s rows and changes only those of the set tenants', async () => {
   const owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
   await owner.connect();
   expect((await owner.query('select from heads')).rowCount).toBe(3);
@@ -229,7 +229,7 @@ describe('the service does not start', () => {
     return outcome;
   };
 
-  test('as superuser, as the owner or a member of his, or with BYPASSRLS', async () => {
+  test('as superuser, as the owner or a member of its role, or with BYPASSRLS', async () => {
     const { adminUrl, ownerUrl, serviceUrl } = ledger.database;
     expect(await started(serviceUrl)).toBe('started');
     const { rows } = await admin.query<{ super: boolean }>('select rolsuper as super from pg_roles where rolname = current_user');

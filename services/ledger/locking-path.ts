@@ -42,7 +42,7 @@ export async function runLockingPath(
     return result;
   } catch (error) {
     const { code } = error as { code?: unknown };
-    // After a rejected statement the connection still answers. The error's severity would tell, but it is translated by `lc_messages`.
+    // After a rejected statement the connection still answers. Its severity would show that too, but is translated by `lc_messages`.
     const answers = isServerError(error) && (await rollBack(client));
     usable = answers && !isStaleConnection(error);
     const isOwnFault = code === undefined || error instanceof TypeError || error instanceof RangeError;

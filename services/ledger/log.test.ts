@@ -14,14 +14,14 @@ test('the first event follows thirty-two zero bytes', () => {
   expect(genesisHash).toEqual(Buffer.alloc(32));
 });
 
-test('an event’s hash is that of the hash before, of its header’s and of its payload’s, so that a payload may be erased and the chain stand', () => {
+test('an event’s hash covers the previous hash and the hashes of header and payload, so that erasing a payload keeps the chain', () => {
   const row = append(head(), { ...event, traceparent: 'no part of it' }, 1_700_000_000_000);
   const header = [toId('tenant', row.tenant), 1, toId('evt', row.eventId), 'account.created', 1_700_000_000_000, 'key_1', 'request'];
   expect(row.hash).toEqual(sha256(genesisHash, sha256(JSON.stringify(header)), sha256(event.payload)));
   expect(chainHash(genesisHash, row)).toEqual(row.hash);
 });
 
-test('a change of anything that an event says, or of what came before it, makes another hash', () => {
+test('a change of any field, or of the previous hash, changes the hash', () => {
   const row = append(head(), event, 1_700_000_000_000);
   const changes: Partial<LogRow>[] = [
     { tenant: newUuid() },
@@ -38,7 +38,7 @@ test('a change of anything that an event says, or of what came before it, makes 
   expect(others.size).toBe(changes.length + 2);
 });
 
-test('events are numbered without a gap from one, each chained to the one before, and the head goes with them', () => {
+test('events are numbered from 1 without a gap, each chained to the one before, and the head follows', () => {
   const own = head();
   const { tenant } = own;
   const rows = [10, 20, 30].map((ms) => append(own, event, ms));
@@ -50,7 +50,7 @@ test('events are numbered without a gap from one, each chained to the one before
   expect(own).toEqual({ tenant, sequence: 3n, hash: rows[2]!.hash, lastMs: 30, chart: 'wallet', rebuilt: 0n });
 });
 
-test('where the clock was set back an event has the time of the one before it', () => {
+test('if the clock was set back, an event has the time of the one before', () => {
   const own = head();
   expect([2000, 1000, 2001].map((ms) => append(own, event, ms).createdMs)).toEqual([2000, 2000, 2001]);
   expect(own.lastMs).toBe(2001);

@@ -1,12 +1,12 @@
-// The log: what an event is, how it is chained, and how it is appended under the tenant's head.
+// The log: events, their hash chain, and the tenant's head, under which they are appended.
 import { sha256 } from '../platform/digest.ts';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
 import { epochMs, type Client } from '../platform/postgres.ts';
 
-/** Kinds of events that have a row of their own. */
+/** Types of events in the log. */
 export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
 
-/** The end of a tenant's log, as its locked row says. */
+/** The end of a tenant's log. */
 export interface Head {
   /** UUID. */
   tenant: string;
@@ -14,24 +14,24 @@ export interface Head {
   hash: Buffer;
   /** When the last event happened, milliseconds since the Unix epoch. */
   lastMs: number;
-  /** The template that was set up, null where none was. */
+  /** The template that was set up, or null. */
   chart: string | null;
-  /** How often an operator has replaced the projections, or a ledger has fenced off calls that were sent before. */
+  /** Counts rebuilds and fenced calls; cached state is valid for one count. */
   rebuilt: bigint;
 }
 
-/** An event before it has a place. */
+/** An event before it has a position. */
 export interface NewEvent {
   type: EventType;
   actor: string;
   requestId: string;
-  /** The caller's trace context, https://www.w3.org/TR/trace-context/; stands beside the event and is no part of its hash. */
+  /** The caller's trace context, https://www.w3.org/TR/trace-context/. Not hashed. */
   traceparent?: string | null | undefined;
   /** The exact bytes that are stored, hashed and published. */
   payload: Uint8Array;
 }
 
-/** An event in its place. */
+/** An event at its position. */
 export interface LogRow extends NewEvent {
   tenant: string;
   sequence: bigint;
@@ -45,8 +45,8 @@ export interface LogRow extends NewEvent {
 export const genesisHash = Buffer.alloc(32);
 
 /**
- * The hash of an event: sha256(previous ‖ sha256(header) ‖ sha256(payload)). Two levels, so that a proof needs no payload and a payload
- * may be erased without breaking the chain.
+ * The hash of an event: sha256(previous ‖ sha256(header) ‖ sha256(payload)). Two levels, so that a proof needs no payload, and erasing
+ * one does not break the chain.
  */
 export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
   const header = JSON.stringify([
@@ -65,7 +65,7 @@ export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buff
   return sha256(parts);
 }
 
-/** Gives an event the place after the head, chains it there and moves the head to it. `nowMs` is the database's clock, read or reckoned. */
+/** Appends an event after the head and moves the head to it. `nowMs` is the database's clock, read or estimated. */
 export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
   const { type, actor, requestId, traceparent, payload } = event;
   const row: LogRow = {
@@ -73,7 +73,7 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
     sequence: head.sequence + 1n,
     eventId: newUuid(),
     type,
-    // The clock may have been set back; the log's time never goes back.
+    // The clock may have been set back, but time in a log never goes back.
     createdMs: Math.max(nowMs, head.lastMs),
     actor,
     requestId,
@@ -88,24 +88,15 @@ export function append(head: Head, event: NewEvent, nowMs: number): LogRow {
   return row;
 }
 
-// Stryker disable all: what follows talks to PostgreSQL, and its tests need one
-
 /** Reads the database's clock, milliseconds since the Unix epoch. */
-export const readClock = {
-  name: 'clock',
-  text: `select ${epochMs('clock_timestamp()')} as now_ms`,
-};
+export const readClock = { name: 'clock', text: `select ${epochMs('clock_timestamp()')} as now_ms` };
+
+/** Takes the table lock of a head's update before the row lock: otherwise a schema change of the table in between is a deadlock. */
+export const lockHeadsTable = { name: 'lock_heads_table', text: 'lock table heads in row exclusive mode' };
 
 /**
- * The lock on the table that moving a head takes, taken before any head is held: whoever changes the table waits for who holds one, and would be
- * waited for by him. (`reindex table heads` was ended by a deadlock in 11 of 12 trials, and where it was given up after half a second a posting was
- * refused.)
- */
-export const lockHeadsTable = { name: 'want_heads', text: 'lock table heads in row exclusive mode' };
-
-/**
- * Locks the tenant's head in a statement of its own, as every change does first, and reads the clock under the lock. `make` makes a missing
- * head (set-up and the first account do, a posting never does); without it a missing head is null.
+ * Locks the tenant's head, as every change does first, and reads the clock under the lock. `make` creates a missing head, as set-up and
+ * the first account do; without it a missing head is null.
  */
 export async function lockHead(client: Client, tenant: string, make: boolean): Promise<{ head: Head; nowMs: number } | null> {
   if (make) {
@@ -124,7 +115,7 @@ export async function lockHead(client: Client, tenant: string, make: boolean): P
   return row ? { head: headOf(row), nowMs: (time.rows[0] as { now_ms: number }).now_ms } : null;
 }
 
-/** Keeps calls that were sent before from finding these tenants' heads (UUIDs), which the caller holds, where they need them. */
+/** Makes calls that were sent before fail for these tenants (UUIDs), whose heads the caller has locked. */
 export async function fenceHeads(client: Client, tenants: string[]): Promise<void> {
   await client.query({
     name: 'fence_heads',

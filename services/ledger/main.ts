@@ -1,4 +1,4 @@
-// The ledger as a process: `node services/ledger/main.ts`, or `… migrate` to bring its schema up to date.
+// Entry point of the ledger; with `migrate`, updates its schema.
 import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
 import { appendOnly, kept, migrationNames } from './schema.ts';

@@ -11,7 +11,7 @@ describe('the fingerprint of a request', () => {
   const same = { ...double, description: 'd', reference: 'r', metadata: '{"a":1,"b":2}' };
   const of = (init: MessageInitShape<typeof PostingSchema>) => posted(init).fingerprint.toString('hex');
 
-  test('is a version and the SHA-256 of what it says, so that it stays the same over every release', () => {
+  test('is a version and a SHA-256 of fixed content, so that it never changes between releases', () => {
     const canonical = [
       'double',
       'd',
@@ -35,7 +35,7 @@ describe('the fingerprint of a request', () => {
     );
   });
 
-  test('is the same whoever sends it, when, under which key and in which spelling', () => {
+  test('does not depend on actor, time, key and formatting', () => {
     for (const other of [
       { idempotencyKey: 'k', actor: 'a', requestId: 'q', transactionId: newId('txn'), retry: true, timeoutMs: 1 },
       { metadata: ' {"b":2, "\\u0061":1.0}' },
@@ -45,7 +45,7 @@ describe('the fingerprint of a request', () => {
     }
   });
 
-  test('is another one for anything else that is asked for', () => {
+  test('differs for any other request', () => {
     const { reference: _, ...unreferred } = same;
     const others = [
       unreferred,
@@ -91,7 +91,7 @@ describe('a posted transaction', () => {
   };
   const eventFor = (order: ValidatedPosting) => postedEventOf(order, post(order, books));
 
-  test('is one event of all that was decided: entries, and for each balance what it is after', () => {
+  test('is one event with its entries and each balance after it', () => {
     const order = posted({ ...double, description: 'd', reference: 'r', metadata: '{"m":1}', idempotencyKey: 'k' });
     const balances = {
       CASH: {
@@ -137,7 +137,7 @@ describe('a posted transaction', () => {
     );
   });
 
-  test('says what it reverses only where it does, and no reference where none was given', () => {
+  test('has `reverses` and `reference` only if given', () => {
     const transactionId = newId('txn');
     const reversal = { ...reversed({ tenantId, transactionId }), entries: posted(double).entries };
     expect(eventFor(reversal)).toMatchObject({ kind: 'reversal', reverses: transactionId });
@@ -145,17 +145,17 @@ describe('a posted transaction', () => {
     expect(Object.keys(eventFor(posted(double)))).not.toEqual(expect.arrayContaining(['reference']));
   });
 
-  test('is read again from the log as it was stored', () => {
+  test('is decoded from the log as it was stored', () => {
     const event = create(TransactionPostedSchema, eventFor(posted(double)));
     expect(decodePosted(toBinary(TransactionPostedSchema, event))).toEqual(event);
   });
 
   const place = { tenantId, sequence: 7n, createdMs: 1_700_000_000_000 };
 
-  test('is told with its place, and with one currency and its amount where all entries have one', () => {
+  test('has its position, and currency and amount if all entries have one currency', () => {
     const order = posted({ ...double, reference: 'r', description: 'd', metadata: '{"m":1}', idempotencyKey: 'k' });
-    const told = transactionOf(eventFor(order), { ...place, reversedBy: 'txn_2' });
-    expect(told).toMatchObject({
+    const transaction = transactionOf(eventFor(order), { ...place, reversedBy: 'txn_2' });
+    expect(transaction).toMatchObject({
       tenantId,
       transactionId: order.transactionId,
       kind: 'double',
@@ -170,14 +170,14 @@ describe('a posted transaction', () => {
       amount: '10.50',
       reversedBy: 'txn_2',
     });
-    expect(told.entries.map(({ accountCode }) => accountCode)).toEqual(['CASH', 'SALES']);
-    expect(told.reverses).toBeUndefined();
+    expect(transaction.entries.map(({ accountCode }) => accountCode)).toEqual(['CASH', 'SALES']);
+    expect(transaction.reverses).toBeUndefined();
     const reversal = { ...reversed({ tenantId, transactionId: order.transactionId }), entries: order.entries };
     const mirrored = transactionOf(eventFor(reversal), place);
     expect([mirrored.reverses, mirrored.reversedBy, mirrored.reference]).toEqual([order.transactionId, undefined, undefined]);
   });
 
-  test('in several currencies has none of its own, and its amount is the sum of its debits', () => {
+  test('in several currencies has no currency and amount', () => {
     const dollars = [debit, credit].map((entry) => ({ ...entry, currency: 'USD' }));
     const several = transactionOf(eventFor(posted({ tenantId, entries: [debit, credit, ...dollars] })), place);
     expect([several.currency, several.amount]).toEqual([undefined, undefined]);

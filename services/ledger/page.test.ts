@@ -35,7 +35,7 @@ test.each([
   expect(refusal.blame).toEqual({ field: 'limit', tag, value: String(limit) });
 });
 
-test('a cursor leads back to its place, and only in the list and with as many numbers as it was made of', () => {
+test('a cursor decodes to its position, only for its list and with its count of numbers', () => {
   fc.assert(
     fc.property(anyList, anyList, anyPlace, (list, other, place) => {
       const cursor = cursorAt(list, place);
@@ -51,7 +51,7 @@ test('no cursor is the first page', () => {
   expect(positionOf('accounts', '', 1)).toBeNull();
 });
 
-test('a cursor with any one character changed, one more or one less is refused, and said', () => {
+test('a cursor with one character changed, added or removed is refused', () => {
   fc.assert(
     fc.property(anyPlace, fc.nat(), fc.constantFrom('A', 'z', '0', '-', '=', ' ', '.'), (place, nat, character) => {
       const cursor = cursorAt('history', place);
@@ -71,7 +71,7 @@ test('a cursor with any one character changed, one more or one less is refused, 
   );
 });
 
-test('another spelling of the same bytes is refused: no cursor has two', () => {
+test('another encoding of the same bytes is refused', () => {
   const cursor = cursorAt('accounts', [7n]);
   const padded = Buffer.from(cursor, 'base64url').toString('base64');
   expect(Buffer.from(padded, 'base64url')).toEqual(Buffer.from(cursor, 'base64url'));
@@ -84,25 +84,25 @@ test.each<[List, bigint]>([
   ['accounts', 2n ** 128n - 1n],
   ['transactions', 2n ** 63n - 1n],
   ['history', 2n ** 63n - 1n],
-])('a place of %s is at most %s: PostgreSQL could not hold a larger one', (list, largest) => {
+])('a position of %s is at most %s', (list, largest) => {
   expect(positionOf(list, cursorAt(list, [largest]), 1)).toEqual([largest]);
   expect(refusalOf(() => positionOf(list, cursorAt(list, [largest + 1n]), 1))).toMatchObject(refused);
   expect(refusalOf(() => positionOf(list, cursorAt(list, [1n, largest + 1n]), 2))).toMatchObject(refused);
 });
 
-test('what is no place is refused, though it has the right checksum', () => {
+test('an invalid position is refused despite a valid checksum', () => {
   for (const place of [[-1n], [10n ** 39n], [1n, -1n], [-1n, 1n]]) {
     expect(refusalOf(() => positionOf('accounts', cursorAt('accounts', place), place.length))).toMatchObject(refused);
   }
 });
 
-test('a cursor too long to be one is refused without being read, and repeated in part', () => {
+test('a cursor that is too long is refused without being decoded, and repeated in part', () => {
   const refusal = refusalOf(() => positionOf('accounts', cursorAt('accounts', Array<bigint>(40).fill(1n)), 40));
   expect(refusal).toMatchObject(refused);
   expect(refusalOf(() => positionOf('accounts', 'A'.repeat(1000), 1)).blame?.value).toBe('A'.repeat(255));
 });
 
-test('a page is cut where one row more was read, and the next begins behind its last row', () => {
+test('a page is cut if one more row was read, and the next begins after its last row', () => {
   const rows = [{ at: 5n }, { at: 4n }, { at: 3n }];
   const place = (row: { at: bigint }) => [row.at];
   const { page, nextCursor } = cutPage(rows, 2, 'transactions', place);
@@ -112,7 +112,7 @@ test('a page is cut where one row more was read, and the next begins behind its 
   expect(cutPage([], 3, 'transactions', place)).toEqual({ page: [], nextCursor: '' });
 });
 
-test('an answer takes as many rows as weigh a mebibyte together, but one at least and no more than were asked for', () => {
+test('an answer contains rows up to 1 MiB, at least one and at most as many as requested', () => {
   const rows = (...bytes: number[]) => bytes.map((length) => ({ payload: new Uint8Array(length) }));
   const mebibyte = 1024 * 1024;
   expect(countFitting(rows(10, 10, 10), 2)).toBe(2);

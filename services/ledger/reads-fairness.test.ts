@@ -1,4 +1,4 @@
-// Reads of many tenants at once: one whose reads are slow, however many, leaves connections for everybody else's.
+// Slow reads of one tenant leave connections to the others.
 import { until } from '../../test/polling.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { whileLocked } from '../../test/table-locks.ts';
@@ -22,14 +22,14 @@ test.each([
   ['entries', () => history()],
   ['transactions', () => ledger.client.listTransactions({ tenantId: slow })],
   ['log', () => ledger.client.listEvents({ tenantId: slow })],
-])('many reads of one tenant that wait for %s keep nobody else from reading', async (table, read) => {
+])('many reads of one tenant that wait for %s do not block other tenants’ reads', async (table, read) => {
   await whileLocked(ledger.database, table, { reads: 100, read, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     expect((await ledger.client.getHierarchy({ tenantId: other, includeBalances: true })).accounts).toHaveLength(1);
   });
 });
 
-test('changes of many tenants that wait for their heads keep nobody from reading', async () => {
+test('changes of many tenants that wait for their heads do not block reads', async () => {
   let ended = 0;
   const change = () => {
     const account = { tenantId: newTenant().tenantId, accountCode: 'till', name: 'Till', type: 'asset' };
@@ -37,12 +37,12 @@ test('changes of many tenants that wait for their heads keep nobody from reading
   };
   await whileLocked(ledger.database, 'heads', { reads: 8, read: change, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
-    // That one gave up is not what let the read through.
+    // The read did not succeed because a change gave up.
     expect(ended).toBe(0);
   });
 });
 
-test('beyond so many that wait a tenant is told that it is too much, others are answered, and callers who leave make room', async () => {
+test('beyond the limit of waiting reads a tenant is refused, others are answered, and disconnecting clients free space', async () => {
   const leaving = new AbortController();
   const reasons: Promise<string>[] = [];
   const read = () =>

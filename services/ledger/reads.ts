@@ -1,4 +1,4 @@
-// Reads of transactions. Each is one round trip that sees one tenant; a list goes on where a page holds nothing that is asked for.
+// Reads of transactions: one by id, several by sequence, and the filtered list.
 import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -16,7 +16,7 @@ interface TransactionRow {
   reversed_by: string | null;
 }
 
-// Description, entries and metadata stand in the log; what reversed a transaction may come long after it.
+// Description, entries and metadata are in the log; a reversal may come long after its original.
 const transactionColumns = `t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by`;
 const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
   left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id`;
@@ -41,15 +41,12 @@ export async function getTransaction(pool: Connections, tenant: string, id: stri
   return recordOf(tenant, rows[0]);
 }
 
-/**
- * Transactions by their places in the log, as a read shows them now, in no order; for a caller that has the tenant's rows open in a
- * transaction of its own.
- */
+/** Transactions by their positions in the log, in no order, for a caller whose SQL transaction sees the tenant's rows. */
 export async function transactionsBySequence(client: Client, tenant: string, sequences: bigint[]): Promise<Transaction[]> {
   const { rows } = await client.query<TransactionRow>({
     name: 'transactions_by_sequence',
-    text: `select ${transactionColumns} from unnest($2::bigint[]) as wanted (place)
-      join transactions t on t.tenant_id = $1 and t.sequence = wanted.place ${joinRecord}`,
+    text: `select ${transactionColumns} from unnest($2::bigint[]) as wanted (sequence)
+      join transactions t on t.tenant_id = $1 and t.sequence = wanted.sequence ${joinRecord}`,
     values: [tenant, sequences],
   });
   return rows.map((row) => recordOf(tenant, row));
@@ -64,8 +61,8 @@ export interface TransactionFilter extends TimeRange {
 }
 
 /**
- * A page of transactions, newest first; shorter than its limit, or empty, though more follow, where they are large or the few of many that have both
- * halves of what is asked for. Throws {@link Refusal} for a cursor that is none. An unknown account has no transactions.
+ * A page of transactions, newest first. It is shorter than its limit, or empty, though more follow, where transactions are large or the
+ * filters seldom match together. Throws {@link Refusal} for a bad cursor. An unknown account has no transactions.
  */
 export async function listTransactions(
   pool: Connections,
@@ -74,182 +71,153 @@ export async function listTransactions(
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
   const before = positionOf('transactions', cursor, 1)?.[0];
-  const { rows, goesOn } = await readPage(pool, tenant, filter, limit, before);
+  const { rows, nextBefore } = await readPage(pool, tenant, filter, limit, before);
   const { page, nextCursor } = cutPage(rows, countFitting(rows, limit), 'transactions', (row) => [row.sequence]);
   return {
     transactions: page.map((row) => recordOf(tenant, row)),
-    nextCursor: nextCursor === '' && goesOn !== null ? cursorAt('transactions', [goesOn]) : nextCursor,
+    nextCursor: nextCursor === '' && nextBefore !== null ? cursorAt('transactions', [nextBefore]) : nextCursor,
   };
 }
 
-/**
- * How many places each turn of a page judges. The second is the entries' turn, which asks every balance once, where they are not too many; the others
- * are the transactions', which mostly fill a page by their newest. The rarer of the two soon comes to its end, however many the other has (5 entries
- * of an account, 650,000 transactions of a reference: a 250th of the time that the reference takes alone). Where both are many and seldom meet a page
- * ends with the turns, and is the shorter for it.
- */
-const turns = [500, 500, 2_000, 8_000, 32_000] as const;
-// After the first turn. Two by two, what only looks like what is asked for took longer than anybody waits.
-const mostRead = 51;
-// Of all balances in a currency. About 200,000 take as long as the transactions' turns (130,000 of a reference).
-const mostPlaces = 100_000;
-// What is large takes the longer to judge: 8,000 transactions of 51 kB each took 2 s, all turns more than anybody waits. Each turn judges four times as
-// much as the one before.
-const longEnoughMs = 500;
+// Positions that a page examines where no index knows all filters: first by transactions, then by entries, of which the rarer soon ends.
+// For a reference and a currency both turns go by transactions, because the balances in a currency may be many.
+const firstExamined = 500;
+const thenExamined = 4_000;
+// Rows that the second turn reads at least, because some only look as if they matched.
+const minRead = 51;
 
 interface Rows {
   rows: TransactionRow[];
-  /** The place before which nothing was looked for; null where there is nothing. */
-  goesOn: bigint | null;
+  /** The position before which nothing was examined; null at the end. */
+  nextBefore: bigint | null;
 }
 
-/** The transactions of a page, and one more where there is one. */
+/** The transactions of a page, and one more if there is one. */
 async function readPage(
   pool: Connections,
   tenant: string,
   filter: TransactionFilter,
   limit: number,
-  from: bigint | undefined,
+  before: bigint | undefined,
 ): Promise<Rows> {
   const { currency } = filter;
   const found: TransactionRow[] = [];
-  let goesOn: bigint | null = from ?? null;
-  const begun = performance.now();
-  for (const [turn, most] of turns.entries()) {
-    const wanted = turn === 0 ? limit + 1 : Math.max(limit + 1, mostRead);
-    const byEntries = turn === 1;
-    if (byEntries && (await areMany(pool, tenant, filter))) continue;
-    const read: Rows = await readRows(pool, tenant, filter, goesOn ?? undefined, { byEntries, most, wanted });
-    goesOn = read.goesOn;
+  let nextBefore: bigint | null = before ?? null;
+  const turns = [
+    { byEntries: false, examined: firstExamined, wanted: limit + 1 },
+    {
+      byEntries: filter.accountCode !== undefined || filter.reference === undefined,
+      examined: thenExamined,
+      wanted: Math.max(limit + 1, minRead),
+    },
+  ];
+  for (const turn of turns) {
+    const read: Rows = await readRows(pool, tenant, filter, nextBefore ?? undefined, turn);
+    nextBefore = read.nextBefore;
     for (const row of read.rows) {
-      // The statement may have taken other bytes of an event, a description's for one, for an entry's currency.
+      // The statement may have found the bytes of a currency in a text.
       if (currency !== undefined && !decodePosted(row.payload).entries.some((entry) => entry.currency === currency)) continue;
       found.push(row);
-      // More is not answered: what is large takes long to decode.
-      if (found.length > countFitting(found, limit)) return { rows: found, goesOn: null };
+      if (found.length > countFitting(found, limit)) return { rows: found, nextBefore: null };
     }
-    if (goesOn === null || (turn > 0 && performance.now() - begun > longEnoughMs)) break;
+    if (nextBefore === null) break;
   }
-  return { rows: found, goesOn };
+  return { rows: found, nextBefore };
 }
 
-/**
- * Whether what is asked for stands at more places than a page looks through beside a reference. They are read balance by balance, each as far as the
- * page may need: 3,000 balances with 500 entries in a currency took 1.2 s, 24,000 longer than a statement is given. A balance's version counts its
- * transactions.
- */
-async function areMany(pool: Connections, tenant: string, filter: TransactionFilter): Promise<boolean> {
-  if (filter.accountCode !== undefined || filter.reference === undefined) return false;
-  const query = new QueryParameters(tenant);
-  const [[of]] = await readTenant<[[{ places: number }]]>(pool, tenant, {
-    text: `select coalesce(sum(least(b.version, ${turns[1]})), 0)::float8 as places from ${balancesOf(query, filter)}`,
-    values: query.values,
-  });
-  return of.places > mostPlaces;
+interface Turn {
+  /** Search from the entries of the balances that match, not from the transactions. */
+  byEntries: boolean;
+  /** Positions to examine. */
+  examined: number;
+  /** Rows to return at most. */
+  wanted: number;
 }
 
-/** What of the newest `most` places of one index is asked for, `wanted` rows at most. */
 async function readRows(
   pool: Connections,
   tenant: string,
   filter: TransactionFilter,
   before: bigint | undefined,
-  turn: { byEntries: boolean; most: number; wanted: number },
+  { byEntries, examined, wanted }: Turn,
 ): Promise<Rows> {
   const query = new QueryParameters(tenant);
   const range = logRangeOf(query, filter, before);
-  const { placesOf, condition } = searchOf(query, filter, range, turn.byEntries);
-  const most = condition === undefined ? turn.wanted : turn.most;
-  const [answers] = await readTenant<[({ judged_to: bigint | null } & (TransactionRow | { sequence: null }))[]]>(pool, tenant, {
-    // The page is found first and its records are looked up one by one: joined at once, a misjudged count makes a plan that reads the log.
-    text: `${range.with}, places as materialized (${placesOf(String(most))}),
+  const { positions, condition } = searchOf(query, filter, range, byEntries);
+  const count = condition === undefined ? wanted : examined;
+  const [answers] = await readTenant<[({ examined_to: bigint | null } & (TransactionRow | { sequence: null }))[]]>(pool, tenant, {
+    // The page first, then its records one by one: joined at once, a wrong estimate makes a plan that reads the whole log.
+    text: `${range.with}, positions as materialized (${positions(String(count))}),
       page as materialized (
-        select t.sequence from places t where ${condition ?? 'true'} order by t.sequence desc limit ${turn.wanted})
-      select judged.place as judged_to, record.* from (select (select min(sequence) from places having count(*) = ${most}) as place) as judged
+        select t.sequence from positions t where ${condition ?? 'true'} order by t.sequence desc limit ${wanted})
+      select examined.last as examined_to, record.*
+      from (select (select min(sequence) from positions having count(*) = ${count}) as last) as examined
       left join (page cross join lateral (
         select ${transactionColumns} from transactions t ${joinRecord} where t.tenant_id = $1 and t.sequence = page.sequence limit 1) as record) on true
       order by record.sequence desc`,
     values: query.values,
   });
   const rows = answers.filter((row) => row.sequence !== null);
-  return { rows, goesOn: (rows.length < turn.wanted ? answers[0]?.judged_to : rows.at(-1)?.sequence) ?? null };
+  return { rows, nextBefore: (rows.length < wanted ? answers[0]?.examined_to : rows.at(-1)?.sequence) ?? null };
 }
 
-/**
- * An index, by the statement that reads its newest places, and the condition by which a place `t` is judged: none where the index knows all that is
- * asked for.
- */
+/** A statement that reads the newest positions by one index, and the condition for a position `t` that the index does not know. */
 function searchOf(
   query: QueryParameters,
   filter: TransactionFilter,
   range: LogRange,
   byEntries: boolean,
-): { placesOf: (most: string) => string; condition: string | undefined } {
+): { positions: (count: string) => string; condition: string | undefined } {
   const { reference, idempotencyKey, accountCode, currency } = filter;
   const own = [
     ...(reference === undefined ? [] : [`reference = ${query.value(reference)}`]),
-    ...(idempotencyKey === undefined ? [] : [`sequence = (${placeOfKey(query, idempotencyKey)})`]),
+    // A sub-select, because next to a reference the planner may read all transactions of the reference.
+    ...(idempotencyKey === undefined
+      ? []
+      : [`sequence = (select sequence from transactions where tenant_id = $1 and idempotency_key = ${query.value(idempotencyKey)})`]),
   ];
   if (byEntries || (accountCode !== undefined && own.length === 0)) {
     const condition = `(select ${own.join(' and ')} from transactions where tenant_id = $1 and sequence = t.sequence)`;
-    return { placesOf: (most) => newest(query, filter, range, most), condition: own.length === 0 ? undefined : condition };
+    return { positions: (count) => newestPostedTo(query, filter, range, count), condition: own.length === 0 ? undefined : condition };
   }
-  const touching = accountCode !== undefined ? touches(query, filter) : currency !== undefined ? tells(query, currency) : undefined;
-  return { placesOf: (most) => transactionsOf(own, range, most), condition: touching };
+  const condition =
+    accountCode !== undefined ? isPostedTo(query, filter) : currency !== undefined ? payloadHas(query, currency) : undefined;
+  const conditions = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...own].join(' and ');
+  const positions = (count: string) => `select t.sequence from transactions t where ${conditions} order by t.sequence desc limit ${count}`;
+  return { positions, condition };
 }
 
-// By itself: beside a reference the planner may take that for as rare, and read all that have it (10,000 for one key; so, 1).
-function placeOfKey(query: QueryParameters, key: string): string {
-  return `select sequence from transactions where tenant_id = $1 and idempotency_key = ${query.value(key)}`;
-}
-
-function transactionsOf(conditions: string[], range: LogRange, most: string): string {
-  const all = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...conditions];
-  return `select t.sequence from transactions t where ${all.join(' and ')} order by t.sequence desc limit ${most}`;
-}
-
-/**
- * Whether the event of the transaction `t` holds an entry's currency as it is written there, looked for in its bytes: from a transaction no
- * index leads to its entries, and to ask each balance in the currency is a look-up of every one of them for every transaction (100,000 of one
- * reference, 50,000 balances: more than a minute; so, 0.7 s).
- */
-function tells(query: QueryParameters, currency: string): string {
+/** Whether the payload of the transaction `t` contains an entry's currency as it is encoded: no index leads from it to its entries. */
+function payloadHas(query: QueryParameters, currency: string): string {
   const entry = query.value(Buffer.from(toBinary(PostedEntrySchema, create(PostedEntrySchema, { currency }))));
   return `(select position(${entry}::bytea in l.payload) > 0 from log l where l.tenant_id = $1 and l.sequence = t.sequence)`;
 }
 
-// The balances that a filter by account, currency or both leaves.
+/** The balances that match the account, the currency or both. */
 function balancesOf(query: QueryParameters, { accountCode, currency }: TransactionFilter): string {
-  const account = accountCode === undefined ? '' : `and b.account_id = (${accountId(query.value(accountCode))})`;
+  const id = accountCode === undefined ? '' : `select id from accounts where tenant_id = $1 and code = ${query.value(accountCode)}`;
+  const account = id === '' ? '' : `and b.account_id = (${id})`;
   return `balances b where b.tenant_id = $1 ${account} ${currency === undefined ? '' : `and b.currency = ${query.value(currency)}`}`;
 }
 
-function accountId(code: string): string {
-  return `select id from accounts where tenant_id = $1 and code = ${code}`;
+/** Whether the transaction `t` changes a balance that matches. `offset 0` keeps the planner from reversing the join. */
+function isPostedTo(query: QueryParameters, filter: TransactionFilter): string {
+  return `exists (select from (select b.account_id, b.currency from ${balancesOf(query, filter)}) as wanted
+    join entries e on e.tenant_id = $1 and e.account_id = wanted.account_id and e.currency = wanted.currency and e.sequence = t.sequence offset 0)`;
 }
 
 /**
- * Whether the transaction `t` touches a balance of the account that is asked for. `offset 0`: else places and entries are joined the other way round
- * (32,000 places, an account of 350,000 transactions: 2.5 times as long).
+ * The newest positions at which a matching balance changed. Only balances whose newest position is among the newest of all are read
+ * further, so a filter by currency alone looks once at each balance and reads one page.
  */
-function touches(query: QueryParameters, filter: TransactionFilter): string {
-  return `exists (select from (select b.account_id, b.currency from ${balancesOf(query, filter)}) as asked
-    join entries e on e.tenant_id = $1 and e.account_id = asked.account_id and e.currency = asked.currency and e.sequence = t.sequence offset 0)`;
-}
-
-/**
- * The newest places at which any of the balances that are asked for was posted to. Entries are ordered by account and currency, so each
- * balance has its newest place at one end of its range. Only balances whose newest place is among the newest of all can hold a place on
- * this page: only they are read further, so that a filter by currency alone looks once at each balance and reads one page.
- */
-function newest(query: QueryParameters, filter: TransactionFilter, range: LogRange, most: string): string {
+function newestPostedTo(query: QueryParameters, filter: TransactionFilter, range: LogRange, count: string): string {
   const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...range.keep('e.sequence')];
   const entries = `from entries e where ${conditions.join(' and ')}`;
   return `select distinct e.sequence
     from (select account_id, currency from (
-        select b.account_id, b.currency, dense_rank() over (order by (select max(e.sequence) ${entries}) desc nulls last) as place
+        select b.account_id, b.currency, dense_rank() over (order by (select max(e.sequence) ${entries}) desc nulls last) as rank
         from ${balancesOf(query, filter)}) as ranked
-      where place <= ${most}) as b
-    cross join lateral (select distinct e.sequence ${entries} order by e.sequence desc limit ${most}) as e
-    order by e.sequence desc limit ${most}`;
+      where rank <= ${count}) as b
+    cross join lateral (select distinct e.sequence ${entries} order by e.sequence desc limit ${count}) as e
+    order by e.sequence desc limit ${count}`;
 }

@@ -22,7 +22,7 @@ test('postings whose answer might not fit into a message are refused before any 
   }
 });
 
-test('what is refused of a call is part of its answer', async () => {
+test('refused postings of a call are part of its answer', async () => {
   const ledger = await startLedger({ maxMessageBytes: 1 << 20 });
   try {
     const { tenantId } = newTenant();
@@ -42,7 +42,7 @@ test('what is refused of a call is part of its answer', async () => {
   }
 });
 
-test('postings that are malformed count as refused, whichever call they come in', async () => {
+test('malformed postings count as refused in every call', async () => {
   const ledger = await startLedger();
   try {
     const { tenantId } = newTenant();
@@ -58,7 +58,7 @@ test('postings that are malformed count as refused, whichever call they come in'
   }
 });
 
-test('who repeats by the transaction’s id alone is told that it was posted under a key, though there is no money for it any more', async () => {
+test('a repetition by transaction id alone is refused as posted under another key, even without funds', async () => {
   const ledger = await startLedger();
   try {
     const { tenantId } = newTenant();
@@ -89,7 +89,7 @@ test('who repeats by the transaction’s id alone is told that it was posted und
   }
 });
 
-test('a change of a tenant whose head stays held is told so, and nothing is changed', async () => {
+test('a change of a tenant whose head stays locked is refused, and nothing is changed', async () => {
   const ledger = await startLedger({ lockTimeout: '20ms' });
   try {
     const { tenantId, tenant } = newTenant();

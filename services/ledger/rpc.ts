@@ -140,16 +140,13 @@ async function resultOf(
   return create(PostingResultSchema, { outcome: { case: 'refusal', value } });
 }
 
-interface Named {
-  tenantId: string;
-  requestId: string;
-}
+type Named = Pick<ValidatedPosting, 'tenantId' | 'requestId'>;
 
 /** A log line's fields for a request, cut, because a malformed id may be as long as a message. */
-function namesOf({ tenantId, requestId }: Partial<Named>): { tenant?: string; request_id?: string } {
+function namesOf({ tenantId, requestId = '' }: Partial<Named>): Record<string, string> {
   return {
     ...(tenantId !== undefined && { tenant: tenantId.slice(0, 100) }),
-    ...(requestId !== undefined && requestId !== '' && { request_id: requestId.slice(0, 128) }),
+    ...(requestId !== '' && { request_id: requestId.slice(0, 128) }),
   };
 }
 

@@ -1,4 +1,4 @@
-// What the database itself refuses in the tables that every batch writes, whoever writes it.
+// Database constraints of the tables that every batch writes.
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 
@@ -44,11 +44,11 @@ test.each([
   await owner.query('begin');
   await expect(owner.query(`update ${table} set ${change}`)).rejects.toMatchObject({ code: '23514' });
   await owner.query('rollback');
-  // The rows are there, and it was not the policy that found none.
+  // The rows exist, and no policy hides them.
   expect((await owner.query(`update ${table} set tenant_id = tenant_id`)).rowCount).toBeGreaterThan(0);
 });
 
-test('no function has a second form, which nobody would call and nobody watch', async () => {
+test('no function is overloaded', async () => {
   const { rows } = await owner.query(
     `select proname from pg_proc where pronamespace = 'public'::regnamespace group by proname having count(*) > 1`,
   );

@@ -1,4 +1,4 @@
-// What the ledger consists of, opened in order and stopped in the opposite order.
+// Starts the ledger's parts and stops them in the opposite order.
 import type { Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
@@ -25,26 +25,26 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
 
   const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
-  // A lane writes on one connection and reads ahead on another; batches under locks take the place of those.
+  // A pipeline writes on one connection and reads ahead on another; the locking path uses those too.
   const connections = 2 * config.writerPipelines + config.writerWaiters;
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await checkDatabase(reads, migrationNames);
 
-  const relayed = openPool(config.databaseUrl, {
+  const relayPool = openPool(config.databaseUrl, {
     name: 'ledger relay',
     max: 4,
     logger,
     settings: { ...ledgerPlans, 'app.relay': 'on' },
   });
-  lifetime.add('relayed', () => relayed.end());
+  lifetime.add('relay connections', () => relayPool.end());
   const { kafka, notifierAddresses, internalTokens } = config;
   const sink = kafka
     ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
       ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', config.grpcMaxMessageBytes)
       : null;
-  const relay = new Relay({ pool: relayed, sink, logger, metrics });
+  const relay = new Relay({ pool: relayPool, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());
   const committed = (tenant: string) => relay.wake(tenant);
 
@@ -60,12 +60,12 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   });
   lifetime.add('writer', () => writer.close());
 
-  // Apart from the reads: where those are many and slow, a replica that is taken out of service for it leaves more to the others.
-  const asked = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
-  lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, logger);
+  // A pool of its own, so that many slow reads do not make the replica unready.
+  const readinessPool = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
+  lifetime.add('readiness', () => readinessPool.end());
+  const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
-    const state = await ask();
+    const state = await stateOf();
     return { ready: state === 'ok', dependencies: { postgresql: state, ...relay.state() } };
   };
   await serveUntilEnd(lifetime, config, {

@@ -13,7 +13,7 @@ describe.each(businessTypes)('the template of %s', (business) => {
   const lines = templates[business];
   const byCode = new Map(lines.map((line) => [line.code, line]));
 
-  test('names each code once, and a parent before what is below it, as a group of the same type', () => {
+  test('has each code once, and each parent before its children, as a group of the same type', () => {
     expect(byCode.size).toBe(lines.length);
     lines.forEach((line, place) => {
       expect(line.code).toMatch(/^[A-Z][A-Z0-9-]{0,63}$/);
@@ -35,7 +35,7 @@ describe.each(businessTypes)('the template of %s', (business) => {
     expect(byCode.get('OPENING-BALANCES')).toMatchObject({ type: 'equity', currency: null, system: false });
   });
 
-  test('lets only what is owed to customers not go below zero, and has contra accounts', () => {
+  test('forbids negative balances of money owed to customers only, and has contra accounts', () => {
     const kept = lines.filter((line) => !line.allowNegative);
     expect(kept.length).toBeGreaterThanOrEqual(4);
     for (const line of kept) expect(line).toMatchObject({ type: 'liability', normalBalance: 'credit', isGroup: false });
@@ -58,7 +58,7 @@ test('the wallet has more than 25 accounts in the five groups of a wallet’s ch
   );
 });
 
-/** A business's life: what happens, and the entries it takes. */
+/** Typical events of a business, and their entries. */
 const lives: Record<BusinessType, [event: string, ...entries: string[]][]> = {
   wallet: [
     ['capital paid in', 'OPERATING-CASH debit 5000000.00 NGN', 'SHARE-CAPITAL credit 5000000.00 NGN'],
@@ -173,39 +173,36 @@ const lives: Record<BusinessType, [event: string, ...entries: string[]][]> = {
   ],
 };
 
-test.each(businessTypes)(
-  'the typical life of a business of the kind %s fits its chart, and its balance sheet adds up',
-  async (business) => {
-    const { tenantId } = newTenant();
-    const set = await ledger.client.setUpChart({ tenantId, businessType: business, actor: 'accountant', requestId: 'r' });
-    expect(set.accounts.map((account) => account.accountCode)).toEqual(templates[business].map((line) => line.code));
-    for (const [description, ...lines] of lives[business]) {
-      const posting = { tenantId, description, entries: entries(...lines), actor: 'accountant' };
-      const { transaction } = await ledger.client.postTransaction({ posting });
-      expect(transaction).toMatchObject({ description, kind: lines.length === 1 ? 'single' : 'double' });
-    }
-    const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true });
-    expect(accounts.map((node) => node.account?.accountCode)).toEqual(['ASSETS', 'LIABILITIES', 'EQUITY', 'REVENUE', 'EXPENSES']);
-    const total = (code: string, currency: string) => {
-      const node = accounts.find((each) => each.account?.accountCode === code)!;
-      return minor(node.balances.find((each) => each.currency === currency)?.balance ?? '0.00');
-    };
-    const used = new Set(accounts.flatMap((node) => node.balances.map((each) => each.currency)));
-    expect(used.size).toBeGreaterThan(0);
-    for (const currency of used) {
-      const profit = total('REVENUE', currency) - total('EXPENSES', currency);
-      expect(total('ASSETS', currency)).toBe(total('LIABILITIES', currency) + total('EQUITY', currency) + profit);
-    }
-    // The sums above are of what stands below: each node's own children, each on its own normal side.
-    const sumsOf = (node: AccountNode): bigint => {
-      const sign = node.account?.normalBalance === 'debit' ? 1n : -1n;
-      const own = node.balances.reduce((sum, each) => sum + sign * minor(each.balance), 0n);
-      if (node.children.length > 0) expect(node.children.reduce((sum, child) => sum + sumsOf(child), 0n)).toBe(own);
-      return own;
-    };
-    accounts.forEach(sumsOf);
-  },
-);
+test.each(businessTypes)('typical postings of the business type %s fit its chart, and its balance sheet adds up', async (business) => {
+  const { tenantId } = newTenant();
+  const set = await ledger.client.setUpChart({ tenantId, businessType: business, actor: 'accountant', requestId: 'r' });
+  expect(set.accounts.map((account) => account.accountCode)).toEqual(templates[business].map((line) => line.code));
+  for (const [description, ...lines] of lives[business]) {
+    const posting = { tenantId, description, entries: entries(...lines), actor: 'accountant' };
+    const { transaction } = await ledger.client.postTransaction({ posting });
+    expect(transaction).toMatchObject({ description, kind: lines.length === 1 ? 'single' : 'double' });
+  }
+  const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true });
+  expect(accounts.map((node) => node.account?.accountCode)).toEqual(['ASSETS', 'LIABILITIES', 'EQUITY', 'REVENUE', 'EXPENSES']);
+  const total = (code: string, currency: string) => {
+    const node = accounts.find((each) => each.account?.accountCode === code)!;
+    return minor(node.balances.find((each) => each.currency === currency)?.balance ?? '0.00');
+  };
+  const used = new Set(accounts.flatMap((node) => node.balances.map((each) => each.currency)));
+  expect(used.size).toBeGreaterThan(0);
+  for (const currency of used) {
+    const profit = total('REVENUE', currency) - total('EXPENSES', currency);
+    expect(total('ASSETS', currency)).toBe(total('LIABILITIES', currency) + total('EQUITY', currency) + profit);
+  }
+  // Each node is the sum of its children, each on its own normal side.
+  const sumsOf = (node: AccountNode): bigint => {
+    const sign = node.account?.normalBalance === 'debit' ? 1n : -1n;
+    const own = node.balances.reduce((sum, each) => sum + sign * minor(each.balance), 0n);
+    if (node.children.length > 0) expect(node.children.reduce((sum, child) => sum + sumsOf(child), 0n)).toBe(own);
+    return own;
+  };
+  accounts.forEach(sumsOf);
+});
 
 function minor(text: string): bigint {
   return text.startsWith('-') ? -(toMinor(text.slice(1)) ?? 0n) : (toMinor(text) ?? 0n);

@@ -1,8 +1,8 @@
-// The charts of accounts that a business may begin with. Accounts without a currency hold all four, each apart from the others.
+// Chart templates by business type. An account without a currency has a separate balance in each of the four.
 import { currencies, type Currency } from '../platform/money.ts';
 import { opposite, type Side } from './accounting.ts';
 
-/** What an account stands for in the balance sheet or the profit and loss account. */
+/** An account's class in the balance sheet or the profit and loss account. */
 export type AccountType = 'asset' | 'liability' | 'equity' | 'revenue' | 'expense';
 
 /** Types of accounts, in the order in which a balance sheet and then a profit and loss account names them. */
@@ -25,9 +25,9 @@ export interface TemplateAccount {
   /** Code of the group above, which comes before and has the same type; null at the top. */
   parentCode: string | null;
   isGroup: boolean;
-  /** False for what is owed to customers: it can't be spent twice. */
+  /** False for money owed to customers: it can't be spent twice. */
   allowNegative: boolean;
-  /** Suspense and FX position: the ledger's own. */
+  /** Suspense and FX position, which the ledger owns. */
   system: boolean;
 }
 
@@ -41,12 +41,12 @@ export function suspenseCode(currency: string): string {
   return `SUSPENSE-${currency}`;
 }
 
-/** Whether a code is kept for the ledger's own accounts, which only a template or the first use makes. */
+/** Whether a code is reserved for system accounts, which only a template or the first use creates. */
 export function isSystemCode(code: string): boolean {
   return currencies.some((currency) => code === suspenseCode(currency) || code === `FX-POSITION-${currency}`);
 }
 
-// How templates are written down: groups hold what is below them, so that a parent is always a group of the same type.
+// The notation of templates: groups contain their children, so that a parent is always a group of the same type.
 type Line = Partial<Pick<TemplateAccount, 'currency' | 'allowNegative' | 'system'>> & {
   code: string;
   name: string;
@@ -59,7 +59,7 @@ const group = (code: string, name: string, children: Line[]): Line => ({ code, n
 const account = (code: string, name: string, traits: Traits = {}): Line => ({ code, name, ...traits });
 const perCurrency = (code: string, name: string, traits: Traits = {}): Line[] =>
   currencies.map((currency) => ({ code: `${code}-${currency}`, name: `${name} (${currency})`, currency, ...traits }));
-/** Grows on the other side than its type: it is set off against its neighbours. */
+/** Grows on the other side than its type, and is subtracted from its neighbours. */
 const contra: Traits = { contra: true };
 /** Owed to customers. */
 const pool: Traits = { allowNegative: false };

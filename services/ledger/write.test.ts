@@ -1,4 +1,4 @@
-// Heads that are held, moved by who holds them.
+// Moving heads that the caller has locked.
 import { withClient } from '../../deploy/local/databases.ts';
 import { until } from '../../test/polling.ts';
 import { waitingLocks } from '../../test/table-locks.ts';
@@ -17,14 +17,14 @@ beforeAll(async () => {
 
 afterAll(() => writers.end());
 
-test('each of several heads comes to stand where it shall, and no other is moved', async () => {
+test('each of several heads is moved to its new position, and no other', async () => {
   const tenants: string[] = [];
   for (let place = 0; place < 3; place++) tenants.push(toUuid('tenant', await writers.tenantWith('a'))!);
-  const standing = async () => {
+  const positions = async () => {
     const columns = 'sequence::int, hash, extract(epoch from last_at)::float8 * 1000 as "lastMs", chart, rebuilt::int';
     return (await writers.owner.query(`select ${columns} from heads where tenant_id = any($1) order by tenant_id`, [tenants])).rows;
   };
-  const [, , other] = await standing();
+  const [, , other] = await positions();
   await inTransaction(writers.pool, tenants, async (client) => {
     const heads = [];
     for (const tenant of tenants.slice(0, 2)) heads.push((await lockHead(client, tenant, false))!.head);
@@ -34,7 +34,7 @@ test('each of several heads comes to stand where it shall, and no other is moved
       { ...heads[1]!, ...to(8) },
     ]);
   });
-  expect(await standing()).toEqual([
+  expect(await positions()).toEqual([
     { sequence: 7, hash: Buffer.alloc(32, 7), lastMs: 1_700_000_000_007, chart: 'other', rebuilt: 0 },
     { sequence: 8, hash: Buffer.alloc(32, 8), lastMs: 1_700_000_000_008, chart: null, rebuilt: 0 },
     other,

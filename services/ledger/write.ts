@@ -1,4 +1,4 @@
-// How what was decided is written: one call, which moves the heads first and fails as a whole unless everything is as it is remembered.
+// Writes a decided batch in one call, which fails whole unless heads, keys and balances are as cached.
 import type { QueryConfig } from 'pg';
 import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { setTenants, type Client } from '../platform/postgres.ts';
@@ -18,18 +18,18 @@ export interface ChangedBalance {
   atMs: number;
 }
 
-/** A posting in its place. */
+/** A posting that the rules allow, at its position in the batch's log. */
 export interface DecidedPosting {
   posting: ValidatedPosting;
-  /** Where its event stands in the change's log, from 0. */
+  /** Index of its event in the change's log. */
   row: number;
   result: Posted;
 }
 
-/** A head that has moved. */
+/** A head that moves. */
 export interface MovedHead {
   head: Head;
-  /** Where it stood. */
+  /** The head before. */
   from: Head;
 }
 
@@ -37,48 +37,47 @@ export interface MovedHead {
 export interface Change {
   /** UUIDs. */
   tenants: string[];
-  /** When it is too late for it by the database's clock, milliseconds since the Unix epoch: nothing is changed from then on. */
+  /** By the database's clock, milliseconds since the Unix epoch: a call that arrives later fails. */
   untilMs: number;
-  /** Heads on which it depends and which it does not move: they must stand as they are remembered. */
+  /** Heads on which it depends and which it does not move. */
   unmovedHeads: Head[];
-  /** Heads that it moves, ascending by tenant, and where each must stand. */
+  /** Heads that it moves, ascending by tenant. */
   movedHeads: MovedHead[];
-  /** Marks of the relay to open, ascending, and until when. */
+  /** Tenants whose relay cursors to activate, ascending, and until when. */
   opened: { tenants: string[]; untilMs: number };
   log: LogRow[];
-  /** In the order of their events in the log. */
+  /** In the posting of their events in the log. */
   posted: DecidedPosting[];
   balances: ChangedBalance[];
 }
 
 /**
- * Writes a change in one call, which is a transaction of its own unless the caller has begun one, and answers the database's clock,
- * milliseconds since the Unix epoch. A row that is not as it is remembered rolls everything back (SQLSTATE 40001), and so does a key that
- * was used (23505), and a call that reaches the database too late (40001). What the parameters are stands with the function `write_batch`.
+ * Writes a change in one call, a transaction of its own unless the caller has begun one, and returns the database's clock in milliseconds
+ * since the Unix epoch. Fails whole: 40001 if a row is not as cached or the call is too late, 23505 if a key was used. The parameters are
+ * described with the function `write_batch`.
  */
 export async function write(client: Client, change: Change): Promise<number> {
-  const { rows } = await client.query<{ now_ms: number }>(isOfOne(change) ? writingOne(change) : writing(change));
+  const { rows } = await client.query<{ now_ms: number }>(isSinglePosting(change) ? singleCall(change) : batchCall(change));
   return (rows[0] as { now_ms: number }).now_ms;
 }
 
 /**
- * Moves heads (to where they now say) that the caller has locked, so that they stand where he read them. Nobody is kept by his waiting who does not
- * want these heads anyway: so what else it needs, a page more, say, is waited for as ever, not for the end of a commit only, as in `write_batch`.
+ * Moves heads that the caller has locked. Not by `write_batch`, whose lock time-out of 1 ms would also hit other waits, such as for a page.
  */
-export async function moveHeads(client: Client, moved: Head[]): Promise<void> {
-  if (moved.length === 0) return;
+export async function moveHeads(client: Client, heads: Head[]): Promise<void> {
+  if (heads.length === 0) return;
   await client.query({
     name: 'move_heads',
     text: `update heads set sequence = ($2::bigint[])[i], hash = ($3::bytea[])[i], last_at = to_timestamp(($4::float8[])[i] / 1000.0),
         chart = ($5::text[])[i]
       from generate_series(1, cardinality($1::uuid[])) as i,
-        lateral (select ctid as place from heads where tenant_id = ($1::uuid[])[i] offset 0) head
-      where heads.ctid = place`,
-    values: [uuidArray(moved.map(({ tenant }) => tenant)), ...placesTo(moved)],
+        lateral (select ctid as row_id from heads where tenant_id = ($1::uuid[])[i] offset 0) head
+      where heads.ctid = row_id`,
+    values: [uuidArray(heads.map(({ tenant }) => tenant)), ...newValuesOf(heads)],
   });
 }
 
-const manyTypes = [
+const batchTypes = [
   ...['text', 'text', 'uuid[]', 'bigint[]', 'bytea[]', 'bigint[]'],
   ...['uuid[]', 'bigint[]', 'bytea[]', 'bigint[]', 'bigint[]', 'bytea[]', 'float8[]', 'text[]', 'uuid[]', 'float8'],
   ...['uuid[]', 'bigint[]', 'uuid[]', 'text[]', 'float8[]', 'text[]', 'text[]', 'text[]', 'bytea[]', 'bytea[]'],
@@ -86,30 +85,31 @@ const manyTypes = [
   ...['int[]', 'uuid[]', 'text[]', 'smallint[]', 'text[]', 'bigint[]', 'numeric[]'],
   ...['uuid[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'numeric[]', 'numeric[]', 'bigint[]', 'bigint[]', 'float8[]'],
 ];
-const oneTypes = [
+const singleTypes = [
   ...['uuid', 'bigint', 'bytea', 'bigint', 'bigint', 'bytea', 'float8'],
   ...['uuid', 'text', 'text', 'text', 'bytea', 'uuid', 'text', 'bytea', 'text', 'uuid'],
   ...['uuid[]', 'text[]', 'text[]', 'bigint[]', 'numeric[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'bigint[]'],
 ];
 
-// The last parameter is when it is too late.
+// The last parameter is the deadline.
 function call(name: string, types: string[]): string {
-  return `select ${name}(${types.map((type, place) => `$${place + 1}::${type}`).join(', ')}) as now_ms
+  return `select ${name}(${types.map((type, index) => `$${index + 1}::${type}`).join(', ')}) as now_ms
     from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 }
-const [manyText, oneText] = [call('write_batch', manyTypes), call('write_batch_of_one', oneTypes)];
+const batchText = call('write_batch', batchTypes);
+const singleText = call('write_batch_of_one', singleTypes);
 
-function writing(change: Change): QueryConfig {
-  return { name: 'write_batch', text: manyText, values: valuesOf(change) };
+function batchCall(change: Change): QueryConfig {
+  return { name: 'write_batch', text: batchText, values: valuesOf(change) };
 }
 
-/** Whether a change is one posting and nothing else, on balances that there are. */
-function isOfOne({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): boolean {
+/** Whether a change is one posting on existing balances and nothing else. */
+function isSinglePosting({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): boolean {
   const single = [tenants, movedHeads, log, posted].every(({ length }) => length === 1);
   return single && unmovedHeads.length === 0 && opened.tenants.length === 0 && balances.every(({ from }) => from > 0n);
 }
 
-function writingOne({ movedHeads, log, posted, balances, untilMs }: Change): QueryConfig {
+function singleCall({ movedHeads, log, posted, balances, untilMs }: Change): QueryConfig {
   const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as DecidedPosting];
   const values = [
     ...[head.tenant, from.sequence, from.hash, from.rebuilt, head.sequence, head.hash, row.createdMs],
@@ -127,18 +127,18 @@ function writingOne({ movedHeads, log, posted, balances, untilMs }: Change): Que
     plainArray(balances.map(({ from }) => from)),
     untilMs,
   ];
-  return { name: 'write_batch_of_one', text: oneText, values };
+  return { name: 'write_batch_of_one', text: singleText, values };
 }
 
 function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): unknown[] {
-  const orders: (ValidatedPosting | null)[] = log.map(() => null);
-  for (const { row, posting } of posted) orders[row] = posting;
+  const postings: (ValidatedPosting | null)[] = log.map(() => null);
+  for (const { row, posting } of posted) postings[row] = posting;
   const heads = movedHeads.map(({ head }) => head);
   return [
     ...setTenants(tenants).values,
-    ...placesOf(unmovedHeads),
-    ...placesOf(movedHeads.map(({ from }) => from)),
-    ...placesTo(heads),
+    ...oldValuesOf(unmovedHeads),
+    ...oldValuesOf(movedHeads.map(({ from }) => from)),
+    ...newValuesOf(heads),
     uuidArray(opened.tenants),
     opened.untilMs,
     uuidArray(log.map((row) => row.tenant)),
@@ -151,11 +151,11 @@ function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, pos
     textArray(log.map((row) => row.traceparent ?? null)),
     bytesArray(log.map((row) => row.payload)),
     bytesArray(log.map((row) => row.hash)),
-    uuidArray(orders.map((order) => order?.transaction ?? null)),
-    textArray(orders.map((order) => order?.idempotencyKey ?? null)),
-    bytesArray(orders.map((order) => order?.fingerprint ?? null)),
-    textArray(orders.map((order) => order?.reference ?? null)),
-    uuidArray(orders.map((order) => order?.reverses?.uuid ?? null)),
+    uuidArray(postings.map((posting) => posting?.transaction ?? null)),
+    textArray(postings.map((posting) => posting?.idempotencyKey ?? null)),
+    bytesArray(postings.map((posting) => posting?.fingerprint ?? null)),
+    textArray(postings.map((posting) => posting?.reference ?? null)),
+    uuidArray(postings.map((posting) => posting?.reverses?.uuid ?? null)),
     ...entriesOf(posted),
     uuidArray(balances.map(({ tenant }) => tenant)),
     uuidArray(balances.map(({ account }) => account.uuid)),
@@ -171,8 +171,8 @@ function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, pos
   ];
 }
 
-/** Where heads stand, which tells their books apart from all others. */
-function placesOf(heads: Head[]): unknown[] {
+/** What heads must be for the cached state to be valid. */
+function oldValuesOf(heads: Head[]): unknown[] {
   return [
     uuidArray(heads.map((head) => head.tenant)),
     bigintArray(heads.map((head) => head.sequence)),
@@ -181,8 +181,7 @@ function placesOf(heads: Head[]): unknown[] {
   ];
 }
 
-/** What the rows of heads become. */
-function placesTo(heads: Head[]): unknown[] {
+function newValuesOf(heads: Head[]): unknown[] {
   return [
     bigintArray(heads.map((head) => head.sequence)),
     bytesArray(heads.map((head) => head.hash)),
@@ -191,33 +190,16 @@ function placesTo(heads: Head[]): unknown[] {
   ];
 }
 
-/** All entries in one statement, which the trigger that sums them needs. */
+/** All entries together: the trigger that sums them runs once per statement. */
 function entriesOf(posted: DecidedPosting[]): unknown[] {
-  const rows: number[] = [];
-  const accounts: string[] = [];
-  const currencies: string[] = [];
-  const positions: number[] = [];
-  const sides: string[] = [];
-  const amounts: bigint[] = [];
-  const balances: bigint[] = [];
-  for (const { row, result } of posted) {
-    result.lines.forEach((line, position) => {
-      rows.push(row + 1);
-      accounts.push((line.account as CachedAccount).uuid);
-      currencies.push(line.currency);
-      positions.push(position);
-      sides.push(line.side);
-      amounts.push(line.amount);
-      balances.push(line.balanceAfter);
-    });
-  }
+  const entries = posted.flatMap(({ row, result }) => result.lines.map((line, position) => ({ ...line, row: row + 1, position })));
   return [
-    plainArray(rows),
-    uuidArray(accounts),
-    textArray(currencies),
-    plainArray(positions),
-    textArray(sides),
-    bigintArray(amounts),
-    plainArray(balances),
+    plainArray(entries.map(({ row }) => row)),
+    uuidArray(entries.map(({ account }) => (account as CachedAccount).uuid)),
+    textArray(entries.map(({ currency }) => currency)),
+    plainArray(entries.map(({ position }) => position)),
+    textArray(entries.map(({ side }) => side)),
+    bigintArray(entries.map(({ amount }) => amount)),
+    plainArray(entries.map(({ balanceAfter }) => balanceAfter)),
   ];
 }

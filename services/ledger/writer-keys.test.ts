@@ -1,4 +1,4 @@
-// One key, one effect: however often a posting is sent, over whichever replica, and whatever is lost on the way.
+// One key, one effect: however often a posting is sent, to any replica, and whatever fails.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { ReverseTransactionRequestSchema, type PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -9,7 +9,7 @@ import { validateReversal } from './mapping.ts';
 
 let writers: Writers;
 
-/** Answers by their outcome, as the figures have them. */
+/** Answers by outcome, from the metrics. */
 async function outcomesOf(metrics: Registry): Promise<Record<string, number>> {
   const { values } = (await metrics.getSingleMetric('ledger_postings_total')?.get()) ?? { values: [] };
   return Object.fromEntries(values.map(({ labels, value }) => [labels['outcome'], value]));
@@ -43,14 +43,14 @@ test('different postings under one key at once: one is posted, the others are re
   const replicas = [writers.open({ isPatient: true }), writers.open({ isPatient: true })];
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, turn) =>
-      replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', `${turn + 1}.00`, { idempotencyKey: 'contested' })),
+      replicas[turn % 2]!.post(transfer(tenant, 'a', 'b', `${turn + 1}.00`, { idempotencyKey: 'same key' })),
     ),
   );
   expect(tally(outcomes)).toEqual({ posted: 1, idempotency_key_reused: 19 });
   expect(await writers.transactionsOf(tenant)).toBe(1);
 });
 
-test('metadata with its keys in another order is the same request, another description is not', async () => {
+test('metadata with its keys in another posting is the same request, another description is not', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open();
   const send = (more: MessageInitShape<typeof PostingSchema>) =>
@@ -64,13 +64,13 @@ test('metadata with its keys in another order is the same request, another descr
   expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'idempotency_key_reused']);
 });
 
-test('a key that comes again on remembered books is found, and fails none of its neighbours', async () => {
+test('a key repeated for a cached tenant is found, and fails none of its neighbours', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open({ pipelines: 1 });
   const first = posted(await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'once' })));
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
-  const again = ['1.00', '1.00', '9.00', '1.00'].map((amount, place) =>
-    writer.post(transfer(tenant, 'a', 'b', amount, place === 0 ? {} : { idempotencyKey: 'once' })),
+  const again = ['1.00', '1.00', '9.00', '1.00'].map((amount, index) =>
+    writer.post(transfer(tenant, 'a', 'b', amount, index === 0 ? {} : { idempotencyKey: 'once' })),
   );
   const outcomes = await Promise.all(again);
   expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'replayed']);
@@ -78,7 +78,7 @@ test('a key that comes again on remembered books is found, and fails none of its
   expect(await writers.balance(tenant, 'b')).toBe('300');
 });
 
-test('a transaction id used again under another key is refused, with the same request it is the same posting', async () => {
+test('a transaction id under another key is refused, under the same key it is the same posting', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const metrics = new Registry();
   const writer = writers.open({ metrics });
@@ -88,16 +88,16 @@ test('a transaction id used again under another key is refused, with the same re
   const outcomes = [await send({}), await send({}), await send({ retry: true }), await send({ idempotencyKey: 'another' })];
   expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'posted', 'idempotency_key_reused']);
   expect(await writers.transactionsOf(tenant)).toBe(1);
-  // Answered as posted twice, it was posted once, and so it counts.
+  // Answered as posted twice, it counts as posted once.
   expect(await outcomesOf(metrics)).toEqual({ posted: 1, replayed: 1, found: 1, idempotency_key_reused: 1 });
 });
 
-test('a posting of which a ledger does not know whether it has posted it counts as posted by another one that was asked meanwhile', async () => {
+test('a posting with an unknown outcome counts once, as posted by the replica that posted it', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const [metrics, others] = [new Registry(), new Registry()];
   const writer = writers.open({ proxied: true, pipelines: 1, metrics });
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
-  const order = transfer(tenant, 'a', 'b', '1.00');
+  const posting = transfer(tenant, 'a', 'b', '1.00');
   const caller = new AbortController();
   const lost = Promise.withResolvers<void>();
   writers.proxy.watch = (chunk) => {
@@ -106,17 +106,17 @@ test('a posting of which a ledger does not know whether it has posted it counts 
     lost.resolve();
     return 'cut';
   };
-  const outcome = writer.post(order, { signal: caller.signal });
+  const outcome = writer.post(posting, { signal: caller.signal });
   await lost.promise;
   caller.abort();
-  expect(reasonOf(await writers.open({ metrics: others }).post({ ...order, retry: true }))).toBe('posted');
+  expect(reasonOf(await writers.open({ metrics: others }).post({ ...posting, retry: true }))).toBe('posted');
   writers.proxy.watch = () => 'pass';
   expect(reasonOf(await outcome)).toBe('posted');
   expect(await outcomesOf(others)).toEqual({ posted: 1 });
   expect(await outcomesOf(metrics)).toEqual({ posted: 1, found: 1 });
 });
 
-test('a repetition that the rules would refuse by now is still the repetition of what was posted', async () => {
+test('a repetition that the rules would refuse by now is still answered with the original', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const writer = writers.open({ pipelines: 1 });
   posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
@@ -128,12 +128,12 @@ test('a repetition that the rules would refuse by now is still the repetition of
   expect(await writers.transactionsOf(tenant)).toBe(2);
 });
 
-// Whoever remembers no books locks first.
+// Without a cache every batch takes the locking path.
 describe.each([
-  ['remembered', 1000],
-  ['not remembered', 0],
+  ['cached', 1000],
+  ['not cached', 0],
 ])(
-  'a transaction id that was posted under another key is told as such also where the rules would refuse the posting by now; the books are %s',
+  'a transaction id posted under another key is refused as such, even if the rules would refuse the posting; tenants are %s',
   (_, maxCachedAccounts) => {
     const open = () => writers.open({ pipelines: 1, maxCachedAccounts });
     const reused = (transactionId: string, field = 'transaction_id') => ({
@@ -150,7 +150,7 @@ describe.each([
       const tenant = await writers.tenantWith('a', 'purse');
       const writer = open();
       const transactionId = newId('txn');
-      for (const order of [fill(tenant), spend(tenant, { transactionId, idempotencyKey: 'one' })]) posted(await writer.post(order));
+      for (const posting of [fill(tenant), spend(tenant, { transactionId, idempotencyKey: 'one' })]) posted(await writer.post(posting));
       const others = [
         { transactionId, idempotencyKey: 'two' },
         { transactionId, idempotencyKey: 'two', retry: true },
@@ -158,29 +158,29 @@ describe.each([
         { transactionId, retry: true },
       ];
       for (const more of others) expect(await writer.post(spend(tenant, more))).toEqual(reused(transactionId));
-      // As they are where the rules allow them.
+      // The same where the rules allow them.
       posted(await writer.post(fill(tenant)));
       for (const more of others) expect(await writer.post(spend(tenant, more))).toEqual(reused(transactionId));
       expect(reasonOf(await writer.post(spend(tenant, { transactionId, idempotencyKey: 'one' })))).toBe('replayed');
       expect(await writers.balance(tenant, 'purse')).toBe('100');
     });
 
-    test('among others, and of one that is posted beside it', async () => {
+    test('in a batch with others, and for one posted in the same batch', async () => {
       const [tenant, other] = [await writers.tenantWith('a', 'purse'), await writers.tenantWith('a', 'purse')];
       const writer = open();
-      const [before, beside] = [newId('txn'), newId('txn')];
-      for (const order of [fill(tenant), spend(tenant, { transactionId: before, idempotencyKey: 'one' }), fill(other)]) {
-        posted(await writer.post(order));
+      const [before, together] = [newId('txn'), newId('txn')];
+      for (const posting of [fill(tenant), spend(tenant, { transactionId: before, idempotencyKey: 'one' }), fill(other)]) {
+        posted(await writer.post(posting));
       }
       const outcomes = await Promise.all(
         [
           spend(tenant, { transactionId: before, idempotencyKey: 'two' }),
           spend(tenant, {}),
           fill(tenant),
-          spend(tenant, { transactionId: beside, idempotencyKey: 'three' }),
-          spend(tenant, { transactionId: beside, idempotencyKey: 'four' }),
+          spend(tenant, { transactionId: together, idempotencyKey: 'three' }),
+          spend(tenant, { transactionId: together, idempotencyKey: 'four' }),
           spend(other, {}),
-        ].map((order) => writer.post(order)),
+        ].map((posting) => writer.post(posting)),
       );
       expect(outcomes.map(reasonOf)).toEqual([
         'idempotency_key_reused',
@@ -190,15 +190,15 @@ describe.each([
         'idempotency_key_reused',
         'posted',
       ]);
-      expect([outcomes[0], outcomes[4]]).toEqual([reused(before), reused(beside)]);
+      expect([outcomes[0], outcomes[4]]).toEqual([reused(before), reused(together)]);
       expect(await writers.transactionsOf(tenant)).toBe(4);
     });
 
-    test('but not that another tenant has it, nor before what the key was used for', async () => {
+    test('but not for another tenant’s id, nor before a used key', async () => {
       const [tenant, other] = [await writers.tenantWith('a', 'purse'), await writers.tenantWith('a', 'purse')];
       const writer = open();
       const [transactionId, reversalId] = [newId('txn'), newId('txn')];
-      const orders = [
+      const postings = [
         fill(tenant),
         spend(tenant, { transactionId, idempotencyKey: 'one' }),
         fill(other),
@@ -206,7 +206,7 @@ describe.each([
         fill(tenant),
         spend(tenant, { idempotencyKey: 'two' }),
       ];
-      for (const order of orders) posted(await writer.post(order));
+      for (const posting of postings) posted(await writer.post(posting));
       expect(reasonOf(await writer.post(spend(other, { transactionId, idempotencyKey: 'three' })))).toBe('insufficient_funds');
       const both = await writer.post(transfer(tenant, 'purse', 'a', '2.00', { transactionId, idempotencyKey: 'two' }));
       expect(both).toMatchObject({ refusal: { reason: 'idempotency_key_reused', blame: { field: 'idempotency_key', value: 'two' } } });
@@ -221,24 +221,21 @@ describe.each([
   },
 );
 
-// The first batch of a tenant is locked and committed in steps, the next ones are one call, of one posting another one.
+// The first batch of a tenant takes the locking path; the next ones are one call, with a shorter one for a single posting.
 const commits = ['commit\0', 'write_batch\0', 'write_batch_of_one\0'].flatMap((last) =>
   (['cut', 'cut after'] as const).map((how) => ({ last, how, name: last.slice(0, -1) })),
 );
-test.each(commits)(
-  'a connection lost at the commit ($name, $how) has one effect and is answered as posted',
-  async ({ last, name, how }) => {
-    const tenant = await writers.tenantWith('a', 'b');
-    const writer = writers.open({ proxied: true });
-    if (last !== 'commit\0') await writer.post(transfer(tenant, 'b', 'a', '1.00'));
-    let cuts = 0;
-    writers.proxy.watch = (chunk) => (chunk.includes(last) && cuts++ === 0 ? how : 'pass');
-    const orders = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '4.00', { idempotencyKey: `key ${name} ${how}` })];
-    const outcomes: Outcome[] = [];
-    if (last === 'write_batch_of_one\0') for (const order of orders) outcomes.push(await writer.post(order));
-    else outcomes.push(...(await Promise.all(orders.map((order) => writer.post(order)))));
-    expect(cuts).toBeGreaterThan(0);
-    expect(tally(outcomes)).toEqual({ posted: 2 });
-    expect(await writers.balance(tenant, 'b')).toBe(last === 'commit\0' ? '600' : '500');
-  },
-);
+test.each(commits)('a connection lost at the commit ($name, $how) leaves one effect, answered as posted', async ({ last, name, how }) => {
+  const tenant = await writers.tenantWith('a', 'b');
+  const writer = writers.open({ proxied: true });
+  if (last !== 'commit\0') await writer.post(transfer(tenant, 'b', 'a', '1.00'));
+  let cuts = 0;
+  writers.proxy.watch = (chunk) => (chunk.includes(last) && cuts++ === 0 ? how : 'pass');
+  const postings = [transfer(tenant, 'a', 'b', '2.00'), transfer(tenant, 'a', 'b', '4.00', { idempotencyKey: `key ${name} ${how}` })];
+  const outcomes: Outcome[] = [];
+  if (last === 'write_batch_of_one\0') for (const posting of postings) outcomes.push(await writer.post(posting));
+  else outcomes.push(...(await Promise.all(postings.map((posting) => writer.post(posting)))));
+  expect(cuts).toBeGreaterThan(0);
+  expect(tally(outcomes)).toEqual({ posted: 2 });
+  expect(await writers.balance(tenant, 'b')).toBe(last === 'commit\0' ? '600' : '500');
+});

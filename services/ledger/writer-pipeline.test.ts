@@ -1,4 +1,4 @@
-// What a lane does when its calls fail, or nobody hears whether they did.
+// The writer pipeline when its calls fail or their outcome is unknown.
 import { create } from '@bufbuild/protobuf';
 import { Code, createClient, createRouterTransport } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
@@ -29,8 +29,8 @@ afterEach(() => {
 
 afterAll(() => writers.end());
 
-/** A writer of one lane, behind the proxy. */
-function openLane(options: WriterOptions = {}): { writer: Writer; metrics: Registry } {
+/** A writer with one pipeline, behind the proxy. */
+function openPipeline(options: WriterOptions = {}): { writer: Writer; metrics: Registry } {
   const metrics = new Registry();
   return { writer: writers.open({ proxied: true, pipelines: 1, metrics, ...options }), metrics };
 }
@@ -39,41 +39,41 @@ function single(tenantId: string, currency: string) {
   return validatePosting(create(PostingSchema, { tenantId, entries: [{ accountCode: 'a', amount: '1.00', side: 'debit', currency }] }));
 }
 
-test('a batch that makes accounts on books that another replica has moved fails for that reason, and is run again', async () => {
+test('a batch that creates accounts for a tenant changed by another replica fails and is run again', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const [one, two] = [openLane(), openLane()];
+  const [one, two] = [openPipeline(), openPipeline()];
   await one.writer.post(transfer(tenant, 'a', 'b', '1.00'));
   await two.writer.post(transfer(tenant, 'a', 'b', '1.00'));
   expect(reasonOf(await one.writer.post(single(tenant, 'EUR')))).toBe('posted');
   expect(await failures(one.metrics)).toEqual({ 40001: 1 });
 });
 
-test('single entries that need one suspense account, in many batches at once, make it once', async () => {
+test('single entries in many concurrent batches create their suspense account once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const { writer, metrics } = openLane({ items: 16 });
+  const { writer, metrics } = openPipeline({ items: 16 });
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
   const outcomes = await Promise.all(Array.from({ length: 120 }, (_, turn) => writer.post(single(tenant, turn % 2 ? 'EUR' : 'GBP'))));
   expect(outcomes.map(reasonOf)).toEqual(outcomes.map(() => 'posted'));
   expect(await failures(metrics)).toEqual({});
 });
 
-test('a key that was used before and comes again in two batches, one begun behind the other, is found by both and fails neither', async () => {
+test('a used key in two overlapping batches is found by both and fails neither', async () => {
   const tenant = await writers.tenantWith('a', 'b', 'c');
   const used = () => transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'used' });
-  const { writer, metrics } = openLane({ items: 16 });
+  const { writer, metrics } = openPipeline({ items: 16 });
   await writer.post(used());
   // Until it knows the time well enough to decide without reading.
   for (let turn = 0; turn < 20; turn++) await writer.post(transfer(tenant, 'a', 'b', '1.00'));
   // The first lacks an account, and so reads the key as well; the second has all it needs, and goes by what the first has read.
   const batch = (credit: string) => [used(), ...Array.from({ length: 15 }, () => transfer(tenant, 'a', credit, '1.00'))];
-  const outcomes = await Promise.all([...batch('c'), ...batch('b')].map((order) => writer.post(order)));
-  expect(outcomes.map(reasonOf)).toEqual(outcomes.map((_, place) => (place % 16 === 0 ? 'replayed' : 'posted')));
+  const outcomes = await Promise.all([...batch('c'), ...batch('b')].map((posting) => writer.post(posting)));
+  expect(outcomes.map(reasonOf)).toEqual(outcomes.map((_, index) => (index % 16 === 0 ? 'replayed' : 'posted')));
   expect(await failures(metrics)).toEqual({});
 });
 
-test('a transaction that is reversed in many batches at once is reversed once', async () => {
+test('a transaction reversed in many concurrent batches is reversed once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const { writer } = openLane({ items: 16 });
+  const { writer } = openPipeline({ items: 16 });
   const transactionId = newId('txn');
   await writer.post(transfer(tenant, 'a', 'b', '1.00', { transactionId }));
   const outcomes = await Promise.all(
@@ -89,9 +89,9 @@ test('a transaction that is reversed in many batches at once is reversed once', 
   expect(reasons.filter((reason) => reason === 'posted')).toHaveLength(61);
 });
 
-test('keys that can not be read after the commit leave what was posted posted, and what was refused refused', async () => {
+test('if keys can’t be read after the commit, the outcomes stay as they are', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
-  const { writer } = openLane();
+  const { writer } = openPipeline();
   await writer.post(transfer(tenant, 'a', 'purse', '1.00'));
   await writer.post(transfer(tenant, 'a', 'purse', '1.00', { idempotencyKey: 'used' }));
   let cuts = 0;
@@ -106,9 +106,9 @@ test('keys that can not be read after the commit leave what was posted posted, a
   expect(await writers.transactionsOf(tenant)).toBe(3);
 });
 
-test('a posting that was refused, and is posted elsewhere before its id is looked up, was not posted under another key', async () => {
+test('a refused posting that another replica posts before its id is looked up was not posted under another key', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
-  const [{ writer }, other] = [openLane(), writers.open()];
+  const [{ writer }, other] = [openPipeline(), writers.open()];
   for (const [from, to] of [
     ['a', 'purse'],
     ['purse', 'a'],
@@ -121,36 +121,23 @@ test('a posting that was refused, and is posted elsewhere before its id is looke
     asked.resolve();
     return 'hold';
   };
-  const order = transfer(tenant, 'purse', 'a', '1.00');
-  const outcome = writer.post(order);
+  const posting = transfer(tenant, 'purse', 'a', '1.00');
+  const outcome = writer.post(posting);
   await asked.promise;
   await other.post(transfer(tenant, 'a', 'purse', '1.00'));
-  expect(reasonOf(await other.post(order))).toBe('posted');
+  expect(reasonOf(await other.post(posting))).toBe('posted');
   writers.proxy.watch = () => 'pass';
   writers.proxy.hold(false);
   expect(reasonOf(await outcome)).toBe('insufficient_funds');
 });
 
-test('ids of what is posted are not looked up', async () => {
-  const tenant = await writers.tenantWith('a', 'b');
-  let asked = 0;
-  writers.proxy.watch = (chunk) => {
-    if (chunk.includes('keys_of_ids')) asked++;
-    return 'pass';
-  };
-  for (const { writer } of [openLane(), openLane({ maxCachedAccounts: 0 })]) {
-    for (let turn = 0; turn < 3; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
-    expect(asked).toBe(0);
-  }
-});
-
-test('a batch whose connection is lost waits for no other that may be lost as well', async () => {
+test('a batch whose connection is lost does not wait for its reader’s time-out as well', async () => {
   const [tenant, other] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b', 'c')];
-  const patienceMs = 8_000;
-  const { writer } = openLane({ patienceMs });
-  // Under locks, then after a look at the clock, then at once.
+  const queryTimeoutMs = 8_000;
+  const { writer } = openPipeline({ queryTimeoutMs });
+  // On the locking path, then with a read ahead, then optimistically.
   for (let turn = 0; turn < 3; turn++) for (const each of [tenant, other]) await writer.post(transfer(each, 'a', 'b', '1.00'));
-  // Each counts from when the one before was seen: where the clock was heard too long ago the first posting reads, too, before it writes.
+  // Each step counts after the one before, because with an old clock the first posting also reads before it writes.
   const steps = ['write_batch', 'known_keys', 'lock_head'].map((name) => ({ name, at: 0, ...Promise.withResolvers<void>() }));
   const [sent, read, locked] = steps as [(typeof steps)[0], (typeof steps)[0], (typeof steps)[0]];
   writers.proxy.watch = (chunk) => {
@@ -162,19 +149,19 @@ test('a batch whose connection is lost waits for no other that may be lost as we
   };
   const first = writer.post(transfer(tenant, 'a', 'b', '1.00'));
   await sent.promise;
-  await new Promise((done) => setTimeout(done, patienceMs / 2));
-  // So many that they are not left to wait for the first; their account has to be read.
+  await new Promise((done) => setTimeout(done, queryTimeoutMs / 2));
+  // Enough for a second batch; their account has to be read.
   const others = Array.from({ length: 64 }, () => writer.post(transfer(other, 'a', 'c', '1.00')));
   for (const outcome of await Promise.all([first, ...others])) expect(reasonOf(outcome)).toBe('posted');
   expect(locked.at).toBeGreaterThan(read.at);
   expect(read.at).toBeGreaterThan(0);
-  // Before it could be known that nothing is read.
-  expect(locked.at - read.at).toBeLessThan(patienceMs);
+  // Before the reader's time-out.
+  expect(locked.at - read.at).toBeLessThan(queryTimeoutMs);
 });
 
-test('a posting whose connection is lost while the database still works on it is answered as posted, however long the head stays locked', async () => {
+test('a posting whose connection is lost during its statement is answered as posted, however long the head stays locked', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const { writer } = openLane();
+  const { writer } = openPipeline();
   await writer.post(transfer(tenant, 'a', 'b', '1.00'));
   let sent = 0;
   writers.proxy.watch = (chunk) => {
@@ -188,51 +175,50 @@ test('a posting whose connection is lost while the database still works on it is
 });
 
 /**
- * Holds the lane's connections until `meanwhile` has ended, with postings of which the second spends what the first brings; resolves when these have
- * ended and the connections, where they were given up, are gone. Where the lane asked for the clock first after all, nothing was sent; then it is
- * done again.
+ * Stalls the pipeline's connections until `meanwhile` has ended, with two postings of which the second spends what the first brings. Resolves
+ * when they have ended and broken connections are closed. Repeats if the pipeline read the clock first, because then nothing was sent.
  */
 async function stalled(
   tenant: string,
-  { timeoutMs, isGivenUp = true, send = sendEach }: { timeoutMs: [number, number]; isGivenUp?: boolean; send?: typeof sendEach },
-  meanwhile: (orders: [ValidatedPosting, ValidatedPosting], outcomes: Promise<Outcome[]>) => Promise<void>,
+  { timeoutMs, isBroken = true, send = sendEach }: { timeoutMs: [number, number]; isBroken?: boolean; send?: typeof sendEach },
+  meanwhile: (postings: [ValidatedPosting, ValidatedPosting], outcomes: Promise<Outcome[]>) => Promise<void>,
 ) {
   const others = await sessions();
-  const { writer } = openLane(isGivenUp ? { patienceMs: 500 } : {});
+  const { writer } = openPipeline(isBroken ? { queryTimeoutMs: 500 } : {});
   for (const sent = new Set<boolean>(); !sent.has(true);) {
-    // Until the clock is known, and the purse empty.
-    for (let times = 0, blind = false; !blind || times % 2 > 0; times++) {
-      blind = true;
+    // Until the clock is known and the purse is empty.
+    for (let times = 0, optimistic = false; !optimistic || times % 2 > 0; times++) {
+      optimistic = true;
       writers.proxy.watch = (chunk) => {
-        blind &&= !chunk.includes('known_keys');
+        optimistic &&= !chunk.includes('known_keys');
         return 'pass';
       };
       const [from, to] = times % 2 === 0 ? ['a', 'purse'] : ['purse', 'a'];
       expect(reasonOf(await writer.post(transfer(tenant, from, to, '1.00')))).toBe('posted');
     }
-    const [before, held] = [await writers.transactionsOf(tenant), (await sessions()).difference(others)];
+    const [before, stalledSessions] = [await writers.transactionsOf(tenant), (await sessions()).difference(others)];
     writers.proxy.hold(true);
-    const orders: [ValidatedPosting, ValidatedPosting] = [
+    const postings: [ValidatedPosting, ValidatedPosting] = [
       transfer(tenant, 'a', 'purse', '1.00', { timeoutMs: timeoutMs[0] }),
       transfer(tenant, 'purse', 'a', '1.00', { timeoutMs: timeoutMs[1] }),
     ];
-    const outcomes = send(writer, orders);
-    await meanwhile(orders, outcomes);
+    const outcomes = send(writer, postings);
+    await meanwhile(postings, outcomes);
     writers.proxy.watch = (chunk) => {
       sent.add(chunk.includes('write_batch'));
       return 'pass';
     };
     writers.proxy.hold(false);
     await outcomes;
-    // Behind what was held.
+    // After what was stalled.
     expect(reasonOf(await writer.post(transfer(tenant, 'purse', 'a', '1.00')))).toBe('insufficient_funds');
-    while (isGivenUp && !held.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
+    while (isBroken && !stalledSessions.isDisjointFrom(await sessions())) await new Promise((done) => setTimeout(done, 10));
     expect(await writers.transactionsOf(tenant)).toBe(before);
   }
 }
 
-function sendEach(writer: Writer, orders: ValidatedPosting[]): Promise<Outcome[]> {
-  return Promise.all(orders.map((order) => writer.post(order)));
+function sendEach(writer: Writer, postings: ValidatedPosting[]): Promise<Outcome[]> {
+  return Promise.all(postings.map((posting) => writer.post(posting)));
 }
 
 /** Processes of PostgreSQL that serve writers. */
@@ -243,72 +229,72 @@ async function sessions(): Promise<Set<number>> {
   return new Set(rows.map(({ pid }) => pid));
 }
 
-/** How long a caller waits who is gone when the lane gives its connection up, and not yet when it takes what he sent, milliseconds. */
+/** A time-out longer than sending takes, and shorter than a stalled connection's time-out, milliseconds. */
 const short = 400;
 
-test('a posting that was refused is not posted by an earlier call with it that reaches the database late', async () => {
+test('a refused posting is not posted by an earlier call that reaches the database late', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
-  // Nobody waits for the first any more when both are decided anew.
+  // The first one's caller has stopped waiting when both are decided again.
   await stalled(tenant, { timeoutMs: [short, 10_000] }, async (_orders, outcomes) => {
     expect((await outcomes).map(reasonOf)).toEqual(['unavailable', 'insufficient_funds']);
   });
 });
 
-const nobodyKnows = {
+const outcomeUnknown = {
   refusal: expect.objectContaining({
     reason: 'unavailable',
     message: expect.stringContaining('a retry with the same key finds out') as string,
   }) as object,
 };
 
-test('nor by one that was given up, whose caller has asked another ledger since, and was refused there', async () => {
+test('nor by an abandoned call, if another replica has refused it since', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
-  await stalled(tenant, { timeoutMs: [short, short] }, async (orders, outcomes) => {
-    expect(await outcomes).toEqual([nobodyKnows, nobodyKnows]);
-    expect(reasonOf(await other.post({ ...orders[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
-    // The call is in time for a second.
+  await stalled(tenant, { timeoutMs: [short, short] }, async (postings, outcomes) => {
+    expect(await outcomes).toEqual([outcomeUnknown, outcomeUnknown]);
+    expect(reasonOf(await other.post({ ...postings[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
+    // A call is not too late for its first second.
     await new Promise((done) => setTimeout(done, 1_000));
   });
 });
 
-test('nor by the ledger that sent it, which hears that it came too late', async () => {
+test('nor by the replica that sent it, whose call fails because it is too late', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
   let ended: Outcome[] = [];
-  await stalled(tenant, { timeoutMs: [short, short], isGivenUp: false }, async (orders, outcomes) => {
+  await stalled(tenant, { timeoutMs: [short, short], isBroken: false }, async (postings, outcomes) => {
     void outcomes.then((each) => (ended = each));
-    // The call is in time for a second.
+    // A call is not too late for its first second.
     await new Promise((done) => setTimeout(done, 1_000));
-    expect(reasonOf(await other.post({ ...orders[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
+    expect(reasonOf(await other.post({ ...postings[1], timeoutMs: 10_000 }))).toBe('insufficient_funds');
   });
-  expect(ended).toEqual([nobodyKnows, nobodyKnows]);
+  expect(ended).toEqual([outcomeUnknown, outcomeUnknown]);
 });
 
-test('nor by one whose caller gave it less time with his call than the posting says', async () => {
+test('nor by a call with a shorter deadline than the posting’s', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
-  const send = async (writer: Writer, orders: ValidatedPosting[]): Promise<Outcome[]> => {
+  const send = async (writer: Writer, validated: ValidatedPosting[]): Promise<Outcome[]> => {
     const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20, committed: () => undefined });
-    const postings = orders.map(({ tenantId, idempotencyKey, entries }) => ({
+    const postings = validated.map(({ tenantId, idempotencyKey, entries }) => ({
       tenantId,
       idempotencyKey,
       entries: entries.map(({ code, side, currency }) => ({ accountCode: code, amount: '1.00', side, currency })),
     }));
-    // A call is in time for a second at least, which begins when it is sent: on a busy machine that may be later.
-    const posting = createClient(LedgerService, createRouterTransport(routes)).postTransactions({ postings }, { timeoutMs: 3_000 });
-    await expect(posting).rejects.toMatchObject({ code: Code.DeadlineExceeded });
+    // The first second begins when the call is sent, which may be later on a busy machine.
+    const call = createClient(LedgerService, createRouterTransport(routes)).postTransactions({ postings }, { timeoutMs: 3_000 });
+    await expect(call).rejects.toMatchObject({ code: Code.DeadlineExceeded });
     return [];
   };
-  await stalled(tenant, { timeoutMs: [10_000, 10_000], isGivenUp: false, send }, async (orders, outcomes) => {
+  await stalled(tenant, { timeoutMs: [10_000, 10_000], isBroken: false, send }, async (postings, outcomes) => {
     await outcomes;
-    expect(reasonOf(await other.post(orders[1]))).toBe('insufficient_funds');
+    expect(reasonOf(await other.post(postings[1]))).toBe('insufficient_funds');
   });
 });
 
-test('nor is a reversal that its caller sends again, for he does not know whether it was posted', async () => {
+test('nor is a reversal that its caller retries because its outcome is unknown', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
-  const [{ writer }, other] = [openLane(), writers.open()];
+  const [{ writer }, other] = [openPipeline(), writers.open()];
   const [transactionId, reversalId] = [newId('txn'), newId('txn')];
   await writer.post(transfer(tenant, 'a', 'purse', '1.00', { transactionId }));
   await writer.post(transfer(tenant, 'purse', 'a', '1.00'));
@@ -321,7 +307,7 @@ test('nor is a reversal that its caller sends again, for he does not know whethe
     sent.resolve();
     return 'hold';
   };
-  // It spends what comes before it.
+  // It spends what the posting before it brings.
   const outcomes = Promise.all([
     writer.post(transfer(tenant, 'a', 'purse', '1.00')),
     writer.post(reversal(false), { signal: caller.signal }),

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { whileLogHeadsLocked } from '../../test/table-locks.ts';
-import { by, openWriters, orderPatienceMs, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
+import { by, openWriters, postingTimeoutMs, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { updateAccount } from './accounts.ts';
 import type { Outcome } from './queue.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 afterAll(() => writers.end());
 
-test('two hundred crossing postings over two replicas meet no deadlock, and the sums are exact', async () => {
+test('crossing postings over two replicas do not deadlock, and the sums are exact', async () => {
   const [first, second] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
   const replicas = [writers.open({ isPatient: true }), writers.open({ isPatient: true })];
   const outcomes = await Promise.all(
@@ -33,24 +33,24 @@ test('two hundred crossing postings over two replicas meet no deadlock, and the 
   }
 });
 
-test('refusals in the middle of a batch leave their neighbours alone', async () => {
+test('refusals within a batch do not affect their neighbours', async () => {
   const tenant = await writers.tenantWith('a', 'b', 'purse');
   const writer = writers.open();
-  const orders = [
+  const postings = [
     transfer(tenant, 'a', 'purse', '5.00'),
     transfer(tenant, 'purse', 'b', '9.00'),
     transfer(tenant, 'a', 'nobody', '1.00'),
     transfer(tenant, 'purse', 'b', '5.00'),
     transfer(tenant, 'purse', 'b', '0.01'),
   ];
-  const outcomes = await Promise.all(orders.map((order) => writer.post(order)));
+  const outcomes = await Promise.all(postings.map((posting) => writer.post(posting)));
   expect(outcomes.map(reasonOf)).toEqual(['posted', 'insufficient_funds', 'account_not_found', 'posted', 'insufficient_funds']);
   expect(await writers.balance(tenant, 'purse')).toBe('0');
 });
 
-test('a migration that changes what a prepared statement answers is not met by a posting', async () => {
+test('a schema change that invalidates a prepared statement fails no posting', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  // Whoever remembers no books locks first, on one of two connections.
+  // Without a cache every batch takes the locking path, on one of two connections.
   const writer = writers.open({ maxCachedAccounts: 0 });
   for (let turn = 0; turn < 4; turn++) expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00')))).toBe('posted');
   await writers.owner.query('alter table heads alter column chart type text');
@@ -62,37 +62,37 @@ test('a migration that changes what a prepared statement answers is not met by a
   }
 });
 
-test('a head held by another session makes its tenant wait or be told, and nobody else', async () => {
-  const [held, free] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
+test('a head locked by another session delays or refuses its own tenant’s postings only', async () => {
+  const [locked, free] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
   const writer = writers.open();
   await writers.owner.query('begin');
-  await writers.owner.query('select from heads where tenant_id = $1 for update', [toUuid('tenant', held)]);
-  const stuck = writer.post(transfer(held, 'a', 'b', '1.00'));
+  await writers.owner.query('select from heads where tenant_id = $1 for update', [toUuid('tenant', locked)]);
+  const stuck = writer.post(transfer(locked, 'a', 'b', '1.00'));
   const others = await Promise.all(Array.from({ length: 20 }, () => writer.post(transfer(free, 'a', 'b', '1.00'))));
   expect(tally(others)).toEqual({ posted: 20 });
-  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
+  expect(reasonOf(await writer.post(transfer(locked, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
   expect(reasonOf(await stuck)).toBe('unavailable');
-  expect(reasonOf(await writer.post(transfer(held, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
-  const waiting = writer.post(transfer(held, 'a', 'b', '1.00'));
-  // Waits for no disk, which might take longer than a head is waited for.
+  expect(reasonOf(await writer.post(transfer(locked, 'a', 'b', '1.00'), { failFastOnLock: true }))).toBe('lock_conflict');
+  const waiting = writer.post(transfer(locked, 'a', 'b', '1.00'));
+  // Not a commit, whose fsync might take longer than the lock time-out.
   await writers.owner.query('rollback');
   expect(reasonOf(await waiting)).toBe('posted');
-  expect(await writers.transactionsOf(held)).toBe(1);
+  expect(await writers.transactionsOf(locked)).toBe(1);
 });
 
-test('while a table is being changed, who needs it waits by himself, and the others of his batch are posted', async () => {
+test('while a table is locked, a posting that needs it waits alone, and the others of its batch are posted', async () => {
   const tenants = await Promise.all(Array.from({ length: 20 }, () => writers.tenantWith('a', 'b')));
   const writer = writers.open({ pipelines: 1 });
   await Promise.all(tenants.map((tenant) => writer.post(transfer(tenant, 'a', 'b', '1.00'))));
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
   await writers.owner.query('begin');
-  // As `create index` locks it: nobody may make an account, such as the suspense account of a first single entry.
+  // As `create index` locks it: no account can be created, such as the suspense account of a first single entry.
   await writers.owner.query('lock table accounts in share mode');
   try {
     const outcomes = await Promise.all(
-      tenants.map((tenant, place) =>
+      tenants.map((tenant, index) =>
         writer.post(
-          place === 7 ? validatePosting(create(PostingSchema, { tenantId: tenant, entries })) : transfer(tenant, 'a', 'b', '1.00'),
+          index === 7 ? validatePosting(create(PostingSchema, { tenantId: tenant, entries })) : transfer(tenant, 'a', 'b', '1.00'),
         ),
       ),
     );
@@ -103,55 +103,45 @@ test('while a table is being changed, who needs it waits by himself, and the oth
   }
 });
 
-test('while the table of heads is being changed, postings wait for it, whether their books are remembered or not', async () => {
+test('postings wait for a schema change of the heads table, cached or not', async () => {
   const tenants = await Promise.all(Array.from({ length: 7 }, () => writers.tenantWith('a', 'b')));
   const writer = writers.open({ pipelines: 1, isPatient: true });
   for (const tenant of tenants.slice(0, 4)) posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
   const outcomes = await whileLogHeadsLocked(writers.adminUrl, () => {
-    const orders = tenants.flatMap((tenant) => [
+    const postings = tenants.flatMap((tenant) => [
       transfer(tenant, 'a', 'b', '1.00'),
-      // Its suspense account is made first.
-      validatePosting(create(PostingSchema, { tenantId: tenant, entries, timeoutMs: orderPatienceMs })),
+      // Its suspense account is created first.
+      validatePosting(create(PostingSchema, { tenantId: tenant, entries, timeoutMs: postingTimeoutMs })),
     ]);
-    return Promise.all(orders.map((order) => writer.post(order)));
+    return Promise.all(postings.map((posting) => writer.post(posting)));
   });
   expect(tally(outcomes)).toEqual({ posted: 14 });
-  for (const [place, tenant] of tenants.entries()) expect(await writers.transactionsOf(tenant)).toBe(place < 4 ? 3 : 2);
-});
-
-test('a tenant’s only posting waits for it, too', async () => {
-  const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open({ pipelines: 1, isPatient: true });
-  for (let turn = 0; turn < 2; turn++) {
-    const outcome = await whileLogHeadsLocked(writers.adminUrl, () => writer.post(transfer(tenant, 'a', 'b', '1.00')));
-    expect(reasonOf(outcome)).toBe('posted');
-  }
-  expect(await writers.transactionsOf(tenant)).toBe(2);
+  for (const [index, tenant] of tenants.entries()) expect(await writers.transactionsOf(tenant)).toBe(index < 4 ? 3 : 2);
 });
 
 test('the largest legal posting is posted: 200 entries and full metadata', async () => {
   const tenant = await writers.tenantWith('a', 'b');
-  const entries = Array.from({ length: 200 }, (_, place) => ({
-    accountCode: place % 2 === 0 ? 'a' : 'b',
+  const entries = Array.from({ length: 200 }, (_, index) => ({
+    accountCode: index % 2 === 0 ? 'a' : 'b',
     amount: '9999999999999.99',
-    side: place % 2 === 0 ? 'debit' : 'credit',
+    side: index % 2 === 0 ? 'debit' : 'credit',
     currency: 'NGN',
   }));
   const metadata = JSON.stringify({ note: 'n'.repeat(16_384 - 11) });
   const description = 'd'.repeat(1000);
-  const order = validatePosting(create(PostingSchema, { tenantId: tenant, entries, metadata, description, reference: 'r'.repeat(255) }));
-  const { transaction } = posted(await writers.open().post(order));
+  const posting = validatePosting(create(PostingSchema, { tenantId: tenant, entries, metadata, description, reference: 'r'.repeat(255) }));
+  const { transaction } = posted(await writers.open().post(posting));
   expect(transaction.entries).toHaveLength(200);
   expect(transaction.metadata).toBe(metadata);
   expect(transaction.amount).toBe('999999999999999.00');
 });
 
-test('a single entry in a currency of a tenant without a chart makes its suspense account, as an event of its own', async () => {
+test('the first single entry in a currency creates its suspense account, as an event of its own', async () => {
   const tenant = await writers.tenantWith('a');
   const entries = [{ accountCode: 'a', amount: '7.00', side: 'debit', currency: 'EUR' }];
-  const order = validatePosting(create(PostingSchema, { tenantId: tenant, entries }));
-  const { transaction } = posted(await writers.open().post(order));
+  const posting = validatePosting(create(PostingSchema, { tenantId: tenant, entries }));
+  const { transaction } = posted(await writers.open().post(posting));
   expect(transaction.sequence).toBe(3n);
   expect(transaction.entries.map((entry) => [entry.accountCode, entry.side, entry.counter])).toEqual([
     ['a', 'debit', false],
@@ -159,7 +149,7 @@ test('a single entry in a currency of a tenant without a chart makes its suspens
   ]);
 });
 
-test('a refused first single entry makes no suspense account', async () => {
+test('a refused first single entry creates no suspense account', async () => {
   const tenant = await writers.tenantWith('purse');
   const entries = [{ accountCode: 'purse', amount: '7.00', side: 'credit', currency: 'GBP' }];
   expect(reasonOf(await writers.open().post(validatePosting(create(PostingSchema, { tenantId: tenant, entries }))))).toBe(
@@ -169,14 +159,14 @@ test('a refused first single entry makes no suspense account', async () => {
   expect(rows).toHaveLength(1);
 });
 
-test('a posting to a tenant that has no books is refused and makes none', async () => {
+test('a posting to an unknown tenant is refused and creates nothing', async () => {
   const tenant = newId('tenant');
   expect(reasonOf(await writers.open().post(transfer(tenant, 'a', 'b', '1.00')))).toBe('account_not_found');
   const { rows } = await writers.owner.query('select from heads where tenant_id = $1', [toUuid('tenant', tenant)]);
   expect(rows).toHaveLength(0);
 });
 
-test('two replicas that post to one tenant in turn see each other’s balances', async () => {
+test('two replicas that post to one tenant alternately see each other’s balances', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const [one, two] = [writers.open(), writers.open()];
   for (let turn = 0; turn < 5; turn++) {
@@ -186,12 +176,12 @@ test('two replicas that post to one tenant in turn see each other’s balances',
   }
 });
 
-test('books that were mended under the head are read anew, not written over by what is remembered', async () => {
+test('balances changed by a rebuild are read again, not overwritten from the cache', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const writer = writers.open();
   posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
   await writers.owner.query(
-    `with mended as (update balances set debits = debits + 500, credits = credits + 500 where tenant_id = $1)
+    `with changed as (update balances set debits = debits + 500, credits = credits + 500 where tenant_id = $1)
      update heads set rebuilt = rebuilt + 1 where tenant_id = $1`,
     [toUuid('tenant', tenant)],
   );
@@ -214,7 +204,7 @@ test('an account closed by another replica takes no further posting', async () =
   expect(reasonOf(await writer.post(transfer(tenant, 'a', 'c', '1.00')))).toBe('account_closed');
 });
 
-test('a full queue sheds the tenant that has most waiting', async () => {
+test('a full queue rejects postings of the tenant with most waiting', async () => {
   const [greedy, modest] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
   const writer = writers.open({ waiting: 100 });
   const flood = Promise.all(Array.from({ length: 300 }, () => writer.post(transfer(greedy, 'a', 'b', '1.00'))));
@@ -226,16 +216,16 @@ test('a full queue sheds the tenant that has most waiting', async () => {
   expect(await writers.transactionsOf(greedy)).toBe(through);
 });
 
-test('a posting for which the database’s disk has no room is told so at once, and is posted when there is some', async () => {
+test('a full disk refuses a posting at once, and it is posted when there is space again', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open();
-  // The first batch of a tenant is locked and committed in steps, the next ones are one call.
+  // The first batch of a tenant takes the locking path, the next ones are one call.
   for (const idempotencyKey of ['the first', 'the next']) {
     await writers.owner.query(`create function full_disk() returns trigger language plpgsql as
       $$ begin raise exception 'could not extend file: No space left on device' using errcode = 'disk_full'; end $$;
       create trigger full_disk before insert on transactions for each row execute function full_disk()`);
     try {
-      // A minute: it is not waited for.
+      // The refusal does not wait for this minute.
       const outcome = await writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey, timeoutMs: 60_000 }));
       expect(outcome).toMatchObject({ refusal: { reason: 'unavailable', message: expect.stringContaining('disk is full') } });
     } finally {
@@ -246,17 +236,8 @@ test('a posting for which the database’s disk has no room is told so at once, 
   expect(await writers.balance(tenant, 'b')).toBe('200');
 });
 
-test('what nobody waits for any more is not begun', async () => {
-  const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open();
-  const gone = new AbortController();
-  gone.abort();
-  expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00'), { signal: gone.signal }))).toBe('unavailable');
-  expect(await writers.transactionsOf(tenant)).toBe(0);
-});
-
 test('the head, and its table before it, are the only explicit locks in the SQL of the ledger’s write path', () => {
-  // The relay's: no posting waits for them longer than one statement takes.
+  // The relay's locks: a posting waits for them one statement at most.
   const others = ['relay-claims.ts', 'dead-letters.ts'];
   const files = readdirSync(import.meta.dirname, { recursive: true, encoding: 'utf8' }).filter(
     (file) => /(?<!\.test)\.ts$/.test(file) && !others.some((each) => file.endsWith(each)),

@@ -156,7 +156,7 @@ test.each([
   expect(secure.parse(text)).toEqual(new URL(text));
 });
 
-test('only who admits insecure targets takes http, and then any address', async () => {
+test('http and any address are allowed with insecure targets only', async () => {
   const insecure = new Targets(true, never);
   const url = insecure.parse('http://127.0.0.1:8080/hook') as URL;
   expect(await insecure.isAllowed(url)).toBe(true);
@@ -231,7 +231,7 @@ describe('a name', () => {
     await expect(looked(new Targets(false, () => Promise.resolve([])))).rejects.toThrow('has no address');
   });
 
-  test('whose servers say nothing may be configured, and nobody waits for them for long', async () => {
+  test('whose servers do not answer may be configured, after a short wait', async () => {
     const targets = new Targets(false, () => new Promise(() => undefined));
     expect(await targets.isAllowed(new URL('https://hooks.example/'))).toBe(true);
   });
@@ -292,7 +292,7 @@ describe('names are resolved by DNS itself', () => {
     expect(Math.min(await asked(), await asked(), await asked())).toBe(1);
   });
 
-  test('one that has none is told as the name server told it', async () => {
+  test('the name server’s error is passed on', async () => {
     await expect(resolve('nobody.test')).rejects.toMatchObject({ code: 'ENODATA' });
   });
 

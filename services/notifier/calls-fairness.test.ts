@@ -15,7 +15,7 @@ afterAll(() => notifier.end());
 const list = (signal = new AbortController().signal) =>
   notifier.client.listDeliveries({ tenantId: slow, limit: 100, offset: 100_000 }, { signal });
 
-test('many lists of one tenant that wait keep nobody else from making, reading, changing and deleting his webhook', async () => {
+test('many waiting lists of one tenant do not delay calls of another', async () => {
   await whileLocked(notifier.database, 'deliveries', { reads: 100, read: () => list(), waiting: 3 }, async () => {
     const url = 'https://127.0.0.1/hook';
     const { client } = notifier;
@@ -27,7 +27,7 @@ test('many lists of one tenant that wait keep nobody else from making, reading, 
   });
 });
 
-test('beyond so many that wait a tenant is told that it is too much, and others are answered', async () => {
+test('beyond a number of waiting calls a tenant is refused, and others are answered', async () => {
   const leaving = new AbortController();
   const reasons: Promise<string>[] = [];
   const read = () =>

@@ -7,7 +7,7 @@ import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
-import { listLetters } from './letters.ts';
+import { listDeadLetters } from './dead-letters.ts';
 
 let notifier: RunningNotifier;
 
@@ -17,13 +17,13 @@ beforeAll(async () => {
 
 afterAll(() => notifier.end());
 
-/** Keeps so many letters that nothing can be made of, and answers the ids of all. */
+/** Keeps so many dead letters that can't be decoded; answers the ids of all. */
 async function keep(count: number): Promise<string[]> {
   const source = () => `topic/0/${newId('evt')}`;
   await notifier.consumer.keep(
     Array.from({ length: count }, () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' })),
   );
-  return listLetters(notifier.work);
+  return listDeadLetters(notifier.work);
 }
 
 /** `meanwhile` is called with the process. */
@@ -41,29 +41,29 @@ async function run(args: string[], url = notifier.database.serviceUrl, meanwhile
   return { status, said, errors };
 }
 
-test('letters are discarded whether anybody reads the lines or not, and the command says so', async () => {
+test('dead letters are discarded although nobody reads the lines', async () => {
   const ids = await keep(3);
   const unread = (child: ChildProcess) => child.stdout?.destroy();
   expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, said: '', errors: '' });
-  expect(await listLetters(notifier.work)).toEqual([]);
+  expect(await listDeadLetters(notifier.work)).toEqual([]);
 });
 
-test('a letter is named as its id is written, in lower case or not, and by nothing else', async () => {
+test('a dead letter is named by its id, in lower or upper case, and by nothing else', async () => {
   const [kept, named] = await keep(2);
   const { status, said } = await run(['discard', named!.toUpperCase()]);
   expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
-  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a letter's id\n" });
-  expect(await listLetters(notifier.work)).toEqual([kept]);
+  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a dead letter's id\n" });
+  expect(await listDeadLetters(notifier.work)).toEqual([kept]);
   await run(['discard', kept!]);
 });
 
-test('what the commands are is said to whoever asks, and to whoever names none of them', async () => {
+test('the usage is printed for --help and for an unknown command', async () => {
   const help = expect.stringMatching(/^usage: redrive .*\n +discard ID/);
   expect(await run(['--help'])).toEqual({ status: 0, said: help, errors: '' });
   expect(await run(['list'])).toEqual({ status: 1, said: '', errors: help });
 });
 
-test('letters are not tried one after the other where the database is away', async () => {
+test('without the database, dead letters are not tried one after the other', async () => {
   const ids = await keep(3);
   const url = new URL(notifier.database.serviceUrl);
   const proxy = await openProxy(Number(url.port));
@@ -83,7 +83,7 @@ test('letters are not tried one after the other where the database is away', asy
   }
 });
 
-test('a command that is interrupted ends with the letter in hand, and has not done its work', async () => {
+test('a command that is interrupted ends after the current dead letter, with a failure', async () => {
   const ids = await keep(3);
   const waiting = `select from pg_stat_activity
     where datname = current_database() and application_name = 'notifier command' and wait_event_type = 'Lock'`;

@@ -1,4 +1,4 @@
-// The operator's commands: `npm run notifier -- redrive` tries what lies among the dead letters again, `discard ID...` throws letters away.
+// The operator's commands for dead letters: `npm run notifier -- redrive` and `discard ID...`.
 import { Registry } from 'prom-client';
 import { validate as isUuid } from 'uuid';
 import { StartFailure, run } from '../platform/lifetime.ts';
@@ -7,18 +7,18 @@ import { checkDatabase } from '../platform/postgres-start.ts';
 import { Settings } from '../platform/settings.ts';
 import { openLog, type Logger } from '../platform/telemetry.ts';
 import { Consumer } from './consumer.ts';
-import { discardLetters } from './letters.ts';
+import { discardDeadLetters } from './dead-letters.ts';
 import { migrationNames } from './schema.ts';
 
-const usage = `usage: redrive          try what lies among the dead letters again, and print what is left and why
-       discard ID...    throw these letters away`;
+const usage = `usage: redrive          try all dead letters again, and print which are left and why
+       discard ID...    delete these dead letters`;
 
 const say = (line: string) => process.stdout.write(`${line}\n`);
 const complain = (line: string) => process.stderr.write(`${line}\n`);
 
-/** Answers whether none is left. */
+/** True if none is left. */
 async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
-  // Whoever claims next, in another process, finds the deliveries.
+  // A delivery worker of another process finds the deliveries.
   const consumer = new Consumer({ pool, logger, metrics: new Registry(), wake: () => undefined });
   const { redriven, left } = await consumer.redrive();
   for (const { id, reason } of left) complain(`${id}: ${reason}`);
@@ -26,18 +26,18 @@ async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
   return left.length === 0;
 }
 
-/** Answers whether all of them were there. */
+/** True if all of them existed. */
 async function discard(pool: Pool, ids: string[]): Promise<boolean> {
-  const gone = await discardLetters(pool, ids);
+  const gone = await discardDeadLetters(pool, ids);
   for (const { id, source } of gone) say(`${id}: ${source}`);
   const there = new Set(gone.map(({ id }) => id));
   const missing = ids.filter((id) => !there.has(id));
-  for (const id of missing) complain(`${id}: there is no such letter`);
+  for (const id of missing) complain(`${id}: there is no such dead letter`);
   say(`${gone.length} discarded`);
   return missing.length === 0;
 }
 
-// The work is done before it is told of: who reads no more of the lines, as behind `| head`, changes nothing.
+// The work is done before the lines are printed, so a closed pipe, as with `| head`, is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
   complain(`it is done, but the lines can't be written: ${error.message}`);
@@ -53,7 +53,7 @@ await run(async (lifetime) => {
   const known = command === 'redrive' ? args.length === 0 : command === 'discard' && args.length > 0;
   if (!known) throw new StartFailure(usage);
   const odd = args.find((id) => !isUuid(id));
-  if (odd !== undefined) throw new StartFailure(`${odd} is not a letter's id`);
+  if (odd !== undefined) throw new StartFailure(`${odd} is not a dead letter's id`);
   // As PostgreSQL writes them, and as parameters of statements must be.
   const ids = args.map((id) => id.toLowerCase());
   lifetime.hasUnfinishedWork = true;

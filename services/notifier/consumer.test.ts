@@ -18,7 +18,7 @@ import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { balanceEventsOf, withBalanceEvents } from '../platform/balance-events.ts';
-import { Misplaced, readOffsets, type Reading } from './offsets.ts';
+import { OffsetMismatch, readOffsets, type OffsetMove } from './kafka-offsets.ts';
 
 let notifier: RunningNotifier;
 let receiver: Receiver;
@@ -53,7 +53,7 @@ async function rows(tenant: TestTenant, text: string): Promise<Record<string, un
   return inTransaction(notifier.work, [tenant.tenant], async (client) => (await client.query(text)).rows as Record<string, unknown>[]);
 }
 
-async function letters(): Promise<{ source: string; reason: string }[]> {
+async function deadLetters(): Promise<{ source: string; reason: string }[]> {
   return inTransaction(notifier.work, [], async (client) => {
     await client.query(`select set_config('app.job', 'dead letters', true)`);
     return (await client.query<{ source: string; reason: string }>('select source, reason from dead_letters order by id')).rows;
@@ -69,8 +69,8 @@ async function counted(name: string, labels = ''): Promise<number> {
 }
 
 const gaps = () => counted('inbox_gaps');
-const known = () => counted('events', '{result="known"}');
-const taken = () => counted('events', '{result="taken"}');
+const duplicates = () => counted('events', '{result="duplicate"}');
+const consumed = () => counted('events', '{result="consumed"}');
 
 function balanceEvent({ tenantId }: TestTenant, part: number): Event {
   const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
@@ -87,10 +87,10 @@ function balanceEvent({ tenantId }: TestTenant, part: number): Event {
 
 test('a dead letter that comes again counts once', async () => {
   const before = await counted('dead_letters');
-  const letter = { source: `topic/0/${newId('evt')}`, key: null, value: Buffer.from('x'), reason: 'the value is no event' };
-  await notifier.consumer.ingest([], { unreadable: [letter] });
-  await notifier.consumer.ingest([(await subscribed()).posting()], { unreadable: [letter] });
-  expect((await letters()).filter(({ source }) => source === letter.source)).toHaveLength(1);
+  const deadLetter = { source: `topic/0/${newId('evt')}`, key: null, value: Buffer.from('x'), reason: 'the value is no event' };
+  await notifier.consumer.ingest([], { deadLetters: [deadLetter] });
+  await notifier.consumer.ingest([(await subscribed()).posting()], { deadLetters: [deadLetter] });
+  expect((await deadLetters()).filter(({ source }) => source === deadLetter.source)).toHaveLength(1);
   expect(await counted('dead_letters')).toBe(before + 1);
 });
 
@@ -117,7 +117,7 @@ test('events become deliveries in the order of the log', async () => {
   expect(await made(tenant)).toEqual(events.map(({ id }) => id));
 });
 
-test('what was taken before is skipped, however it comes again', async () => {
+test('what was consumed before is skipped, however it comes again', async () => {
   const tenant = await subscribed();
   const [first, second, third] = [tenant.posting(), tenant.posting(), tenant.posting()];
   await ingest(first, second);
@@ -128,18 +128,18 @@ test('what was taken before is skipped, however it comes again', async () => {
   expect(await made(tenant)).toEqual([first.id, second.id, third.id]);
 });
 
-test('a stretch of the log is passed over where no webhook is enabled, and its events are asked for where one is', async () => {
+test('a range of the log is passed without its events for a tenant without an enabled webhook, and no other', async () => {
   const [listening, disabled, silent] = [await subscribed(), await subscribed(), newTenant()];
   await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: false });
-  const stretches = [listening, disabled, silent].map(({ tenantId }) => ({ tenantId, after: 0n, through: 3n }));
+  const ranges = [listening, disabled, silent].map(({ tenantId }) => ({ tenantId, after: 0n, through: 3n }));
   const before = await gaps();
   for (let time = 0; time < 2; time++) {
-    expect((await notifier.client.pass({ stretches })).wantedTenantIds).toEqual([listening.tenantId]);
+    expect((await notifier.client.pass({ stretches: ranges })).wantedTenantIds).toEqual([listening.tenantId]);
   }
   expect(await rows(silent, 'select sequence from inbox')).toEqual([{ sequence: 3n }]);
   expect(await rows(listening, 'select sequence from inbox where sequence > 0')).toEqual([]);
 
-  // Once it listens, what was passed over is not taken again, and what follows is.
+  // Once the webhook is enabled, events of the passed range are skipped, and later ones are delivered.
   await notifier.client.updateWebhook({ tenantId: disabled.tenantId, enabled: true });
   const events = Array.from({ length: 5 }, () => disabled.posting());
   await ingest(...events);
@@ -147,7 +147,7 @@ test('a stretch of the log is passed over where no webhook is enabled, and its e
   expect(await gaps()).toBe(before);
 });
 
-test('what was published before a passed stretch and never came is a gap', async () => {
+test('what was published before a passed range and never came is a gap', async () => {
   const silent = newTenant();
   const before = await gaps();
   await notifier.client.pass({ stretches: [{ tenantId: silent.tenantId, after: 2n, through: 5n }] });
@@ -157,13 +157,13 @@ test('what was published before a passed stretch and never came is a gap', async
   ]);
 });
 
-test('a part that was refused on its way before a passed stretch is a gap, and is taken when it comes', async () => {
+test('a part that was lost before a passed range is a gap, and is consumed when it comes', async () => {
   const tenant = await subscribed();
   const [posting, next] = [tenant.posting(), tenant.posting()];
   if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
   const [first, last] = [balanceEvent(tenant, 1), balanceEvent(tenant, 2)];
   const before = await gaps();
-  // The last part is the ledger's dead letter: its mark is behind it.
+  // The last part is a dead letter of the ledger.
   await ingest(posting, first);
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
   await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 1n, through: 2n }] });
@@ -174,7 +174,7 @@ test('a part that was refused on its way before a passed stretch is a gap, and i
   expect(await made(tenant)).toEqual([posting.id, first.id, last.id]);
 });
 
-test('a posting of which a part had come is passed over whole, which is no gap', async () => {
+test('a posting of which a part had come is passed whole, which is no gap', async () => {
   const tenant = await subscribed();
   const [posting, next] = [tenant.posting(), tenant.posting()];
   if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
@@ -188,7 +188,7 @@ test('a posting of which a part had come is passed over whole, which is no gap',
   expect(await gaps()).toBe(before);
 });
 
-test('the same events to two replicas at once are taken once', async () => {
+test('the same events to two replicas at once are consumed once', async () => {
   const replica = await startNotifier({ claims: false, database: notifier.database });
   try {
     const tenants = await Promise.all(Array.from({ length: 5 }, () => subscribed()));
@@ -204,7 +204,7 @@ test('the same events to two replicas at once are taken once', async () => {
   }
 });
 
-test('parts of one posting are taken each, in their order', async () => {
+test('the parts of one posting are consumed each, in their order', async () => {
   const tenant = await subscribed();
   const posting = tenant.posting();
   if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
@@ -217,7 +217,7 @@ test('parts of one posting are taken each, in their order', async () => {
   expect(await gaps()).toBe(before);
 });
 
-/** A posting of two balances, which can be told. */
+/** A posting that changes two balances. */
 function changing(tenant: TestTenant): Event {
   const posting = tenant.posting();
   if (posting.data.case !== 'transactionPosted') throw new Error('a posting');
@@ -232,7 +232,7 @@ const derive = async (...events: Event[]) => {
 
 const idsOf = (events: Event[]) => events.map(({ id }) => id);
 
-test('what is derived from postings is delivered behind each as if it had been sent, once, also when it is sent, too', async () => {
+test('events derived from postings are delivered after each as if they had been sent, once, also if they are sent, too', async () => {
   const [tenant, told] = [await subscribed(), await subscribed()];
   const postings = [changing(tenant), changing(tenant)];
   const before = await gaps();
@@ -249,7 +249,7 @@ test('what is derived from postings is delivered behind each as if it had been s
   expect(await gaps()).toBe(before);
 });
 
-test('what nobody has subscribed to is derived for nobody, then or later, and leaves no gap', async () => {
+test('derived events without a subscription are not delivered, then or later, and leave no gap', async () => {
   const tenant = await subscribed(['transaction.posted']);
   const [first, second, third] = [changing(tenant), changing(tenant), changing(tenant)];
   const before = await gaps();
@@ -261,37 +261,36 @@ test('what nobody has subscribed to is derived for nobody, then or later, and le
   expect(await gaps()).toBe(before);
 });
 
-test('of a posting of which a part was lost on its way only that is derived', async () => {
+test('of a posting with a lost part only that part is derived', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
   const [one, lost] = balanceEventsOf(posting) as [Event, Event];
   await ingest(posting, one);
   for (let time = 0; time < 2; time++) await derive(next);
   await derive(posting);
-  const before = await known();
+  const before = await duplicates();
   await derive(posting);
-  // In one go: what was derived late is known for that, and not because PostgreSQL refuses it a second time.
-  expect(await known()).toBe(before + 1);
+  // In one transaction: PostgreSQL did not have to reject what was derived late.
+  expect(await duplicates()).toBe(before + 3);
   expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...balanceEventsOf(next), lost]));
 });
 
-test('what PostgreSQL refuses among a posting and what is derived from it is kept alone', async () => {
+test('an event that PostgreSQL rejects becomes a dead letter alone, among a posting and the events derived from it', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
   const [refused, update] = [posting, balanceEventsOf(next)[0]!];
   for (const [name, { id }] of Object.entries({ refused, update })) {
     await withOwner(`alter table payloads add constraint ${name}_derived check (body not like '{"id":"${id}"%')`);
   }
-  const before = [await taken(), await known()];
+  const before = [await consumed(), await duplicates()];
   await derive(posting, next);
   expect(await made(tenant)).toEqual(idsOf([...balanceEventsOf(posting), next, balanceEventsOf(next)[1]!]));
-  // Those that came.
-  expect([await taken(), await known()]).toEqual([before[0]! + 2, before[1]]);
-  const kept = (await letters()).filter(({ source }) => source.startsWith(tenant.tenantId));
+  expect([await consumed(), await duplicates()]).toEqual([before[0]! + 6, before[1]]);
+  const kept = (await deadLetters()).filter(({ source }) => source.startsWith(tenant.tenantId));
   expect(kept.map(({ source }) => source)).toEqual([`${tenant.tenantId} 1.0`, `${tenant.tenantId} 2.1`]);
 });
 
-test('only what is subscribed to an enabled webhook is delivered, judged when the event comes', async () => {
+test('only events that an enabled webhook subscribes to are delivered, decided when the event comes', async () => {
   const tenant = await subscribed(['balance.updated']);
   await ingest(tenant.posting());
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, events: ['transaction.posted'], changeEvents: true });
@@ -315,7 +314,7 @@ test('events that are older than the webhook are not delivered', async () => {
   expect(await made(tenant)).toEqual([same.id]);
 });
 
-test('a gap is noted and counted, does not hold up what follows, and what arrives in it later is taken once', async () => {
+test('a gap is recorded and counted, does not hold up what follows, and a late event for it is consumed once', async () => {
   const tenant = await subscribed();
   const [first, second, third, fourth] = [tenant.posting(), tenant.posting(), tenant.posting(), tenant.posting()];
   const before = await gaps();
@@ -342,35 +341,35 @@ test('the last part of a posting that never came is a gap', async () => {
   expect(await made(tenant)).toContain(late.id);
 });
 
-test('an event of which no body can be made is kept, and holds up nobody', async () => {
+test('an event that no body can be made of becomes a dead letter, and holds up no other', async () => {
   const tenant = await subscribed();
   const [good, bad, last] = [tenant.posting(), tenant.posting({ data: { case: undefined } }), tenant.posting()];
   const before = await gaps();
   await ingest(good, bad, last);
   expect(await made(tenant)).toEqual([good.id, last.id]);
-  expect(await letters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('holds nothing') });
+  expect(await deadLetters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('holds nothing') });
   expect(await gaps()).toBe(before);
 });
 
-test('an event whose ids are malformed is kept', async () => {
+test('an event whose ids are malformed becomes a dead letter', async () => {
   await ingest(create(EventSchema, { id: 'evt_?', tenantId: 'nobody', sequence: 1n }));
-  expect(await letters()).toContainEqual({ source: 'nobody 1.0', reason: expect.stringContaining('malformed') });
+  expect(await deadLetters()).toContainEqual({ source: 'nobody 1.0', reason: expect.stringContaining('malformed') });
 });
 
-test('an event whose tenant is as long and as odd as it likes is kept, and holds up nobody', async () => {
+test('an event with a tenant id of any length and content becomes a dead letter, and holds up no other', async () => {
   const tenant = await subscribed();
   // Three bytes each, and nothing that PostgreSQL could compress: more than a row of an index may hold.
   const tenantId = String.fromCodePoint(...Array.from(randomBytes(2_000), (byte, place) => 0x4e00 + 16 * byte + (place % 16)));
   const good = tenant.posting();
   await ingest(create(EventSchema, { id: newId('evt'), tenantId, sequence: 1n }), good);
   expect(await made(tenant)).toEqual([good.id]);
-  expect(await letters()).toContainEqual({
+  expect(await deadLetters()).toContainEqual({
     source: expect.stringContaining(tenantId.slice(0, 100)),
     reason: expect.stringContaining('malformed'),
   });
 });
 
-test('an event that PostgreSQL refuses is kept alone', async () => {
+test('an event that PostgreSQL rejects becomes a dead letter alone', async () => {
   const [tenant, other] = [await subscribed(), await subscribed()];
   const [good, bad, last] = [tenant.posting(), tenant.posting(), tenant.posting()];
   const neighbour = other.posting();
@@ -378,7 +377,7 @@ test('an event that PostgreSQL refuses is kept alone', async () => {
   await ingest(good, bad, neighbour, last);
   expect(await made(tenant)).toEqual([good.id, last.id]);
   expect(await made(other)).toEqual([neighbour.id]);
-  expect(await letters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('refused') });
+  expect(await deadLetters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('refused') });
 });
 
 const command = (...args: string[]) =>
@@ -391,17 +390,17 @@ const command = (...args: string[]) =>
 test.each([
   ['sequence', { sequence: 0n }],
   ['part', { part: -1 }],
-])('a letter whose event has no place in a log, by its %s, is not redriven, and is told of', async (_, wrong) => {
+])('a dead letter whose event has no position in a log, by its %s, is not redriven, and is reported', async (_, wrong) => {
   const tenant = await subscribed();
-  const place = toBinary(EventSchema, create(EventSchema, { ...tenant.posting(), ...wrong }));
+  const value = toBinary(EventSchema, create(EventSchema, { ...tenant.posting(), ...wrong }));
   const source = `topic/0/${newId('evt')}`;
-  await notifier.consumer.keep([{ source, key: null, value: place, reason: 'malformed' }]);
+  await notifier.consumer.keep([{ source, key: null, value, reason: 'malformed' }]);
   const { left } = await notifier.consumer.redrive();
-  expect(left).toContainEqual({ id: expect.any(String), reason: expect.stringContaining('place in the log is malformed') });
+  expect(left).toContainEqual({ id: expect.any(String), reason: expect.stringContaining('position in the log is malformed') });
   expect(await made(tenant)).toEqual([]);
 });
 
-test('a letter that can be read by now is redriven by the operator’s command, past the mark, and the others stay', async () => {
+test('a dead letter that can be decoded by now is redriven by the operator’s command, past the consumed offset, and the others stay', async () => {
   const tenant = await subscribed();
   const [first, lost, third] = [tenant.posting(), tenant.posting(), tenant.posting()];
   await ingest(first, third);
@@ -410,9 +409,9 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   const garbage = { source: `${source}x`, key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
   await notifier.consumer.keep([readable, garbage]);
   await notifier.consumer.keep([readable, garbage]);
-  const count = (await letters()).length;
+  const count = (await deadLetters()).length;
   const run = () => command('redrive');
-  // Whoever means one tenant's must not have all of them tried.
+  // There is no such option, and it must not be ignored.
   expect(command('redrive', '--tenant', tenant.tenantId)).toMatchObject({
     stdout: '',
     stderr: expect.stringMatching(/^usage: redrive /),
@@ -424,12 +423,12 @@ test('a letter that can be read by now is redriven by the operator’s command, 
   expect(status).toBe(2);
   expect(await made(tenant)).toEqual([first.id, third.id, lost.id]);
   expect(run().stdout).toBe(`0 redriven, ${count - 1} left\n`);
-  // Where it comes once more by the log's own way, it is known.
+  // If the log brings it once more, it is a duplicate.
   await ingest(lost);
   expect(await made(tenant)).toHaveLength(3);
 });
 
-test('letters that an operator has looked at are discarded by their ids, and no others', async () => {
+test('dead letters are discarded by their ids, and no others', async () => {
   const sources = [1, 2, 3].map((offset) => `topic/${newId('evt')}/${offset}`);
   const lines = () => command('redrive').stderr.split('\n');
   const before = new Set(lines());
@@ -439,31 +438,46 @@ test('letters that an operator has looked at are discarded by their ids, and no 
   const { stdout, status } = command('discard', first!, third!);
   expect(stdout.split('\n').sort()).toEqual(['', '2 discarded', `${first}: ${sources[0]}`, `${third}: ${sources[2]}`].sort());
   expect(status).toBe(0);
-  expect((await letters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
-  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such letter\n` });
+  expect((await deadLetters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
+  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such dead letter\n` });
   expect(command('discard')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^usage: redrive /) });
 });
 
-describe('what is read of a topic', () => {
+describe('the stored offset of a partition', () => {
   const topic = 'ledger.events';
-  const noted = async () => (await readOffsets(notifier.pool, topic)).get(partition);
   let partition = 0;
-  const reading = (from: bigint, next: bigint): Reading => ({ topic, parts: [{ partition, from, next }] });
-  beforeEach(() => partition++);
-
-  test('is noted with letters alone, and with nothing', async () => {
-    const letter = { source: newId('evt'), key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
-    await notifier.consumer.ingest([], { unreadable: [letter], reading: reading(0n, 3n) });
-    expect(await noted()).toBe(3n);
-    await notifier.consumer.ingest([], { reading: reading(3n, 5n) });
-    expect(await noted()).toBe(5n);
-    await expect(notifier.consumer.ingest([], { reading: reading(6n, 7n) })).rejects.toThrow(Misplaced);
-    // Another reader may have been further.
-    await notifier.consumer.ingest([], { reading: reading(2n, 4n) });
-    expect(await noted()).toBe(5n);
+  const move = (from: bigint, to: bigint): OffsetMove => ({ topic, partition, from, to });
+  const stored = async () => (await readOffsets(notifier.pool, topic, [partition])).get(partition);
+  beforeEach(async () => {
+    partition++;
+    expect(await stored()).toBe(0n);
   });
 
-  test('is noted once all of it is taken, where one of its events is refused and another can’t be taken yet', async () => {
+  test('moves with events, with dead letters alone, and with nothing', async () => {
+    const tenant = await subscribed();
+    const deadLetter = { source: newId('evt'), key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
+    await notifier.consumer.ingest([], { deadLetters: [deadLetter], moves: [move(0n, 3n)] });
+    await notifier.consumer.ingest([], { moves: [move(3n, 5n)] });
+    await notifier.consumer.ingest([tenant.posting()], { moves: [move(5n, 6n)] });
+    expect(await stored()).toBe(6n);
+  });
+
+  test.each([
+    ['behind it, as after a restore', 7n],
+    ['before it, as with another replica', 2n],
+  ])('that is not where the events continue, but %s, keeps all of them out', async (_, from) => {
+    const tenant = await subscribed();
+    await notifier.consumer.ingest([], { moves: [move(0n, 5n)] });
+    const deadLetter = { source: newId('evt'), value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
+    await expect(notifier.consumer.ingest([tenant.posting()], { deadLetters: [deadLetter], moves: [move(from, 9n)] })).rejects.toThrow(
+      OffsetMismatch,
+    );
+    await expect(notifier.consumer.ingest([], { deadLetters: [deadLetter], moves: [move(from, 9n)] })).rejects.toThrow(OffsetMismatch);
+    expect([await made(tenant), await stored()]).toEqual([[], 5n]);
+    expect((await deadLetters()).map(({ source }) => source)).not.toContain(deadLetter.source);
+  });
+
+  test('moves once all events are consumed, where one is a dead letter and another must wait', async () => {
     const tenant = await subscribed();
     const [good, bad, last] = [tenant.posting(), tenant.posting(), tenant.posting()];
     const name = `refused_${partition}`;
@@ -475,23 +489,12 @@ describe('what is read of a topic', () => {
       end $$;
       create trigger ${name} before insert on payloads for each row execute function ${name}()`,
     );
-    const take = () => notifier.consumer.ingest([good, bad, last], { reading: reading(0n, 3n) });
-    await expect(take()).rejects.toThrow('lock_not_available');
-    expect(await made(tenant)).toEqual([good.id]);
-    expect(await noted()).toBeUndefined();
-    await withOwner(`drop trigger ${name} on payloads`);
-    await take();
+    const ingestAll = () => notifier.consumer.ingest([good, bad, last], { moves: [move(0n, 3n)] });
+    await expect(ingestAll()).rejects.toThrow('lock_not_available');
+    expect(await stored()).toBe(0n);
+    await withOwner(`drop trigger ${name} on payloads; alter table payloads add constraint ${name} check (body not like '%${bad.id}%')`);
+    await ingestAll();
     expect(await made(tenant)).toEqual([good.id, last.id]);
-    expect(await noted()).toBe(3n);
-  });
-
-  test('is noted where one of its events is refused', async () => {
-    const tenant = await subscribed();
-    const [good, bad] = [tenant.posting(), tenant.posting()];
-    const name = `refused_${partition}`;
-    await withOwner(`alter table payloads add constraint ${name} check (body not like '%${bad.id}%')`);
-    await notifier.consumer.ingest([good, bad], { reading: reading(0n, 2n) });
-    expect(await made(tenant)).toEqual([good.id]);
-    expect(await noted()).toBe(2n);
+    expect(await stored()).toBe(3n);
   });
 });

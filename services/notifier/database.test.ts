@@ -5,7 +5,7 @@ import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { migrations } from './migrations.ts';
 import { migrationNames } from './schema.ts';
 
-const tables = ['attempts', 'claims', 'deliveries', 'due', 'gaps', 'inbox', 'late', 'limits', 'payloads', 'webhooks'] as const;
+const tables = ['attempts', 'deliveries', 'due', 'gaps', 'inbox', 'late', 'leases', 'limits', 'payloads', 'webhooks'] as const;
 
 const rows: Record<(typeof tables)[number], string> = {
   webhooks: `tenant_id, url, events, enabled, secret, created_at, updated_at) values ($1, 'https://a.example/', '{test.webhook}', true, 's', now(), now()`,
@@ -15,7 +15,7 @@ const rows: Record<(typeof tables)[number], string> = {
   deliveries: `tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
     values ($1, gen_random_uuid(), gen_random_uuid(), 'test.webhook', true, 'pending', 1, false, now(), now()`,
   payloads: `tenant_id, event_id, body) values ($1, gen_random_uuid(), '{}'`,
-  claims: 'tenant_id, delivery_id, claim_id, started_at, until) values ($1, gen_random_uuid(), gen_random_uuid(), now(), now()',
+  leases: 'tenant_id, delivery_id, lease_id, started_at, until) values ($1, gen_random_uuid(), gen_random_uuid(), now(), now()',
   attempts: 'tenant_id, delivery_id, number, started_at, duration_ms) values ($1, gen_random_uuid(), 1, now(), 1',
   due: 'tenant_id, next_at) values ($1, now()',
   limits: `tenant_id, policy, taken) values ($1, 'tests', '{}'`,

@@ -99,14 +99,14 @@ describe('the list', () => {
     expect((await list(tenant, { startMs: day('2024-01-05'), endMs: day('2024-01-03') })).total).toBe(0n);
   });
 
-  test('is another tenant’s for nobody, and comes without a webhook', async () => {
-    const stranger = newTenant();
-    expect(await list(stranger)).toMatchObject({ deliveries: [], total: 0n });
-    expect((await list(stranger)).webhook).toBeUndefined();
-    await notifier.client.configureWebhook({ tenantId: stranger.tenantId, url: receiver.url, events: ['test.webhook'] });
-    expect((await list(stranger)).webhook).toMatchObject({ url: receiver.url, enabled: true });
+  test('shows no other tenant’s deliveries, and comes without a webhook', async () => {
+    const other2 = newTenant();
+    expect(await list(other2)).toMatchObject({ deliveries: [], total: 0n });
+    expect((await list(other2)).webhook).toBeUndefined();
+    await notifier.client.configureWebhook({ tenantId: other2.tenantId, url: receiver.url, events: ['test.webhook'] });
+    expect((await list(other2)).webhook).toMatchObject({ url: receiver.url, enabled: true });
     const deliveryId = (await list(tenant, { limit: 1 })).deliveries[0]!.id;
-    const read = notifier.client.getDelivery({ tenantId: stranger.tenantId, deliveryId });
+    const read = notifier.client.getDelivery({ tenantId: other2.tenantId, deliveryId });
     expect(await refusal(read)).toMatchObject({ reason: 'delivery_not_found', message: 'Webhook delivery not found' });
   });
 
@@ -154,7 +154,7 @@ describe('the list', () => {
   });
 });
 
-test('a delivery’s id that is none is told from one that is unknown', async () => {
+test('a malformed delivery id is distinguished from an unknown one', async () => {
   const { tenantId } = newTenant();
   for (const deliveryId of ['', 'x', 'wh_delivery_', newId('evt'), newId('wh_delivery').toUpperCase(), `${newId('wh_delivery')}0`]) {
     for (const call of [notifier.client.getDelivery, notifier.client.retryDelivery]) {
@@ -222,7 +222,7 @@ test('deliveries and their attempts are forgotten after their time, but for what
   });
 });
 
-test('a sweep deletes a bounded number at a time, of its tenants in equal shares, until nothing is left', async () => {
+test('the retention job deletes a bounded number at a time, of its tenants in equal shares, until nothing is left', async () => {
   const local = await startNotifier({ claims: false });
   try {
     const tenants = [newTenant(), newTenant(), newTenant()];
@@ -230,15 +230,15 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
     // What each statement deleted, of each tenant.
     await withClient(local.database.ownerUrl, (client) =>
       client.query(`
-        create table swept (statement int generated always as identity, deleted int[] not null);
-        create function note_swept() returns trigger language plpgsql security definer as $$ begin
-          insert into swept (deleted) select array_agg(n order by n) from (select count(*)::int as n from gone group by tenant_id) as g having count(*) > 0;
+        create table deletions (statement int generated always as identity, deleted int[] not null);
+        create function note_deleted() returns trigger language plpgsql security definer as $$ begin
+          insert into deletions (deleted) select array_agg(n order by n) from (select count(*)::int as n from gone group by tenant_id) as g having count(*) > 0;
           return null; end $$;
-        create trigger note_swept after delete on deliveries referencing old table as gone for each statement execute function note_swept()`),
+        create trigger note_deleted after delete on deliveries referencing old table as gone for each statement execute function note_deleted()`),
     );
     expect(await deleteExpired(local.work, 1)).toBe(5_600);
     const { rows } = await withClient(local.database.ownerUrl, (client) =>
-      client.query<{ deleted: number[] }>('select deleted from swept order by statement'),
+      client.query<{ deleted: number[] }>('select deleted from deletions order by statement'),
     );
     const sizes = rows.map(({ deleted }) => deleted.reduce((sum, each) => sum + each, 0));
     expect(Math.max(...sizes)).toBeLessThanOrEqual(2_000);
@@ -251,7 +251,7 @@ test('a sweep deletes a bounded number at a time, of its tenants in equal shares
   }
 });
 
-test('a sweep leaves nothing of what was made in the same moment, and none of what is pending', async () => {
+test('the retention job leaves nothing of the same moment, and keeps what is pending', async () => {
   const local = await startNotifier({ claims: false });
   try {
     const tenant = newTenant();
@@ -268,7 +268,7 @@ test('a sweep leaves nothing of what was made in the same moment, and none of wh
   }
 });
 
-test('a tenant of whom nothing can be read keeps nobody’s deliveries, and is told of', async () => {
+test('a data error of one tenant does not stop the retention job of others, and is reported', async () => {
   const local = await startNotifier({ claims: false });
   try {
     const tenants = [newTenant(), newTenant(), newTenant()];

@@ -23,7 +23,7 @@ export interface DeliveryRow {
   created_ms: number;
 }
 
-const isLeased = 'exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id)';
+const isLeased = 'exists (select from leases l where l.tenant_id = d.tenant_id and l.delivery_id = d.id)';
 
 // An attempt that is under way is counted, and no longer scheduled.
 const deliveryColumns = `d.id, d.event_id, d.event_type, d.status, d.status_code, d.error_class,

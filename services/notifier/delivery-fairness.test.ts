@@ -18,7 +18,7 @@ async function withHanging(count: number, config: { concurrency: number; endpoin
   return { notifier, hanging, quick, slow, other: await subscribe(notifier, quick.url) };
 }
 
-test('a receiver that hangs stops only its own tenant, and holds no more than its share', async () => {
+test('a receiver that hangs stops only its own tenant, and takes no more than its share', async () => {
   const { notifier, hanging, slow, other } = await withHanging(1, { concurrency: 16, endpointConcurrency: 4 });
   await ingest(notifier, slow[0]!, 100);
   await hanging.count(4);
@@ -140,7 +140,7 @@ test('a tenant that is found without work while a result is committed stays due'
     // Keeps the result from being committed until the test unlocks it.
     await blocker.query(`create function wait_for_test() returns trigger language plpgsql as
       $$ begin perform pg_advisory_xact_lock_shared(1, 1); return null; end $$`);
-    await blocker.query(`create constraint trigger late after delete on claims deferrable initially deferred
+    await blocker.query(`create constraint trigger late after delete on leases deferrable initially deferred
       for each row execute function wait_for_test()`);
     await blocker.query('select pg_advisory_lock(1, 1)');
     await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('update due set next_at = now()'));
@@ -186,23 +186,27 @@ test('with little capacity, none of many tenants with much work is left out', as
 
 test('deliveries go on, however many events wait for a tenant’s locked inbox', async () => {
   const notifier = await start({ claims: false, settings: longLockTimeouts });
-  const [held, other] = [await receiver(), await receiver()];
-  const [waiting, tenant] = [await subscribe(notifier, held.url), await subscribe(notifier, other.url)];
+  const [locked, other] = [await receiver(), await receiver()];
+  const [waiting, tenant] = [await subscribe(notifier, locked.url), await subscribe(notifier, other.url)];
   for (const each of [waiting, tenant]) await ingest(notifier, each);
-  const holder = new pg.Client({ connectionString: notifier.database.adminUrl });
-  await holder.connect();
+  const operator = new pg.Client({ connectionString: notifier.database.adminUrl });
+  await operator.connect();
   try {
-    await holder.query('begin');
-    await holder.query('select from inbox where tenant_id = $1 for update', [waiting.tenant]);
-    const ingested = Array.from({ length: 8 }, () => ingest(notifier, waiting));
-    // It travels behind them.
-    await notifier.client.getWebhook({ tenantId: tenant.tenantId });
+    await operator.query('begin');
+    await operator.query('select from inbox where tenant_id = $1 for update', [waiting.tenant]);
+    const ingested = Array.from({ length: 3 }, () => ingest(notifier, waiting));
+    // All connections of the consumer wait.
+    await until(
+      async () =>
+        (await notifier.work.query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`))
+          .rowCount === 3,
+    );
     notifier.worker.start();
-    await Promise.all([held.count(1), other.count(1)]);
-    await holder.query('rollback');
+    await Promise.all([locked.count(1), other.count(1)]);
+    await operator.query('rollback');
     await Promise.all(ingested);
   } finally {
-    await holder.end();
+    await operator.end();
   }
-  await held.count(9);
+  await locked.count(4);
 });

@@ -38,8 +38,8 @@ test('without work there is no time to wait for, at first and when all is delive
   expect(await lease(notifier.work)).toMatchObject({ leased: [], nextMs: null });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await lease(notifier.work)).leased;
-  await recordResults(notifier.work, [result(claimed!, 'delivered')]);
+  const [leased] = (await lease(notifier.work)).leased;
+  await recordResults(notifier.work, [result(leased!, 'delivered')]);
   await passTime(notifier, tenant);
   // The first one finds the tenant without work.
   await lease(notifier.work);
@@ -65,7 +65,7 @@ test('a lease that PostgreSQL lost in a crash is invalid: its worker records not
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
   const [forgotten] = (await lease(notifier.work)).leased;
-  await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from claims'));
+  await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('delete from leases'));
   expect(await recordResults(notifier.work, [result(forgotten!, 'failed')])).toEqual(new Set());
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
   expect((await lease(notifier.work)).leased).toMatchObject([{ id: forgotten!.id, attempt: 1 }]);
@@ -78,8 +78,8 @@ test('an answer that comes after the lease is not recorded, and its successor’
   const second = await start({ claims: false, database: first.database });
   const tenant = await subscribe(first, slow.url);
   await ingest(first, tenant);
-  const [claimed] = (await lease(first.work, { leaseMs: 0 })).leased;
-  const stalled = first.worker.attempt(claimed!);
+  const [leased] = (await lease(first.work, { leaseMs: 0 })).leased;
+  const stalled = first.worker.attempt(leased!);
   await slow.count(1);
   second.worker.start();
   await settled(first.client, tenant.tenantId, 1);
@@ -94,8 +94,8 @@ test('a process that stalled after leasing sends nothing', async () => {
   const { url, received } = await receiver();
   const tenant = await subscribe(notifier, url);
   await ingest(notifier, tenant);
-  const [claimed] = (await lease(notifier.work, { leaseMs: 0 })).leased;
-  expect(await notifier.worker.attempt(claimed!, { leasedAt: performance.now() - 600_000 })).toBeNull();
+  const [leased] = (await lease(notifier.work, { leaseMs: 0 })).leased;
+  expect(await notifier.worker.attempt(leased!, { leasedAt: performance.now() - 600_000 })).toBeNull();
   expect(received).toEqual([]);
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
 });
@@ -126,7 +126,7 @@ async function cutOff() {
   return { hanging, first, tenant };
 }
 
-test('an attempt that a stop aborts and nobody repeats, because its webhook is gone, is in the history', async () => {
+test('an attempt that a stop aborts, and that is not repeated because its webhook is gone, is in the history', async () => {
   const { hanging, first, tenant } = await cutOff();
   await first.client.deleteWebhook({ tenantId: tenant.tenantId });
   await start({ database: first.database });
@@ -183,7 +183,7 @@ describe('a delivery whose secret is encrypted with a missing key', () => {
     const { first, at, tenant, notifier } = await keyless(1);
     await notifier.worker.stop(0);
     expect(await only(first, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
-    expect((await inTransaction(first.work, [tenant.tenant], (client) => client.query('select from claims'))).rowCount).toBe(0);
+    expect((await inTransaction(first.work, [tenant.tenant], (client) => client.query('select from leases'))).rowCount).toBe(0);
     expect(at.received).toEqual([]);
     await passTime(first, tenant);
     await start({ database: first.database, config: { encryptionKeys: [other, testKey] } });
@@ -256,7 +256,7 @@ test('the attempt of a dead worker that is not repeated is in the history', asyn
   await lease(notifier.work, { leaseMs: 40 });
   // Found after a month.
   await inTransaction(notifier.work, [tenant.tenant], (client) =>
-    client.query(`update claims set started_at = started_at - interval '30 days', until = until - interval '30 days'`),
+    client.query(`update leases set started_at = started_at - interval '30 days', until = until - interval '30 days'`),
   );
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
   notifier.worker.start();
@@ -282,14 +282,14 @@ test('what can’t be recorded while the database is away is recorded when it is
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
   await ingest(notifier, tenant);
-  const [claimed] = (await lease(notifier.work)).leased;
+  const [leased] = (await lease(notifier.work)).leased;
   const address = new URL(notifier.database.serviceUrl);
   const proxy = await openProxy(Number(address.port));
   address.port = String(proxy.port);
   const pool = openPool(address.href, { name: 'recorder', max: 1, logger });
   try {
     proxy.watch = () => 'cut';
-    const recorded = new ResultWriter(pool, logger).record(result(claimed!, 'delivered'));
+    const recorded = new ResultWriter(pool, logger).record(result(leased!, 'delivered'));
     await failed.promise;
     proxy.watch = () => 'pass';
     expect(await recorded).toBe(true);
@@ -309,7 +309,6 @@ test('a worker that stops while its database is away leaves to its lease what it
     const notifier = await start({ database: { ...database, serviceUrl: direct.href } });
     const { promise: away, resolve: isAway } = Promise.withResolvers<undefined>();
     const { url, count } = await receiver((_, response) => away.then(() => response.end('ok')));
-    // Sent may be what it is not yet told that it is taken.
     await ingest(notifier, await subscribe(notifier, url));
     await count(1);
     await proxy.close();

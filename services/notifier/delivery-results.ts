@@ -26,9 +26,9 @@ export interface DeliveryResult {
 const record = {
   name: 'record',
   text: `with mine as (
-      delete from claims c using unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
-        as o (tenant_id, id, claim_id, status, status_code, error_class, response_body, duration_ms, delay)
-      where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.*, c.started_at
+      delete from leases l using unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::text[], $8::int[], $9::float8[])
+        as o (tenant_id, id, lease_id, status, status_code, error_class, response_body, duration_ms, delay)
+      where l.tenant_id = o.tenant_id and l.delivery_id = o.id and l.lease_id = o.lease_id returning o.*, l.started_at
     ), settled as (
       update deliveries d set status = m.status, status_code = m.status_code, error_class = m.error_class,
         attempts = d.attempts + case when ${isRetryScheduled} then 1 else 0 end,
@@ -45,11 +45,11 @@ const record = {
     select id from mine`,
 };
 
-// The expired lease stays: it tells that the attempt was begun, should nobody repeat it.
+// The expired lease stays: it shows that the attempt has begun, in case it is not repeated.
 const release = {
   name: 'release',
-  text: `update claims c set until = clock_timestamp() from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as o (tenant_id, id, claim_id)
-    where c.tenant_id = o.tenant_id and c.delivery_id = o.id and c.claim_id = o.claim_id returning o.id`,
+  text: `update leases l set until = clock_timestamp() from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as o (tenant_id, id, lease_id)
+    where l.tenant_id = o.tenant_id and l.delivery_id = o.id and l.lease_id = o.lease_id returning o.id`,
 };
 
 // Keeps others from postponing these tenants before the commit. Row locks of `due` would cost each result a write.
@@ -66,7 +66,7 @@ const advance = {
       order by tenant_id for update
     )
     update due q set next_at = f.at from later cross join lateral (
-      select least((select min(c.until) from claims c where c.tenant_id = later.tenant_id), (${firstUnleased('later.tenant_id')})) as at
+      select least((select min(l.until) from leases l where l.tenant_id = later.tenant_id), (${firstUnleased('later.tenant_id')})) as at
     ) as f
     where q.tenant_id = later.tenant_id and (q.next_at is null or q.next_at > f.at)`,
 };
@@ -111,10 +111,10 @@ function columnsOf(results: DeliveryResult[]): unknown[] {
 const unlocked = {
   name: 'unlocked',
   text: `select d.id from unnest($1::uuid[], $2::uuid[]) as o (tenant_id, id)
-      join claims c on c.tenant_id = o.tenant_id and c.delivery_id = o.id
+      join leases l on l.tenant_id = o.tenant_id and l.delivery_id = o.id
       join deliveries d on d.tenant_id = o.tenant_id and d.id = o.id
       join due q on q.tenant_id = o.tenant_id
-    for update of c, d, q skip locked`,
+    for update of l, d, q skip locked`,
 };
 
 /** Ids of the deliveries whose rows no other transaction has locked. */

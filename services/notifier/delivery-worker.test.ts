@@ -213,7 +213,7 @@ describe('a webhook that is gone by the time of sending', () => {
 });
 
 test('deliveries wait while the database refuses work, and none is lost', async () => {
-  // What was claimed by a statement whose answer was lost waits for the end of its which is 15 s longer.
+  // What was leased by a statement whose answer was lost waits for the end of its lease, which is 15 s longer.
   const notifier = await start({ config: { timeoutMs: 5_000 } });
   const { url, received } = await receiver();
   const tenant = await subscribe(notifier, url);

@@ -222,7 +222,7 @@ describe('without a status, the error class says why:', () => {
       expect(await post(httpClient({ targets: here, ca: authority }), named)).toMatchObject({ statusCode: 200, errorClass: null });
     });
 
-    test('of an authority that nobody trusts, another name, no name, a weak key, no TLS at all', async () => {
+    test('of an untrusted authority, another name, no name, a weak key, no TLS at all', async () => {
       const { url, received } = await receiver(undefined, good);
       const known = httpClient({ targets: here, ca: authority });
       expect(await post(httpClient({ targets: here }), url.replace('127.0.0.1', 'hooks.test'))).toMatchObject(failed('tls'));

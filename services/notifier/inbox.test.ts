@@ -10,7 +10,7 @@ let notifier: RunningNotifier;
 
 beforeAll(async () => {
   notifier = await startNotifier({ claims: false });
-  // Known to be empty, a table looks cheap to walk, and a plan that was made then stays for a while.
+  // The planner prefers to walk a table that it knows to be empty.
   await withClient(notifier.database.ownerUrl, (client) => client.query('vacuum analyze gaps, late'));
 });
 
@@ -30,33 +30,31 @@ async function takeAll(events: Event[], atOnce = 7): Promise<void> {
 const countReads = `select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as reads
   from pg_stat_xact_user_tables where relname in ('gaps', 'late')`;
 
-/** Rows of gaps, and of what arrived in them, that are read for a batch of events of one tenant. */
+/** Rows of gaps and late events that are read for a batch of events of one tenant. */
 function rowsRead({ tenant }: TestTenant, ...sequences: bigint[]): Promise<number> {
   return inTransaction(notifier.work, [tenant], async (client) => {
     // Of the connection, not only of this transaction.
     const reads = async () => (await client.query<{ reads: number }>(countReads)).rows[0]!.reads;
     const before = await reads();
-    const places = sequences.map((sequence) => ({ tenant, sequence, part: 0 }));
-    const marks = await readInbox(client, [tenant], places);
-    expect(marks.get(tenant)?.place).toMatchObject({ sequence: 100n, part: 0 });
+    const positions = sequences.map((sequence) => ({ tenant, sequence, part: 0 }));
+    const inboxes = await readInbox(client, [tenant], positions);
+    expect(inboxes.get(tenant)?.offset).toMatchObject({ sequence: 100n, part: 0 });
     return (await reads()) - before;
   });
 }
 
-test('for a batch no more is read of old gaps than its own events might lie in', async () => {
+test('a batch reads only gaps that its own events may lie in', async () => {
   const tenant = await subscribed();
   const events = Array.from({ length: 100 }, () => tenant.posting());
   const ofParity = (parity: number) => events.filter((_, place) => place % 2 === parity);
   await takeAll(ofParity(1));
   await takeAll(ofParity(0));
   expect(await rowsRead(tenant, 101n, 102n)).toBe(0);
-  // The gap and the event that has filled it.
-  expect(await rowsRead(tenant, 99n)).toBe(2);
-  // All 50 gaps lie between these two, and one of the events has come late.
-  expect(await rowsRead(tenant, 1n, 101n)).toBe(51);
+  // For each at most the gap and the late event.
+  expect(await rowsRead(tenant, 1n, 99n, 101n)).toBeLessThanOrEqual(4);
 });
 
-test('however gaps are filled, each event is taken once, also when all of the log comes again', async () => {
+test('however gaps are filled, each event is consumed once, also when the whole log comes again', async () => {
   const tenant = await subscribed();
   const events = Array.from({ length: 12 }, () => parts(tenant)).flat();
   // Every one of three comes in time, the others in another order, some of them twice.
@@ -81,7 +79,7 @@ const delivered = async ({ tenantId }: TestTenant) =>
 const reissuedSoFar = async () => Number(/^notifier_events_reissued_total (\d+)/m.exec(await notifier.metrics.metrics())?.[1]);
 
 // As after a restore of the ledger: its time goes on, its sequences begin anew.
-test('an event at a place that was taken is delivered once where it is younger than what was taken', async () => {
+test('an event at a consumed position is delivered once if it is younger than the consumed offset', async () => {
   const [tenant, disabled] = [await subscribed(), await subscribed()];
   const events = Array.from({ length: 5 }, () => tenant.posting());
   await takeAll(events);
@@ -103,7 +101,7 @@ test('an event at a place that was taken is delivered once where it is younger t
   expect(await delivered(disabled)).toEqual([other.id]);
 });
 
-test('an event that a restored ledger gives again is delivered also where the ledger that passed its place over did not say when', async () => {
+test('an event of a restored ledger is delivered also if its position was passed without a time', async () => {
   const tenant = await subscribed();
   await takeAll([tenant.posting()]);
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
@@ -116,7 +114,7 @@ test('an event that a restored ledger gives again is delivered also where the le
   expect(await delivered(tenant)).not.toContain(known.id);
 });
 
-test('where the clock was set back, too, it is delivered once the operator has the notifier forget what it had taken', async () => {
+test('if the clock was set back, too, it is delivered after the operator has emptied the inbox', async () => {
   const tenant = await subscribed();
   const events = Array.from({ length: 5 }, () => tenant.posting());
   await takeAll(events);
@@ -132,7 +130,7 @@ test('where the clock was set back, too, it is delivered once the operator has t
 test.each([
   ['at once', 7],
   ['one by one', 1],
-])('a posting at the mark that now has more parts, which come %s, leaves no gap behind it', async (_, atOnce) => {
+])('a posting at the consumed offset that now has more parts, which come %s, leaves no gap', async (_, atOnce) => {
   const tenant = await subscribed();
   await takeAll([tenant.posting()]);
   const createdMs = BigInt(Date.now() + 120_000);
@@ -165,7 +163,7 @@ function parts(tenant: TestTenant, more?: Parameters<TestTenant['posting']>[0]):
   return [posting, ...changed];
 }
 
-// As the sweep does after their time: then only their places say that they were taken.
+// As the retention job does: then only the inbox knows that they were consumed.
 async function forgetEvents({ tenant }: TestTenant): Promise<void> {
   await inTransaction(notifier.work, [tenant], async (client) => {
     await client.query('delete from deliveries');

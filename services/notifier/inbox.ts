@@ -1,130 +1,117 @@
-// What has been taken of each tenant's log: a mark that only rises, the gaps below it, and what has arrived in them since.
+// Which events of each tenant's log are consumed: an offset that only rises, gaps below it, and late events that came for them.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
-import { balanceEventCount } from '../platform/balance-events.ts';
 
-/** A place in a tenant's log: the sequence, and the part among the events of one posting. */
-export interface Place {
+/** A position in a tenant's log: the sequence, and the part among the events of one posting. */
+export interface LogPosition {
   sequence: bigint;
   part: number;
 }
 
-/** Places that were passed over, both ends exclusive. */
-export interface Gap {
-  after: Place;
-  before: Place;
+/** A position in the log of a tenant (UUID). */
+export interface TenantPosition extends LogPosition {
+  tenant: string;
 }
 
-function compare(a: Place, b: Place): number {
+/** Consumed events of a log: everything after `after` up to `through`. */
+export interface SequenceRange {
+  after: bigint;
+  through: bigint;
+  /** When the last of them was made, milliseconds since the Unix epoch; null: unknown. */
+  createdMs: bigint | null;
+}
+
+function compare(a: LogPosition, b: LogPosition): number {
   return a.sequence === b.sequence ? a.part - b.part : a.sequence < b.sequence ? -1 : 1;
 }
 
-/** Behind every part of a posting. */
+const keyOf = ({ sequence, part }: LogPosition) => `${sequence}.${part}`;
+
+/** After every part of a posting. */
 const lastPart = 0x7fffffff;
 
-/** A tenant's place in its log, changed in memory until it is written. */
-export class Mark {
+/** A tenant's consumed offset and what is missing below it, changed in memory until it is written. */
+export class TenantInbox {
   readonly tenant: string;
-  place: Place;
-  /** Parts that the sequence of the mark has beside part 0; null: not known. */
+  offset: LogPosition;
+  /** Parts of the offset's sequence after part 0; null: unknown. */
   parts: number | null;
-  /** When the event at the mark was made, milliseconds since the Unix epoch; null: not known. */
+  /** When the event at the offset was made, milliseconds since the Unix epoch; null: unknown. */
   createdMs: bigint | null;
-  /** Events that were taken although others had their places. */
+  /** Events consumed at positions that older events had. */
   reissued = 0;
-  readonly found: Gap[] = [];
-  readonly arrived: Place[] = [];
-  private readonly gaps: Gap[];
-  private readonly late: Set<string>;
+  /** Gaps found since it was read, both ends exclusive. */
+  readonly gaps: { after: LogPosition; before: LogPosition }[] = [];
+  /** Late events consumed since it was read. */
+  readonly late: LogPosition[] = [];
+  private readonly missing: Set<string>;
+  private readonly lateKeys = new Set<string>();
 
-  constructor(tenant: string, { place, parts, createdMs }: Pick<Mark, 'place' | 'parts' | 'createdMs'>, gaps: Gap[], late: Place[]) {
+  /** `missing`: those positions in question that lie in a gap and have not come. */
+  constructor(tenant: string, { offset, parts, createdMs }: Pick<TenantInbox, 'offset' | 'parts' | 'createdMs'>, missing: LogPosition[]) {
     this.tenant = tenant;
-    this.place = place;
+    this.offset = offset;
     this.parts = parts;
     this.createdMs = createdMs;
-    this.gaps = gaps;
-    this.late = new Set(late.map(({ sequence, part }) => `${sequence}.${part}`));
+    this.missing = new Set(missing.map(keyOf));
   }
 
-  /** Takes an event's place; false where it was taken before. */
-  take(event: Event): boolean {
-    return this.takePlace(event, event.part, event.data.case === 'transactionPosted' ? balanceEventCount(event) : null);
-  }
-
-  /** Takes the place of an event that is derived from a posting; false where it was taken before. */
-  takeUpdate(posting: Event, part: number): boolean {
-    return this.takePlace(posting, part, null);
-  }
-
-  // `parts`: those of a posting beside part 0; null: it is not the posting.
-  private takePlace({ sequence, createdMs }: Event, part: number, parts: number | null): boolean {
-    const place = { sequence, part };
-    if (compare(place, this.place) <= 0) return this.takeLate(place) || this.takeReissued(place, createdMs, parts);
-    if (!this.isNext(place)) this.note(place);
+  /** Consumes an event's position; false if it was consumed before. */
+  consume({ sequence, part, createdMs, data }: Event): boolean {
+    const position = { sequence, part };
+    const parts = data.case === 'transactionPosted' ? data.value.balances.length : null;
+    if (compare(position, this.offset) <= 0) return this.consumeLate(position) || this.consumeReissued(position, createdMs, parts);
+    if (!this.isNext(position)) this.gaps.push({ after: this.offset, before: position });
     if (parts !== null) this.parts = parts;
-    else if (sequence !== this.place.sequence) this.parts = part === 0 ? 0 : null;
-    this.place = place;
+    else if (sequence !== this.offset.sequence) this.parts = part === 0 ? 0 : null;
+    this.offset = position;
     this.createdMs = createdMs;
     return true;
   }
 
-  /**
-   * Takes everything to the end of a stretch of the log that begins behind `after`, without its events; `createdMs`: as that of the mark, null from a
-   * ledger that is older than this, whose events are not of a minute later, but may be of a ledger that is restored then.
-   */
-  pass({ after, through, createdMs }: { after: bigint; through: bigint; createdMs: bigint | null }): void {
-    if (after >= through || through < this.place.sequence) return;
-    // What lies before the stretch has not come, be it the rest of a posting.
-    if (after > this.place.sequence || (after === this.place.sequence && !this.isWhole)) this.note({ sequence: after + 1n, part: 0 });
-    this.place = { sequence: through, part: lastPart };
+  /** Consumes a whole range without its events. */
+  pass({ after, through, createdMs }: SequenceRange): void {
+    if (after >= through || through < this.offset.sequence) return;
+    // What lies before the range has not come, be it the rest of a posting.
+    const isNext = after < this.offset.sequence || (after === this.offset.sequence && this.isWhole);
+    if (!isNext) this.gaps.push({ after: this.offset, before: { sequence: after + 1n, part: 0 } });
+    this.offset = { sequence: through, part: lastPart };
     this.parts = null;
+    // Unknown: no event of this log is a minute younger, but those of a ledger that is restored later may be.
     this.createdMs = createdMs ?? BigInt(Date.now() + 60_000);
   }
 
-  private note(before: Place): void {
-    const gap = { after: this.place, before };
-    this.found.push(gap);
-    this.gaps.push(gap);
-  }
-
-  private takeLate(place: Place): boolean {
-    const key = `${place.sequence}.${place.part}`;
-    if (this.late.has(key)) return false;
-    if (!this.gaps.some(({ after, before }) => compare(after, place) < 0 && compare(place, before) < 0)) return false;
-    this.late.add(key);
-    this.arrived.push(place);
+  private consumeLate(position: LogPosition): boolean {
+    const key = keyOf(position);
+    const isMissing =
+      this.missing.has(key) || this.gaps.some(({ after, before }) => compare(after, position) < 0 && compare(position, before) < 0);
+    if (!isMissing || this.lateKeys.has(key)) return false;
+    this.lateKeys.add(key);
+    this.late.push(position);
     return true;
   }
 
-  // The time of a log never goes back: an event that is younger than the mark, but not behind it, is of a ledger that was restored to an earlier
-  // state and gives the same places again. Whether it has come before its payload tells, which the insert of deliveries looks for.
-  private takeReissued({ sequence }: Place, createdMs: bigint, parts: number | null): boolean {
+  // Times of a log never go back. A younger event at a consumed position is of a ledger that was restored and assigns its sequences again.
+  // The payloads' primary key skips it when it is a repetition.
+  private consumeReissued({ sequence }: LogPosition, createdMs: bigint, parts: number | null): boolean {
     if (this.createdMs === null || createdMs <= this.createdMs) return false;
-    // The posting that now has the mark's sequence may have more parts than the one before.
-    if (sequence === this.place.sequence && parts !== null) this.parts = Math.max(parts, this.place.part);
+    // The posting that now has the offset's sequence may have more parts than the one before.
+    if (sequence === this.offset.sequence && parts !== null) this.parts = Math.max(parts, this.offset.part);
     this.reissued++;
     return true;
   }
 
-  private isNext(place: Place): boolean {
-    if (place.sequence === this.place.sequence) return place.part === this.place.part + 1;
-    return place.sequence === this.place.sequence + 1n && place.part === 0 && this.isWhole;
+  private isNext({ sequence, part }: LogPosition): boolean {
+    if (sequence === this.offset.sequence) return part === this.offset.part + 1;
+    return sequence === this.offset.sequence + 1n && part === 0 && this.isWhole;
   }
 
-  // Whether all parts of the mark's sequence have come, as far as is known.
+  // True if all parts of the offset's sequence have come, as far as is known.
   private get isWhole(): boolean {
-    return this.parts === null || this.parts === this.place.part;
+    return this.parts === null || this.parts === this.offset.part;
   }
-}
-
-interface MarkRow {
-  tenant_id: string;
-  sequence: bigint;
-  part: number;
-  parts: number | null;
-  created_ms: bigint | null;
 }
 
 const lock = {
@@ -132,151 +119,101 @@ const lock = {
   text: 'select tenant_id, sequence, part, parts, created_ms from inbox where tenant_id = any ($1::uuid[]) order by tenant_id for update',
 };
 
-// Neither gaps nor what arrived in them is ever deleted: whether a gap is filled can't be told, because only a posting's first event says how
-// many parts it has, and some are never filled. So a batch reads what its own events might lie in, which is nothing where all are new.
-// `offset 0` keeps the planner from walking a whole table, which it takes to be the way where it was empty at its last analysis.
-const gapsBelow = {
-  name: 'inbox_gaps',
-  text: `select g.* from (
-      select tenant_id, min(sequence) as least, max(sequence) as greatest
-      from unnest($1::uuid[], $2::bigint[]) as e (tenant_id, sequence) group by tenant_id
-    ) as b cross join lateral (
-      select tenant_id, after_sequence, after_part, before_sequence, before_part from gaps
-      where tenant_id = b.tenant_id and before_sequence >= b.least and after_sequence <= b.greatest offset 0
-    ) as g`,
-};
-
-// By single places: between an event that comes after a year and one of today lies all that has ever arrived late.
-const lateBelow = {
-  name: 'inbox_late',
-  text: `select e.* from unnest($1::uuid[], $2::bigint[], $3::int[]) as e (tenant_id, sequence, part)
-    where exists (select from late l where l.tenant_id = e.tenant_id and l.sequence = e.sequence and l.part = e.part offset 0)`,
-};
-
-const make = {
-  name: 'inbox_make',
+const create = {
+  name: 'inbox_create',
   text: `insert into inbox (tenant_id, sequence, part, parts) select t, 0, 0, 0 from unnest($1::uuid[]) as t order by t on conflict do nothing`,
 };
 
-interface GapRow {
-  tenant_id: string;
-  after_sequence: bigint;
-  after_part: number;
-  before_sequence: bigint;
-  before_part: number;
-}
+// Gaps do not overlap and are never deleted, so only the first one that ends after a position can hold it. `offset 0` keeps the planner from
+// walking the whole table, which it prefers if the table was empty at its last ANALYZE.
+const selectMissing = {
+  name: 'inbox_missing',
+  text: `select e.tenant_id, e.sequence, e.part from unnest($1::uuid[], $2::int8[], $3::int[]) as e (tenant_id, sequence, part)
+    cross join lateral (
+      select after_sequence, after_part from gaps g
+      where g.tenant_id = e.tenant_id and (g.before_sequence, g.before_part) > (e.sequence, e.part)
+      order by g.before_sequence, g.before_part limit 1
+    ) as g
+    where (g.after_sequence, g.after_part) < (e.sequence, e.part)
+      and not exists (select from late l where l.tenant_id = e.tenant_id and l.sequence = e.sequence and l.part = e.part offset 0)`,
+};
 
-interface LateRow extends Place {
-  tenant_id: string;
-}
-
-/** An event's place in the log of its tenant (UUID). */
-export interface PlaceOfTenant extends Place {
-  tenant: string;
-}
-
-/**
- * Locks the marks of tenants (UUIDs), making those that are missing, and reads what lies below them as far as it concerns the places that are
- * about to be taken; its first statement is sent at once.
- */
-export async function readInbox(client: Client, tenants: string[], places: PlaceOfTenant[]): Promise<Map<string, Mark>> {
-  const values = [uuidArray(tenants)];
-  const read = () => client.query<MarkRow>({ ...lock, values });
-  let { rows } = await read();
-  if (rows.length < tenants.length) {
-    await client.query({ ...make, values });
-    ({ rows } = await read());
+/** Locks the inboxes of tenants (UUIDs), creates absent ones, and looks up which of the positions are missing. Sends its first statement at once. */
+export async function readInbox(client: Client, tenants: string[], positions: TenantPosition[]): Promise<Map<string, TenantInbox>> {
+  interface Row extends LogPosition, Pick<TenantInbox, 'parts'> {
+    tenant_id: string;
+    created_ms: bigint | null;
   }
-  const marks = new Map(rows.map((row) => [row.tenant_id, row]));
-  const below = places.filter((place) => compare(place, marks.get(place.tenant) ?? place) <= 0);
-  // Mostly all is new.
-  const [gaps, late] = below.length === 0 ? [[], []] : await readBelow(client, below);
+  const values = [uuidArray(tenants)];
+  let { rows } = await client.query<Row>({ ...lock, values });
+  if (rows.length < tenants.length) {
+    await client.query({ ...create, values });
+    ({ rows } = await client.query<Row>({ ...lock, values }));
+  }
+  const offsets = new Map(rows.map((row) => [row.tenant_id, row]));
+  const below = positions.filter((position) => compare(position, offsets.get(position.tenant) ?? position) <= 0);
+  const missing = below.length > 0 ? await readMissing(client, below) : [];
   return new Map(
-    rows.map((row) => {
-      const own = (each: { tenant_id: string }) => each.tenant_id === row.tenant_id;
-      const gapsOfTenant = gaps.filter(own).map((gap) => ({
-        after: { sequence: gap.after_sequence, part: gap.after_part },
-        before: { sequence: gap.before_sequence, part: gap.before_part },
-      }));
-      const { tenant_id: tenant, sequence, part, parts, created_ms: createdMs } = row;
-      return [tenant, new Mark(tenant, { place: { sequence, part }, parts, createdMs }, gapsOfTenant, late.filter(own))];
+    rows.map(({ tenant_id: tenant, sequence, part, parts, created_ms: createdMs }) => {
+      const own = missing.filter((each) => each.tenant_id === tenant);
+      return [tenant, new TenantInbox(tenant, { offset: { sequence, part }, parts, createdMs }, own)];
     }),
   );
 }
 
-// In statements after the lock, which another replica may have held.
-async function readBelow(client: Client, places: PlaceOfTenant[]): Promise<[GapRow[], LateRow[]]> {
-  const sequences = [uuidArray(places.map(({ tenant }) => tenant)), bigintArray(places.map(({ sequence }) => sequence))];
-  const parts = plainArray(places.map(({ part }) => part));
-  const [gaps, late] = await allSettledOrThrow([
-    client.query<GapRow>({ ...gapsBelow, values: sequences }),
-    client.query<LateRow>({ ...lateBelow, values: [...sequences, parts] }),
-  ]);
-  return [gaps.rows, late.rows];
+async function readMissing(client: Client, positions: TenantPosition[]): Promise<(LogPosition & { tenant_id: string })[]> {
+  const values = positionArrays(positions);
+  return (await client.query<LogPosition & { tenant_id: string }>({ ...selectMissing, values })).rows;
 }
 
-/** Writes the marks and what was found and arrived below them, in statements that are sent at once. */
-export function writeInbox(client: Client, marks: Mark[]): Promise<unknown> {
-  const statements: Promise<unknown>[] = [];
-  const found = marks.flatMap((mark) => mark.found.map((gap) => ({ tenant: mark.tenant, ...gap })));
-  const arrived = marks.flatMap((mark) => mark.arrived.map((place) => ({ tenant: mark.tenant, ...place })));
-  if (found.length > 0) {
-    statements.push(
-      client.query(
-        `insert into gaps (tenant_id, after_sequence, after_part, before_sequence, before_part, found_at)
-       select *, now() from unnest($1::uuid[], $2::bigint[], $3::int[], $4::bigint[], $5::int[]) on conflict do nothing`,
-        [
-          found.map(({ tenant }) => tenant),
-          found.map(({ after }) => after.sequence),
-          found.map(({ after }) => after.part),
-          found.map(({ before }) => before.sequence),
-          found.map(({ before }) => before.part),
-        ],
-      ),
-    );
-  }
-  if (arrived.length > 0) {
-    statements.push(
-      client.query('insert into late (tenant_id, sequence, part) select * from unnest($1::uuid[], $2::bigint[], $3::int[])', [
-        arrived.map(({ tenant }) => tenant),
-        arrived.map(({ sequence }) => sequence),
-        arrived.map(({ part }) => part),
-      ]),
-    );
-  }
-  statements.push(
+function positionArrays(positions: TenantPosition[]): (string | Buffer)[] {
+  return [
+    uuidArray(positions.map(({ tenant }) => tenant)),
+    bigintArray(positions.map(({ sequence }) => sequence)),
+    plainArray(positions.map(({ part }) => part)),
+  ];
+}
+
+/** Writes inboxes with the gaps and late events found; sends its statements at once. */
+export async function writeInbox(client: Client, inboxes: TenantInbox[]): Promise<void> {
+  const gaps = inboxes.flatMap(({ tenant, gaps: found }) => found.map(({ after, before }) => ({ tenant, after, before })));
+  const late = inboxes.flatMap(({ tenant, late: found }) => found.map((position) => ({ tenant, ...position })));
+  const offsets = inboxes.map(({ tenant, offset }) => ({ tenant, ...offset }));
+  const statements = [
     client.query({
       name: 'inbox_write',
       text: `insert into inbox (tenant_id, sequence, part, parts, created_ms)
-      select * from unnest($1::uuid[], $2::bigint[], $3::int[], $4::int[], $5::bigint[])
-      on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts,
-        created_ms = excluded.created_ms
-      where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)
-        or ((inbox.sequence, inbox.part) = (excluded.sequence, excluded.part) and inbox.parts is distinct from excluded.parts)`,
+        select * from unnest($1::uuid[], $2::int8[], $3::int[], $4::int[], $5::int8[])
+        on conflict (tenant_id) do update set sequence = excluded.sequence, part = excluded.part, parts = excluded.parts,
+          created_ms = excluded.created_ms
+        where (inbox.sequence, inbox.part) < (excluded.sequence, excluded.part)
+          or ((inbox.sequence, inbox.part) = (excluded.sequence, excluded.part) and inbox.parts is distinct from excluded.parts)`,
       values: [
-        uuidArray(marks.map(({ tenant }) => tenant)),
-        bigintArray(marks.map(({ place }) => place.sequence)),
-        plainArray(marks.map(({ place }) => place.part)),
-        plainArray(marks.map(({ parts }) => parts)),
-        plainArray(marks.map(({ createdMs }) => createdMs)),
+        ...positionArrays(offsets),
+        plainArray(inboxes.map(({ parts }) => parts)),
+        plainArray(inboxes.map(({ createdMs }) => createdMs)),
       ],
     }),
+  ];
+  if (gaps.length > 0) {
+    const [, ...ends] = positionArrays(gaps.map(({ tenant, before }) => ({ tenant, ...before })));
+    const text = `insert into gaps (tenant_id, after_sequence, after_part, before_sequence, before_part, found_at)
+      select *, now() from unnest($1::uuid[], $2::int8[], $3::int[], $4::int8[], $5::int[]) on conflict do nothing`;
+    statements.push(client.query(text, [...positionArrays(gaps.map(({ tenant, after }) => ({ tenant, ...after }))), ...ends]));
+  }
+  if (late.length > 0) {
+    const text = 'insert into late (tenant_id, sequence, part) select * from unnest($1::uuid[], $2::int8[], $3::int[])';
+    statements.push(client.query(text, positionArrays(late)));
+  }
+  await allSettledOrThrow(statements);
+}
+
+/** Fields of a log line for each gap found. */
+export function gapFields(inboxes: TenantInbox[]): Record<string, string>[] {
+  return inboxes.flatMap(({ tenant, gaps }) =>
+    gaps.map(({ after, before }) => ({ tenant: toId('tenant', tenant), after: keyOf(after), before: keyOf(before) })),
   );
-  return allSettledOrThrow(statements);
 }
 
-/** The gaps that were found, for the log. */
-export function foundGaps(marks: Mark[]): Record<string, string>[] {
-  const found = marks.flatMap((mark) => mark.found.map((gap) => ({ tenant: mark.tenant, ...gap })));
-  return found.map(({ tenant, after, before }) => ({
-    tenant: toId('tenant', tenant),
-    after: `${after.sequence}.${after.part}`,
-    before: `${before.sequence}.${before.part}`,
-  }));
-}
-
-/** As those of the claims, for the test of the plans. */
-export const statements = {
-  gaps: { ...gapsBelow, types: ['uuid[]', 'bigint[]'] },
-  late: { ...lateBelow, types: ['uuid[]', 'bigint[]', 'int[]'] },
-};
+/** The statement whose plan a test checks. */
+export const statements = { inbox_missing: { ...selectMissing, types: ['uuid[]', 'int8[]', 'int[]'] } };

@@ -40,7 +40,7 @@ async function planOf(client: Client, name: string, given: string, options = '')
   return rows[0]!['QUERY PLAN'][0].Plan;
 }
 
-// What waits of all tenants was read for each claim once, when a condition more made that look cheaper: 300 deliveries/s instead of 5,000.
+// A plan that reads what waits of all tenants makes 300 deliveries/s instead of 5,000.
 test.each(statements)('%s looks rows up, and walks no whole index', async (name, { types }) => {
   const plan = await inTransaction(notifier.work, [newTenant().tenant], (client) =>
     planOf(client, name, `(${types.map((type) => `null::${type}`).join(', ')})`),
@@ -50,17 +50,16 @@ test.each(statements)('%s looks rows up, and walks no whole index', async (name,
   expect(scans.filter((scan) => scan['Index Cond'] === undefined).map((scan) => scan['Index Name'])).toEqual([]);
 });
 
-// By its tenant alone each of 200 was sought among 200, until the next change of the table's statistics: PostgreSQL used 50 to 100 % more for a
-// delivery of one busy tenant.
+// Looked up by its tenant only, each lease would be sought among all of the tenant's.
 test('a lease is looked up by its delivery, also when the table was analysed while it was almost empty', async () => {
   const alone = await startNotifier({ claims: false });
   const owner = new pg.Client({ connectionString: alone.database.adminUrl });
   const { tenant } = newTenant();
   const waiting = 400;
-  const claimed = waiting / 2;
+  const leased = waiting / 2;
   await owner.connect();
   try {
-    await owner.query('alter table claims set (autovacuum_enabled = off)');
+    await owner.query('alter table leases set (autovacuum_enabled = off)');
     await owner.query(
       `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
         select $1, gen_random_uuid(), gen_random_uuid(), 'transaction.posted', false, 'pending', 1, false, now(), now()
@@ -68,10 +67,10 @@ test('a lease is looked up by its delivery, also when the table was analysed whi
       [tenant],
     );
     await owner.query(`insert into due values ($1, now() + interval '1 hour')`, [tenant]);
-    await owner.query(`insert into claims values ($1, $1, $1, now(), now())`, [tenant]);
-    await owner.query('vacuum (analyze) claims');
+    await owner.query(`insert into leases values ($1, $1, $1, now(), now())`, [tenant]);
+    await owner.query('vacuum (analyze) leases');
     await owner.query(
-      `insert into claims select tenant_id, id, $1, now(), now() + interval '1 hour' from deliveries order by run_at, id limit ${claimed}`,
+      `insert into leases select tenant_id, id, $1, now(), now() + interval '1 hour' from deliveries order by run_at, id limit ${leased}`,
       [tenant],
     );
     const given = {
@@ -84,12 +83,12 @@ test('a lease is looked up by its delivery, also when the table was analysed whi
       for (const [name, values] of Object.entries(given)) {
         const scans = scansOf(await planOf(client, name, values, 'analyze, '));
         const rows = (scan: PlanNode) => ((scan['Actual Rows'] ?? 0) + (scan['Rows Removed by Filter'] ?? 0)) * (scan['Actual Loops'] ?? 0);
-        found[name] = scans.filter((scan) => scan['Index Name'] === 'claims_pkey').reduce((sum, scan) => sum + rows(scan), 0);
+        found[name] = scans.filter((scan) => scan['Index Name'] === 'leases_pkey').reduce((sum, scan) => sum + rows(scan), 0);
       }
       return found;
     });
     // Each is counted, and looked up for each that waits.
-    for (const rows of Object.values(read)) expect(rows).toBeGreaterThanOrEqual(claimed);
+    for (const rows of Object.values(read)) expect(rows).toBeGreaterThanOrEqual(leased);
     for (const rows of Object.values(read)) expect(rows).toBeLessThanOrEqual(4 * waiting);
   } finally {
     await owner.end();
@@ -117,20 +116,20 @@ test('a cycle reads no more of a tenant than is asked for, however much waits', 
   expect(read.map((scan) => scan['Actual Rows'])).toEqual([10]);
 });
 
-// Leases of one round end in the same microsecond: where it passes between two readings of the clock, all are in flight and none is left.
+// Leases of one cycle end in the same microsecond. If it passed between two readings of the clock, nothing would be found to wait for.
 test('an endpoint that is full while its leases end stays due', async () => {
   const { tenant } = newTenant();
   const found = await inTransaction(notifier.work, [tenant], async (client) => {
     await client.query('insert into due values ($1, clock_timestamp())', [tenant]);
     // So many that counting them takes milliseconds.
     await client.query(
-      `insert into claims select $1, gen_random_uuid(), $1, now(), now() + interval '1 hour' from generate_series(1, 30000)`,
+      `insert into leases select $1, gen_random_uuid(), $1, now(), now() + interval '1 hour' from generate_series(1, 30000)`,
       [tenant],
     );
     const seen: (Date | null | undefined)[] = [];
     for (let early = 0; early < 6; early++) {
-      await client.query(`update claims set until = clock.at + interval '500 ms' from (select clock_timestamp() as at offset 0) as clock`);
-      await client.query(`select pg_sleep((select extract(epoch from min(until) - clock_timestamp()) from claims) - $1::float8)`, [
+      await client.query(`update leases set until = clock.at + interval '500 ms' from (select clock_timestamp() as at offset 0) as clock`);
+      await client.query(`select pg_sleep((select extract(epoch from min(until) - clock_timestamp()) from leases) - $1::float8)`, [
         early / 1000,
       ]);
       await client.query({ text: leases.move_on.text, values: [[tenant], 8, ['k1']] });
@@ -189,7 +188,7 @@ test('however many tenants have no webhook, 2,000 of their deliveries fail at on
 test('a test delivery whose lease PostgreSQL lost in a crash is not sent a second time', async () => {
   const { tenantId, tenant } = newTenant();
   const receiver = await startReceiver(async (_, response) => {
-    await inTransaction(notifier.work, [tenant], (client) => client.query('delete from claims'));
+    await inTransaction(notifier.work, [tenant], (client) => client.query('delete from leases'));
     response.end('ok');
   });
   try {

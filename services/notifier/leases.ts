@@ -80,7 +80,7 @@ export const splitSecrets = (text: string): string[] => (text.includes(' ') ? te
 export const firstUnleased = (
   tenant: string,
 ): string => `select d.run_at from deliveries d where d.tenant_id = ${tenant} and d.status = 'pending'
-  and not exists (select from claims c where c.tenant_id = d.tenant_id and c.delivery_id = d.id offset 0) order by d.run_at, d.id limit 1`;
+  and not exists (select from leases l where l.tenant_id = d.tenant_id and l.delivery_id = d.id offset 0) order by d.run_at, d.id limit 1`;
 
 // Deliveries of disabled and deleted webhooks that fail in one cycle: more would take longer than a statement may.
 const maxFailed = 2_000;
@@ -116,42 +116,42 @@ const lease = {
     tenants as materialized (
       select t.tenant_id, w.url, w.created_at, coalesce(w.enabled, false) as enabled, ${secretsAt('at')} as secrets,
         case when ${keyUnknown('$7')} then 0
-          else greatest($2::int - (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at), 0) end as capacity
+          else greatest($2::int - (select count(*) from leases l where l.tenant_id = t.tenant_id and l.until > at), 0) end as capacity
       from clock, unnest($1::uuid[]) as t (tenant_id) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
       select t.tenant_id, t.url, t.enabled and not r.outlived as enabled, t.secrets, t.capacity,
         r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.expired, r.abandoned, r.attempt,
         row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
-        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived} as outlived, c.until is not null as expired,
+        select d.id, d.event_id, d.event_type, d.by_hand, d.run_at, ${outlived} as outlived, l.until is not null as expired,
           d.test and d.next_retry_at is null as abandoned, d.attempts + case when ${isRetryScheduled} then 1 else 0 end as attempt
         from deliveries d left join lateral (
-          select until from claims where tenant_id = d.tenant_id and delivery_id = d.id offset 0
-        ) as c on true
+          select until from leases where tenant_id = d.tenant_id and delivery_id = d.id offset 0
+        ) as l on true
         where d.tenant_id = t.tenant_id and d.status = 'pending' and d.run_at <= (select at from clock)
-          and (c.until is null or c.until <= (select at from clock))
+          and (l.until is null or l.until <= (select at from clock))
         order by d.run_at, d.id limit case when t.enabled then least(t.capacity, $6) else ${maxFailed} / cardinality($1::uuid[]) end
       ) as r
     ), chosen as materialized (
       select * from ready where enabled and not abandoned and turn <= capacity order by turn, random() limit $3
     ), taken as (
-      insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
+      insert into leases (tenant_id, delivery_id, lease_id, started_at, until)
       select tenant_id, id, $4, at, at + $5::float8 * interval '1 ms' from clock, chosen where not expired
     ), taken_over as (
-      update claims c set claim_id = $4, started_at = at, until = at + $5::float8 * interval '1 ms'
-      from clock, chosen r where r.expired and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
-        and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from chosen where expired))
-      returning c.delivery_id
+      update leases l set lease_id = $4, started_at = at, until = at + $5::float8 * interval '1 ms'
+      from clock, chosen r where r.expired and l.tenant_id = r.tenant_id and l.delivery_id = r.id and l.until <= at
+        and l.tenant_id = any ($1::uuid[]) and l.delivery_id = any (array(select id from chosen where expired))
+      returning l.delivery_id
     ), dropped as (
-      delete from claims c using clock, ready r
-      where r.expired and (r.abandoned or not r.enabled) and c.tenant_id = r.tenant_id and c.delivery_id = r.id and c.until <= at
-        and c.tenant_id = any ($1::uuid[]) and c.delivery_id = any (array(select id from ready where expired))
-      returning c.delivery_id, c.started_at, c.until
+      delete from leases l using clock, ready r
+      where r.expired and (r.abandoned or not r.enabled) and l.tenant_id = r.tenant_id and l.delivery_id = r.id and l.until <= at
+        and l.tenant_id = any ($1::uuid[]) and l.delivery_id = any (array(select id from ready where expired))
+      returning l.delivery_id, l.started_at, l.until
     ), noted as (
-      -- The attempt of a worker that was killed, which nobody repeats. Its answer is unknown.
+      -- The attempt of a worker that was killed, which is not repeated. Its answer is unknown.
       insert into attempts (tenant_id, delivery_id, number, started_at, duration_ms, error_class)
-      select r.tenant_id, r.id, r.attempt, c.started_at, extract(epoch from c.until - c.started_at)::float8 * 1000, 'timeout'
-      from dropped c join ready r on r.id = c.delivery_id
+      select r.tenant_id, r.id, r.attempt, l.started_at, extract(epoch from l.until - l.started_at)::float8 * 1000, 'timeout'
+      from dropped l join ready r on r.id = l.delivery_id
       on conflict do nothing
     ), failed as (
       update deliveries d set status = 'failed', failed_at = at, next_retry_at = null,
@@ -161,8 +161,8 @@ const lease = {
         and (not r.expired or r.id in (select delivery_id from dropped))
       returning d.tenant_id, d.id
     )
-    select r.tenant_id, r.id, r.event_id, r.event_type, r.attempt, r.by_hand, ${epochMs('r.run_at')} as due_ms,
-      ${epochMs('at')} as started_ms, r.url, r.secrets, p.body, p.traceparent
+    select r.tenant_id as tenant, r.id, r.event_id as "eventId", r.event_type as "eventType", r.attempt, r.by_hand as "byHand",
+      ${epochMs('r.run_at')} as "dueMs", ${epochMs('at')} as "startedMs", r.url, r.secrets, p.body, p.traceparent
     from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
     where not r.expired or r.id in (select delivery_id from taken_over)
     union all
@@ -177,7 +177,7 @@ const rotate = {
     where tenant_id in (select tenant_id from due where tenant_id = any ($1::uuid[]) for update skip locked)`,
 };
 
-// A result writer holds the shared form of this lock until its commit, which makes work that this process would not see.
+// A result writer has the shared form of this lock until its commit, whose work this process does not see yet.
 const lockIdle = {
   name: 'lock_idle',
   text: `select tenant_id from due
@@ -191,9 +191,9 @@ const moveOn = {
   name: 'move_on',
   text: `with clock as materialized (select clock_timestamp() as at), found as materialized (
       select t.tenant_id, at + interval '${postponeSeconds} s' as again,
-        case when (select count(*) from claims c where c.tenant_id = t.tenant_id and c.until > at) >= $2::int
-          then (select min(c.until) from claims c where c.tenant_id = t.tenant_id and c.until > at)
-          else least((select min(c.until) from claims c where c.tenant_id = t.tenant_id), (${firstUnleased('t.tenant_id')})) end as work,
+        case when (select count(*) from leases l where l.tenant_id = t.tenant_id and l.until > at) >= $2::int
+          then (select min(l.until) from leases l where l.tenant_id = t.tenant_id and l.until > at)
+          else least((select min(l.until) from leases l where l.tenant_id = t.tenant_id), (${firstUnleased('t.tenant_id')})) end as work,
         (select split_part(w.secret, ':', 1) from webhooks w where w.tenant_id = t.tenant_id and ${keyUnknown('$3')}) as missing
       from clock, unnest($1::uuid[]) as t (tenant_id)
     )
@@ -201,21 +201,8 @@ const moveOn = {
     from found f where q.tenant_id = f.tenant_id returning case when work is not null then missing end as missing`,
 };
 
-// A delivery that failed has its ids alone.
-interface LeaseRow {
-  tenant_id: string;
-  id: string;
-  event_id: string;
-  event_type: string;
-  attempt: number;
-  by_hand: boolean;
-  due_ms: number;
-  started_ms: number;
-  url: string;
-  secrets: string;
-  body: string | null;
-  traceparent: string | null;
-}
+// Of a delivery that failed, all but its ids is null.
+type LeaseRow = Omit<Lease, 'leaseId' | 'secrets' | 'body'> & { secrets: string; body: string | null };
 
 // A crash of PostgreSQL undoes leases, which are made again: their commits need not wait for its disk.
 const setNotDurable = `set_config('synchronous_commit', 'off', true)`;
@@ -283,8 +270,10 @@ async function leaseOf(pool: Pool, { free, perTenant, keyIds, leaseMs }: LeaseLi
     const [, { rows }] = await taken.catch((error: unknown) => {
       throw isDataError(error) ? new LeaseError(tenants, error) : error;
     });
-    const served = new Set(rows.map((row) => row.tenant_id));
-    const leased = rows.flatMap((row) => (row.body === null ? [] : [leaseFrom(leaseId, row, row.body)]));
+    const served = new Set(rows.map(({ tenant }) => tenant));
+    const leased = rows.flatMap(({ secrets, body, ...row }) =>
+      body === null ? [] : [{ ...row, leaseId, secrets: splitSecrets(secrets), body }],
+    );
     const idle = tenants.filter((tenant) => !served.has(tenant));
     return { leased, failed: rows.length - leased.length, idle, hasMore, nextMs: 0, postponed: [] };
   });
@@ -328,24 +317,6 @@ async function postponeTenant(pool: Pool, tenant: string, error: unknown): Promi
     if (!isDataError(failure)) throw failure;
   }
   return { tenant, error };
-}
-
-function leaseFrom(leaseId: string, row: LeaseRow, body: string): Lease {
-  return {
-    tenant: row.tenant_id,
-    id: row.id,
-    leaseId,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    attempt: row.attempt,
-    byHand: row.by_hand,
-    dueMs: row.due_ms,
-    startedMs: row.started_ms,
-    url: row.url,
-    secrets: splitSecrets(row.secrets),
-    body,
-    traceparent: row.traceparent,
-  };
 }
 
 /** Statements with the types of their parameters, for the test of their plans. */

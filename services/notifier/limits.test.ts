@@ -26,7 +26,7 @@ beforeEach(() => {
 
 const attempt = (by: RunningNotifier, change = {}) => by.client.configureWebhook({ tenantId: tenant.tenantId, url, events, ...change });
 
-test('a tenant may configure so often a minute, and is told where it stands', async () => {
+test('a tenant may configure so often a minute, and gets its rate limit status', async () => {
   expect((await attempt(limited)).limit).toMatchObject({ policy: 'webhook-config', quota: 3, windowSeconds: 60, remaining: 2 });
   expect((await attempt(replica)).limit).toMatchObject({ remaining: 1 });
   expect((await attempt(limited)).limit!.resetSeconds).toBeGreaterThan(30);
@@ -64,7 +64,7 @@ test('what is not valid is not counted, and what is refused by the limit neither
   expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
 });
 
-test('after the clock was set back nobody waits longer than the window: what was asked at times to come does not count', async () => {
+test('after the clock was set back, requests at future times do not count', async () => {
   for (let time = 0; time < 3; time++) await attempt(limited);
   await inTransaction(limited.work, [tenant.tenant], (client) =>
     client.query(`update limits set taken = array(select at + interval '2 hours' from unnest(taken) as at)`),

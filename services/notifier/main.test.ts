@@ -206,7 +206,7 @@ test('what a killed process had in flight is sent again by the next one, as the 
   // The leases end.
   await withClient(database.serviceUrl, async (client) => {
     await client.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
-    await client.query('update claims set until = now()');
+    await client.query('update leases set until = now()');
     await client.query('update due set next_at = now()');
   });
   const second = await running();

@@ -15,8 +15,10 @@ import { SecretEncryption } from './secret-encryption.ts';
 export interface Opened {
   /** For calls. */
   calls: Pool;
-  /** For the consumer, leases, results and retention. */
+  /** For leases, results and the retention job. */
   work: Pool;
+  /** For the consumer of events. */
+  consuming: Pool;
   logger: Logger;
   metrics: Registry;
 }
@@ -39,7 +41,7 @@ export function assemble(
     NotifierConfig,
     'encryptionKeys' | 'insecureTargets' | 'retryDelays' | 'timeoutMs' | 'quotas' | 'concurrency' | 'endpointConcurrency'
   >,
-  { calls, work, logger, metrics }: Opened,
+  { calls, work, consuming, logger, metrics }: Opened,
   tuning: Tuning = {},
 ): Notifier {
   const targets = tuning.targets ?? new Targets(config.insecureTargets);
@@ -49,7 +51,7 @@ export function assemble(
   const { marginMs = 15_000, pollMs = 1_000 } = tuning;
   const times = { retryDelays, timeoutMs, marginMs, pollMs };
   const worker = new DeliveryWorker({ pool: work, httpClient, secrets, logger, metrics, ...times, concurrency, endpointConcurrency });
-  const consumer = new Consumer({ pool: work, logger, metrics, wake: () => worker.wake() });
+  const consumer = new Consumer({ pool: consuming, logger, metrics, wake: () => worker.wake() });
   registerBacklog(calls, metrics);
   return { pool: calls, secrets, targets, quotas, worker, consumer, httpClient };
 }

@@ -77,11 +77,11 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
         return { updatesDerived: deriveUpdates };
       }),
       pass: answer(async ({ stretches }) => {
-        const asked = stretches.map(({ tenantId, after, through, createdMs }) => {
+        const ranges = stretches.map(({ tenantId, after, through, createdMs }) => {
           return { tenant: tenantOf(tenantId), after, through, createdMs: createdMs === 0n ? null : createdMs };
         });
-        const wanted = await consumer.pass(asked);
-        return { wantedTenantIds: wanted.map((tenant) => toId('tenant', tenant)) };
+        const subscribed = await consumer.pass(ranges);
+        return { wantedTenantIds: subscribed.map((tenant) => toId('tenant', tenant)) };
       }),
       configureWebhook: ofTenant(async ({ url, events, secret, enabled }, tenant, own) => {
         const done = await configure(own, tenant, { url, events, secret, enabled });

@@ -4,24 +4,24 @@ import { newSecret, DecryptError, SecretEncryption } from './secret-encryption.t
 const key = (id: string) => ({ id, key: createSecretKey(randomBytes(32)) });
 const [old, current] = [key('2024'), key('2025')];
 
-test('a sealed secret opens for its tenant alone, and is sealed differently each time', () => {
+test('an encrypted secret is decrypted for its tenant only, and encrypted differently each time', () => {
   const secrets = new SecretEncryption([current]);
   const secret = newSecret();
-  const sealed = secrets.encrypt('tenant a', secret);
-  expect(sealed).toMatch(/^2025:/);
-  expect(sealed).not.toContain(secret.slice(6, 20));
-  expect(secrets.encrypt('tenant a', secret)).not.toBe(sealed);
-  expect(secrets.decrypt('tenant a', sealed)).toBe(secret);
-  expect(secrets.decrypt('tenant a', sealed)).toBe(secret);
-  expect(() => secrets.decrypt('tenant b', sealed)).toThrow(DecryptError);
-  expect(() => secrets.decrypt('tenant b', sealed)).toThrow('key 2025');
+  const encrypted = secrets.encrypt('tenant a', secret);
+  expect(encrypted).toMatch(/^2025:/);
+  expect(encrypted).not.toContain(secret.slice(6, 20));
+  expect(secrets.encrypt('tenant a', secret)).not.toBe(encrypted);
+  expect(secrets.decrypt('tenant a', encrypted)).toBe(secret);
+  expect(secrets.decrypt('tenant a', encrypted)).toBe(secret);
+  expect(() => secrets.decrypt('tenant b', encrypted)).toThrow(DecryptError);
+  expect(() => secrets.decrypt('tenant b', encrypted)).toThrow('key 2025');
 });
 
-test('what was sealed with the key before still opens, and what has lost its key says which', () => {
-  const sealed = new SecretEncryption([old]).encrypt('t', 'a secret');
-  expect(new SecretEncryption([current, old]).decrypt('t', sealed)).toBe('a secret');
-  expect(() => new SecretEncryption([current]).decrypt('t', sealed)).toThrow('key 2024, which WEBHOOK_ENCRYPTION_KEY does not name');
-  expect(() => new SecretEncryption([current]).decrypt('t', sealed)).toThrow(DecryptError);
+test('a secret of the key before is still decrypted, and one of an unknown key says which', () => {
+  const encrypted = new SecretEncryption([old]).encrypt('t', 'a secret');
+  expect(new SecretEncryption([current, old]).decrypt('t', encrypted)).toBe('a secret');
+  expect(() => new SecretEncryption([current]).decrypt('t', encrypted)).toThrow('key 2024, which WEBHOOK_ENCRYPTION_KEY does not name');
+  expect(() => new SecretEncryption([current]).decrypt('t', encrypted)).toThrow(DecryptError);
 });
 
 test('of a webhook’s secrets the newest is enough, and is needed', () => {
@@ -31,14 +31,14 @@ test('of a webhook’s secrets the newest is enough, and is needed', () => {
   expect(() => new SecretEncryption([old]).decryptAll('t', [now, before])).toThrow(DecryptError);
 });
 
-test('a vault names its keys', () => {
+test('the ids of all keys are known', () => {
   expect(new SecretEncryption([current, old]).keyIds).toEqual(['2025', '2024']);
 });
 
 test('a changed byte is noticed', () => {
   const secrets = new SecretEncryption([current]);
-  const sealed = secrets.encrypt('t', 'a secret');
-  const bytes = Buffer.from(sealed.slice(5), 'base64');
+  const encrypted = secrets.encrypt('t', 'a secret');
+  const bytes = Buffer.from(encrypted.slice(5), 'base64');
   for (const place of [0, 12, bytes.length - 1]) {
     const changed = Buffer.from(bytes);
     changed[place]! ^= 1;

@@ -11,42 +11,38 @@ import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { notifierConfig } from './config.ts';
-import { mostTakings } from './consumer.ts';
-import { offsetsOf } from './offsets.ts';
-import type { Subscription, SubscribeOptions } from './kafka.ts';
-import type { Handler } from './membership.ts';
+import type { KafkaConsumer, KafkaConsumerOptions } from './kafka-consumer.ts';
 import { assemble, type Notifier } from './notifier.ts';
 import { notifierRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpired } from './retention.ts';
 
-// The consumer; leases, results and retention, each one transaction at a time.
-const workConnections = mostTakings + 4;
+// Leases, results, destinations and the retention job, each one transaction at a time.
+const workConnections = 4;
+
+// Transactions of the consumer at a time. Each may wait two seconds for a tenant that is locked.
+const consumerConnections = 3;
 
 const retentionIntervalMs = 10 * 60_000;
 
 // Of the 25 s in which a process has to end, after at most five each for calls and for Kafka.
 const graceMs = 13_000;
 
-function handlerOf({ consumer }: Notifier): Handler {
-  return (events, unreadable, reading) => {
-    const letters = unreadable.map(({ topic, partition, offset, key, value, reason }) => {
-      return { source: `${topic}/${partition}/${offset}`, key, value: value ?? Buffer.alloc(0), reason };
-    });
-    return consumer.ingest(events, { unreadable: letters, reading });
-  };
-}
-
-async function subscription(
+async function openConsumer(
   settings: KafkaSettings,
-  watch: Pick<SubscribeOptions, 'logger' | 'metrics'>,
-  notifier: Notifier,
-): Promise<Subscription> {
+  { consumer }: Notifier,
+  parts: Pick<KafkaConsumerOptions, 'pool' | 'logger' | 'metrics'>,
+): Promise<KafkaConsumer> {
   const { openKafka } = await import('../platform/kafka.ts');
-  const { subscribe } = await import('./kafka.ts');
-  const kafka = openKafka(settings, 'notifier', watch.logger);
-  const { topic } = settings;
-  return subscribe({ kafka, topic, group: 'notifier', offsets: offsetsOf(notifier.pool, topic), ...watch }, handlerOf(notifier));
+  const { KafkaConsumer } = await import('./kafka-consumer.ts');
+  const ingest: KafkaConsumerOptions['ingest'] = (events, more) => consumer.ingest(events, more);
+  return new KafkaConsumer({
+    kafka: openKafka(settings, 'notifier', parts.logger),
+    topic: settings.topic,
+    group: 'notifier',
+    ingest,
+    ...parts,
+  });
 }
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
@@ -60,9 +56,11 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('calls', () => calls.end());
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
   lifetime.add('work', () => work.end());
+  const consuming = openPool(config.databaseUrl, { name: 'notifier consumer', max: consumerConnections, ...pools });
+  lifetime.add('consumer', () => consuming.end());
   await checkDatabase(calls, migrationNames);
 
-  const notifier = assemble(config, { calls, work, logger, metrics });
+  const notifier = assemble(config, { calls, work, consuming, logger, metrics });
   lifetime.add('http client', () => notifier.httpClient.close());
   notifier.worker.start();
   lifetime.add('delivery worker', () => notifier.worker.stop(graceMs));
@@ -83,7 +81,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
     return running;
   });
 
-  const events = kafka && (await subscription(kafka, { logger, metrics }, notifier));
+  const events = kafka && (await openConsumer(kafka, notifier, { pool: consuming, logger, metrics }));
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.

@@ -119,7 +119,7 @@ test('a test whose process died while it waited has failed, and is not sent agai
   const before = endpoint.received.length;
   await inTransaction(notifier.work, [tenant.tenant], async (client) => {
     await client.query(`update deliveries set status = 'pending', delivered_at = null, run_at = now()`);
-    await client.query(`insert into claims (tenant_id, delivery_id, claim_id, started_at, until)
+    await client.query(`insert into leases (tenant_id, delivery_id, lease_id, started_at, until)
       select tenant_id, id, id, created_at, now() from deliveries`);
     await client.query('update due set next_at = now()');
   });

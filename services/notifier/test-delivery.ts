@@ -49,7 +49,7 @@ export async function sendTestDelivery(
            insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
            select $1, $2, $3, $4, true, 'pending', 1, true, started, until from times
          ), leased as (
-           insert into claims (tenant_id, delivery_id, claim_id, started_at, until) select $1, $2, $7, started, until from times
+           insert into leases (tenant_id, delivery_id, lease_id, started_at, until) select $1, $2, $7, started, until from times
          ), body as (insert into payloads (tenant_id, event_id, body, traceparent) values ($1, $3, $8, $9))
          insert into due (tenant_id, next_at) select $1, until from times ${keepEarlierDueTime}`,
       [tenant, id, eventId, eventType, row.ms, timeoutMs + marginMs, leaseId, body, traceparent],

@@ -38,7 +38,7 @@ async function secrets(): Promise<string[]> {
 }
 
 describe('configuring', () => {
-  test('makes a webhook, whose secret is told once', async () => {
+  test('creates a webhook, whose secret is shown once', async () => {
     const made = await configure();
     expect(made).toMatchObject({ created: true, webhook: { url, events, enabled: true }, secret: expect.stringMatching(/^whsec_/) });
     expect(await notifier.client.getWebhook({ tenantId: tenant.tenantId })).toMatchObject({ webhook: made.webhook });
@@ -161,7 +161,7 @@ describe('a change', () => {
     }
   });
 
-  test('a secret is not what the database holds', async () => {
+  test('the database does not store the secret', async () => {
     const { secret } = await configure();
     const row = JSON.stringify(await stored());
     expect(row).toContain('k1:');

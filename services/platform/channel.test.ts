@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { constants, type ClientHttp2Stream, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { startBareServer, type BareServer, type StreamHandler } from '../../test/bare-server.ts';
-import { said } from '../../test/grpc-endings.ts';
+import { answerOrError } from '../../test/grpc-endings.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { Channel, wasBegun, type Question } from './channel.ts';
 import { enveloped } from './envelope.ts';
@@ -51,7 +51,7 @@ test('a message is asked and answered as gRPC writes it, with the deadline', asy
       answer(stream, enveloped(Buffer.from('answered')));
     });
   });
-  expect(await said(channel.call(question))).toBe('answered');
+  expect(await answerOrError(channel.call(question))).toBe('answered');
   const [path, te, timeout, hex] = asked[0] as [string, string, number, string];
   expect([path, te, hex]).toEqual([question.path, 'trailers', `0000000005${Buffer.from('asked').toString('hex')}`]);
   expect(timeout).toBeLessThanOrEqual(20_000);
@@ -126,16 +126,18 @@ test.each<[string, StreamHandler, unknown]>([
     if (calls++ === 0) handle(stream, headers);
     else answer(stream, enveloped(Buffer.from('answered')));
   });
-  expect(await said(channel.call(question))).toEqual(expected);
+  expect(await answerOrError(channel.call(question))).toEqual(expected);
   while (!channel.isAvailable) await new Promise((done) => setImmediate(done));
-  expect(await said(channel.call(question))).toBe('answered');
+  expect(await answerOrError(channel.call(question))).toBe('answered');
 });
 
 test('a message that is larger than may be is not sent', async () => {
   let calls = 0;
   const { channel } = await answering((stream) => (calls++, answer(stream, enveloped(Buffer.alloc(0)))));
-  expect(await said(channel.call({ ...question, message: Buffer.alloc(mostBytes + 1) }))).toMatchObject({ code: 'ResourceExhausted' });
-  expect(await said(channel.call({ ...question, message: Buffer.alloc(mostBytes) }))).toBe('');
+  expect(await answerOrError(channel.call({ ...question, message: Buffer.alloc(mostBytes + 1) }))).toMatchObject({
+    code: 'ResourceExhausted',
+  });
+  expect(await answerOrError(channel.call({ ...question, message: Buffer.alloc(mostBytes) }))).toBe('');
   expect(calls).toBe(1);
 });
 
@@ -146,9 +148,9 @@ test('who waits no more is told at once, and so is the other side', async () => 
     leaving.abort();
   });
   const leaving = new AbortController();
-  expect(await said(channel.call({ ...question, signal: leaving.signal }))).toMatchObject({ code: 'Canceled' });
-  expect(await said(channel.call({ ...question, signal: leaving.signal }))).toMatchObject({ code: 'Canceled' });
-  expect(await said(channel.call({ ...question, patienceMs: 300 }))).toMatchObject({
+  expect(await answerOrError(channel.call({ ...question, signal: leaving.signal }))).toMatchObject({ code: 'Canceled' });
+  expect(await answerOrError(channel.call({ ...question, signal: leaving.signal }))).toMatchObject({ code: 'Canceled' });
+  expect(await answerOrError(channel.call({ ...question, patienceMs: 300 }))).toMatchObject({
     code: 'DeadlineExceeded',
     message: 'no answer within 300 ms',
   });
@@ -164,7 +166,7 @@ test('no call is lost while the other side ends each connection after a few', as
   const answers = new Set<unknown>();
   const asking = Array.from({ length: 8 }, async () => {
     for (let call = 0; call < 40; call++) {
-      answers.add(await said(channel.call(question)));
+      answers.add(await answerOrError(channel.call(question)));
     }
   });
   await Promise.all(asking);
@@ -178,8 +180,8 @@ test('a call that the other side has refused to begin is asked once more', async
     if (++taken % 3 !== 0) stream.close(constants.NGHTTP2_REFUSED_STREAM);
     else answer(stream, enveloped(Buffer.from('answered')));
   });
-  expect(await said(channel.call(question))).toEqual({ code: 'Unavailable', message: 'the call was reset (HTTP/2 error 7)' });
-  expect(await said(channel.call(question))).toBe('answered');
+  expect(await answerOrError(channel.call(question))).toEqual({ code: 'Unavailable', message: 'the call was reset (HTTP/2 error 7)' });
+  expect(await answerOrError(channel.call(question))).toBe('answered');
   expect(taken).toBe(3);
 });
 
@@ -193,7 +195,7 @@ test('a call that is refused by a connection that ends is asked once more on ano
     stream.close(constants.NGHTTP2_REFUSED_STREAM);
     (session as ServerHttp2Session).close();
   });
-  expect(await said(channel.call(question))).toBe('answered');
+  expect(await answerOrError(channel.call(question))).toBe('answered');
 });
 
 test('a call that was begun is not asked again where the other side ends the connection as if it refused', async () => {
@@ -223,10 +225,10 @@ test('calls go on, each asked once, when a connection has no number left for ano
     (session as unknown as { setNextStreamID: (id: number) => void }).setNextStreamID(last - 2);
   };
   subscribe('http2.client.stream.created', renumber);
-  expect(await said(channel.call(question))).toBe('answered');
-  const calls = [said(channel.call(question)), said(channel.call(question))];
+  expect(await answerOrError(channel.call(question))).toBe('answered');
+  const calls = [answerOrError(channel.call(question)), answerOrError(channel.call(question))];
   while (asked.length < 3) await pause(5);
-  for (let call = 0; call < 4; call++) calls.push(said(channel.call(question)));
+  for (let call = 0; call < 4; call++) calls.push(answerOrError(channel.call(question)));
   expect(await Promise.all(calls)).toEqual(Array.from(calls, () => 'answered'));
   expect(asked).toEqual([1, last - 2, last, 1, 3, 5, 7]);
   expect(channel.isAvailable).toBe(true);
@@ -241,7 +243,7 @@ test('a call that was answered before it was heard to the end leaves nothing ope
   });
   const channel = new Channel(`127.0.0.1:${port}`, 1 << 20);
   closing.push(() => channel.close());
-  expect(await said(channel.call({ ...question, message: Buffer.alloc(1 << 20) }))).toBe('answered');
+  expect(await answerOrError(channel.call({ ...question, message: Buffer.alloc(1 << 20) }))).toBe('answered');
   await ended.promise;
 });
 
@@ -251,7 +253,7 @@ test('where nobody listens each call is told so, and connections are begun only 
   await new Promise((done) => server.close(done));
   const channel = new Channel(`127.0.0.1:${port}`, mostBytes);
   closing.push(() => channel.close());
-  const told = await Promise.all(Array.from({ length: 50 }, () => said(channel.call(question))));
+  const told = await Promise.all(Array.from({ length: 50 }, () => answerOrError(channel.call(question))));
   expect(new Set(told.map((each) => JSON.stringify(each))).size).toBe(1);
   expect(told[0]).toEqual({ code: 'Unavailable', message: expect.stringMatching(`^no connection to 127.0.0.1:${port}: .*ECONNREFUSED`) });
   expect(channel.isAvailable).toBe(false);
@@ -263,7 +265,7 @@ test('where nobody listens each call is told so, and connections are begun only 
   await new Promise<void>((done) => back.listen(port, '127.0.0.1', done));
   closing.push(() => back.close());
   const began = performance.now();
-  while (connections < 3) await said(channel.call(question));
+  while (connections < 3) await answerOrError(channel.call(question));
   expect(performance.now() - began).toBeGreaterThan(150);
 });
 
@@ -272,7 +274,7 @@ test('a connection that says nothing any more is given up, and the calls on it f
   const { port } = await answering(() => taken.resolve());
   const proxy = await openProxy(port);
   const channel = new Channel(`127.0.0.1:${proxy.port}`, mostBytes);
-  const call = said(channel.call({ ...question, patienceMs: 60_000 }));
+  const call = answerOrError(channel.call({ ...question, patienceMs: 60_000 }));
   try {
     await taken.promise;
     proxy.forget();
@@ -293,7 +295,7 @@ test('who takes connections and says nothing does not count as available again',
     server.close();
     for (const socket of sockets) socket.destroy();
   });
-  const call = said(channel.call({ ...question, patienceMs: 60_000 }));
+  const call = answerOrError(channel.call({ ...question, patienceMs: 60_000 }));
   while (sockets.length === 0) await pause(5);
   sockets[0]!.destroy();
   expect(await call).toMatchObject({ code: 'Unavailable' });
@@ -302,9 +304,9 @@ test('who takes connections and says nothing does not count as available again',
     expect(channel.isAvailable).toBe(false);
     await pause(5);
   }
-  expect(await said(channel.call({ ...question, patienceMs: 200 }))).toMatchObject({ code: 'DeadlineExceeded' });
+  expect(await answerOrError(channel.call({ ...question, patienceMs: 200 }))).toMatchObject({ code: 'DeadlineExceeded' });
   expect(channel.isAvailable).toBe(false);
-  expect(await said(channel.call({ ...question, patienceMs: 60_000 }))).toMatchObject({
+  expect(await answerOrError(channel.call({ ...question, patienceMs: 60_000 }))).toMatchObject({
     code: 'Unavailable',
     message: expect.stringMatching('none within 5000 ms'),
   });
@@ -318,12 +320,12 @@ test('a channel that is closed while it connects ends its calls, and nothing els
   try {
     for (let ticks = 0; ticks < 20; ticks++) {
       const other = new Channel(channel['address'], mostBytes);
-      const call = said(other.call(question));
+      const call = answerOrError(other.call(question));
       for (let tick = 0; tick < ticks; tick++) await new Promise((done) => setImmediate(done));
       other.close();
       expect(['answered', expect.objectContaining({ code: 'Unavailable' })]).toContainEqual(await call);
     }
-    expect(await said(channel.call(question))).toBe('answered');
+    expect(await answerOrError(channel.call(question))).toBe('answered');
     expect(faults).toEqual([]);
   } finally {
     process.off('uncaughtException', note);

@@ -32,7 +32,7 @@ test.each(['identity', 'ledger', 'notifier'] as const)(
 test.each(['services/identity/main.ts', 'services/ledger/main.ts', 'services/notifier/main.ts', 'gateway/main.ts'])(
   '%s handles signals before it loads its parts',
   (main) => {
-    // It sends itself one, as soon as that is asked for, which would end it where nobody listens.
+    // It signals itself as soon as that module is requested, which without a handler would end it.
     const hook = `import { registerHooks } from 'node:module';
       registerHooks({
         resolve(specifier, context, next) {

@@ -6,7 +6,7 @@ test('a value that can’t be measured in time is NaN, and does not delay the ot
   let measure: () => Promise<{ waiting: number }> = () => Promise.resolve({ waiting: 3 });
   const metrics = new Registry();
   openGauges(metrics, () => measure())('waiting', 'What waits', ({ waiting }) => waiting);
-  const told = async () => /^waiting (.*)$/m.exec(await metrics.metrics())?.[1];
+  const measured = async () => /^waiting (.*)$/m.exec(await metrics.metrics())?.[1];
   /** Once the measure before is forgotten. */
   const next = async (asked: typeof measure) => {
     let times = 0;
@@ -14,14 +14,14 @@ test('a value that can’t be measured in time is NaN, and does not delay the ot
       times++;
       return asked();
     };
-    let says = await told();
+    let text = await measured();
     while (times === 0) {
       await pause(20);
-      says = await told();
+      text = await measured();
     }
-    return says;
+    return text;
   };
-  expect(await told()).toBe('3');
+  expect(await measured()).toBe('3');
   expect(await next(() => Promise.reject(new Error('away')))).toBe('Nan');
   expect(await next(() => Promise.resolve({ waiting: 0 }))).toBe('0');
   // A database that stands still.
@@ -31,7 +31,7 @@ test('a value that can’t be measured in time is NaN, and does not delay the ot
   expect(performance.now() - began).toBeLessThan(10_000);
   // Asked once for all who ask meanwhile: each question waits for a connection.
   measure = () => Promise.reject(new Error('asked again'));
-  const later = told();
+  const later = measured();
   still.resolve({ waiting: 5 });
   expect(await later).toBe('5');
 });

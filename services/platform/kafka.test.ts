@@ -1,67 +1,76 @@
-import { jest } from '@jest/globals';
-import dns from 'node:dns';
-import { createServer } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { ConfigResourceTypes } from 'kafkajs';
 // @ts-expect-error -- an inner file, without types
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
 // @ts-expect-error -- an inner file, without types
 import Runner from 'kafkajs/src/consumer/runner.js';
 import { testPort } from '../../test/cluster.ts';
-import { settingsOf } from '../../test/kafka.ts';
-import { openKafka } from './kafka.ts';
+import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient, withAdmin } from '../../test/kafka.ts';
+import { ensureTopic, openKafka } from './kafka.ts';
 import { openLog } from './telemetry.ts';
 
-const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
-
-/** At which of three brokers, that answer nobody, clients begin which are told of these. Of so many none begins at one of three once in 10^8 runs. */
-async function beginnings(brokers: (port: number) => string): Promise<Set<string>> {
-  const firsts = new Map<string, string>();
+test('clients start with different brokers, so that one which accepts connections and does not answer keeps only some of them waiting', async () => {
+  const addresses = ['127.0.0.1', '127.0.0.2', '127.0.0.3'];
   const port = await testPort();
-  const servers = addresses.map((address) =>
-    createServer((socket) =>
-      socket.once('data', (request) => {
-        // Behind its length, kind, version and number stands who asks.
-        const client = request.subarray(14, 14 + request.readInt16BE(12)).toString();
-        if (!firsts.has(client)) firsts.set(client, address);
-        socket.destroy();
-      }),
-    ),
-  );
-  try {
-    for (const [place, server] of servers.entries()) await new Promise<void>((done) => void server.listen(port, addresses[place], done));
-    const clients = Array.from({ length: 48 }, async (_, client) => {
-      const kafka = openKafka(settingsOf(brokers(port), 'events'), `client ${client}`, openLog('test', 'silent'));
-      const admin = kafka.admin({ retry: { retries: 0 } });
-      await admin.connect().catch(() => undefined);
-      await admin.disconnect().catch(() => undefined);
+  const sockets: Socket[] = [];
+  const reached = addresses.map(() => Promise.withResolvers<void>());
+  const servers = addresses.map((_, index) => createServer((socket) => (sockets.push(socket), reached[index]?.resolve())));
+  for (const [index, server] of servers.entries()) await new Promise<void>((done) => void server.listen(port, addresses[index], done));
+  const settings = settingsOf(addresses.map((address) => `${address}:${port}`).join(), 'events');
+  // So many that one of three brokers is missed once in 10^8 runs.
+  const admins = Array.from({ length: 48 }, () => openKafka(settings, 'test', openLog('test', 'silent')).admin({ retry: { retries: 0 } }));
+  const connecting = admins.map((admin) => admin.connect().catch(() => undefined));
+  await Promise.all(reached.map(({ promise }) => promise));
+  for (const server of servers) server.close();
+  for (const socket of sockets) socket.destroy();
+  await Promise.all(connecting);
+  await Promise.all(admins.map((admin) => admin.disconnect()));
+});
+
+describeWithKafka('the topic', () => {
+  let brokers: string;
+  const setting = (topic: string, name: string, value: string) => {
+    const resource = { type: ConfigResourceTypes.TOPIC, name: topic, configEntries: [{ name, value }] };
+    return withAdmin(brokers, (admin) => admin.alterConfigs({ resources: [resource], validateOnly: false }));
+  };
+  const ensure = (topic: string, more = {}) => ensureTopic(testClient(brokers), settingsOf(brokers, topic, more));
+
+  beforeAll(async () => {
+    brokers = await kafkaBrokers();
+  }, 120_000);
+
+  test('is created so that it keeps every event as it was sent, whatever the default of the brokers', async () => {
+    const topic = newTopic();
+    await ensure(topic);
+    const configNames = ['cleanup.policy', 'compression.type', 'message.timestamp.type'];
+    const query = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames }], includeSynonyms: false };
+    const answer = await withAdmin(brokers, (admin) => admin.describeConfigs(query));
+    expect(Object.fromEntries(answer.resources[0]!.configEntries.map(({ configName, configValue }) => [configName, configValue]))).toEqual({
+      'cleanup.policy': 'delete',
+      'compression.type': 'producer',
+      'message.timestamp.type': 'LogAppendTime',
     });
-    await Promise.all(clients);
-    expect(firsts.size).toBe(clients.length);
-    return new Set(firsts.values());
-  } finally {
-    for (const server of servers) await new Promise((done) => server.close(done));
-  }
-}
+  });
 
-test('clients begin at any of several brokers, so that one which says nothing does not keep all of them waiting', async () => {
-  expect(await beginnings((port) => addresses.map((address) => `${address}:${port}`).join())).toEqual(new Set(addresses));
+  test.each([
+    ['cleanup.policy', 'compact,delete', "which deletes all but a tenant's last event: set it to delete"],
+    ['compression.type', 'lz4', "which the notifier can't read: set it to producer"],
+  ])('is refused where its %s is %s', async (name, value, why) => {
+    const topic = newTopic();
+    await ensure(topic);
+    await setting(topic, name, value);
+    await expect(ensure(topic)).rejects.toThrow(`the topic ${topic} has ${name}=${value}, ${why}`);
+  });
+
+  test('that can’t be created is an error with the answer of Kafka', async () => {
+    const topic = newTopic();
+    await expect(ensure(topic, { replication: 3 })).rejects.toThrow(
+      new RegExp(`^the topic ${topic} can't be created: [^\n]*replication`, 'i'),
+    );
+  });
 });
 
-test('so do those of a name with several addresses', async () => {
-  const { lookup } = dns;
-  const found = addresses.map((address) => ({ address, family: 4 }));
-  // Servers, too, look up where they are to listen.
-  const looked = jest.spyOn(dns, 'lookup').mockImplementation(((name: string, ...rest: [object, (...answer: unknown[]) => void]) => {
-    if (name === 'kafka.test') setImmediate(() => rest[1](null, found));
-    else lookup(name, ...(rest as unknown as [dns.LookupAllOptions, () => void]));
-  }) as typeof dns.lookup);
-  try {
-    expect(await beginnings((port) => `kafka.test:${port}`)).toEqual(new Set(addresses));
-  } finally {
-    looked.mockRestore();
-  }
-});
-
-test('a consumer that is stopped while its fetchers are made anew stops those as well', async () => {
+test('a consumer that is stopped while its fetchers are rebuilt stops those, too', async () => {
   let stops = 0;
   const runner = Object.create((Runner as { prototype: object }).prototype) as { fetch: (broker: string) => Promise<unknown[]> };
   const logger = { debug: () => undefined };
@@ -70,7 +79,7 @@ test('a consumer that is stopped while its fetchers are made anew stops those as
   expect(stops).toBe(1);
 });
 
-test('a reader whose partition has no leader asks for it again after a pause', async () => {
+test('a consumer whose partition has no leader asks for metadata again after a pause', async () => {
   let asked = 0;
   const cluster = { refreshMetadata: () => Promise.resolve(void (asked += 1)) };
   const group = Object.create((ConsumerGroup as { prototype: object }).prototype) as { recoverFromFetch: (error: Error) => Promise<void> };

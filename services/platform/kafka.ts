@@ -1,70 +1,38 @@
-// What every process knows about Kafka: its client, and the topic as it must be. The client is kafkajs, which nobody but this file,
-// `kafkajs.ts`, the ledger's `kafka.ts` and the notifier's `codecs.ts` loads, so that it can be replaced; others know its types. Loaded only where there is a Kafka:
-// it is 143 modules.
-import dns from 'node:dns';
-import { connect, isIP, type LookupFunction } from 'node:net';
-import { connect as connectSecurely } from 'node:tls';
-import kafkajs, { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type LogEntry } from 'kafkajs';
+// The Kafka client and the topic of the events. Loads kafkajs, so it is imported only where Kafka is configured.
+import kafkajs, { Kafka, logLevel, type Admin, type LogEntry } from 'kafkajs';
 import './kafkajs-patches.ts';
 import type { KafkaSettings } from './kafka-settings.ts';
 import type { Logger } from './telemetry.ts';
 
-// Node does not see it as an export: jest's modules do.
+// Node does not see it as a named export.
 const { ConfigResourceTypes } = kafkajs;
 
-/**
- * Age of what a producer or consumer knows of the topic, at most, milliseconds. kafkajs asks every five minutes unless told otherwise: so long
- * nobody would read a partition that an operator has added.
- */
+/** Maximum age of topic metadata, milliseconds: a partition that is added gets a reader within this time. kafkajs's default is five minutes. */
 export const metadataMaxAgeMs = 10_000;
 
-/** A client whose own log lines go to ours. Its retries are few: who uses it repeats by himself, and knows then what he repeats. */
+/** A client that logs through ours. It retries little, because the relay and the consumer repeat by themselves. */
 export function openKafka(settings: KafkaSettings, clientId: string, logger: Logger): Kafka {
-  const config: KafkaConfig = {
+  return new Kafka({
     clientId,
     brokers: () => rotated(settings.brokers),
     ssl: settings.ssl,
-    socketFactory,
+    ...(settings.sasl && { sasl: settings.sasl }),
     connectionTimeout: 3_000,
     authenticationTimeout: 5_000,
     requestTimeout: 10_000,
     retry: { retries: 3, initialRetryTime: 100, maxRetryTime: 2_000 },
     logLevel: logLevel.WARN,
     logCreator: () => (entry) => passOn(logger, entry),
-  };
-  if (settings.sasl) config.sasl = settings.sasl;
-  return new Kafka(config);
-}
-
-// kafkajs begins each client with the first of a list, and goes to the next from one that refuses the connection, but not from one that takes it and
-// says nothing: from anywhere, the next client begins at another one.
-function rotated<Item>(items: readonly Item[]): Item[] {
-  const begin = Math.floor(Math.random() * items.length);
-  return [...items.slice(begin), ...items.slice(0, begin)];
-}
-
-// So does Node with the addresses of a name, which may be those of several brokers.
-const lookup: LookupFunction = (name, options, done) => {
-  dns.lookup(name, { ...options, all: true }, (error, found) => {
-    const addresses = rotated(error ? [] : found);
-    const [first] = addresses;
-    if (options.all === true) done(error, addresses);
-    else done(error, first?.address ?? '', first?.family);
   });
-};
+}
 
-// As kafkajs's own, but for the look-up.
-const socketFactory: ISocketFactory = ({ host, port, ssl, onConnect }) => {
-  const place = { host, port, lookup };
-  // By an address no name is told (RFC 6066, section 3).
-  const name = isIP(host) === 0 ? { servername: host } : {};
-  // Without TLS it is false, whatever the type says.
-  const isSecure = Boolean(ssl);
-  const socket = isSecure ? connectSecurely({ ...place, ...name, ...ssl }, onConnect) : connect(place, onConnect);
-  return socket.setKeepAlive(true, 60_000);
-};
+// kafkajs starts with the first broker of the list, and stays with one that accepts connections but does not answer.
+function rotated(brokers: string[]): string[] {
+  const start = Math.floor(Math.random() * brokers.length);
+  return [...brokers.slice(start), ...brokers.slice(0, start)];
+}
 
-// What kafkajs calls an error is mostly a retry that it makes by itself; what fails for good is thrown, and logged by who catches it.
+// What kafkajs logs as an error is mostly one of its own retries. An error that stays is thrown.
 function passOn(logger: Logger, { namespace, level, log }: LogEntry): void {
   const { message, timestamp: _timestamp, logger: _name, ...fields } = log;
   const line = { ...fields, kafkajs: namespace };
@@ -72,65 +40,61 @@ function passOn(logger: Logger, { namespace, level, log }: LogEntry): void {
   else logger.debug(line, message);
 }
 
-/** Asks the brokers on a connection of its own. Throws what they answer. */
-export async function withAdmin<Result>(kafka: Kafka, ask: (admin: Admin) => Promise<Result>): Promise<Result> {
+/** Runs requests of an admin client on a connection of its own. Throws what the brokers answer. */
+export async function withAdmin<Result>(kafka: Kafka, work: (admin: Admin) => Promise<Result>): Promise<Result> {
   const admin = kafka.admin();
   try {
     await admin.connect();
-    return await ask(admin);
+    return await work(admin);
   } finally {
     await admin.disconnect().catch(() => undefined);
   }
 }
 
 /**
- * Makes the topic where it is missing, or not to be seen for want of a right; one that is there stays as it is. Throws what Kafka answers, in its
- * words, and where the topic that is there is compacted: what is sent to it would be lost without a word.
+ * Creates the topic if it is absent; an existing one stays as it is. Throws if Kafka refuses it, or if the existing one would lose events
+ * (compacted) or could not be consumed (compressed by the broker).
  */
 export async function ensureTopic(kafka: Kafka, settings: KafkaSettings): Promise<void> {
+  const { topic, partitions, replication, maxMessageBytes } = settings;
   await withAdmin(kafka, async (admin) => {
-    if ((await admin.listTopics()).includes(settings.topic)) {
-      await refuseCompacted(admin, settings.topic);
-      return;
+    if ((await admin.listTopics()).includes(topic)) return checkTopic(admin, topic);
+    const configEntries = Object.entries({
+      'max.message.bytes': String(maxMessageBytes),
+      // The brokers' time, because a wrong clock of ours could put a message beyond its retention at once.
+      'message.timestamp.type': 'LogAppendTime',
+      'cleanup.policy': 'delete',
+      'compression.type': 'producer',
+      // acks=-1 waits for the replicas in sync, which may be the leader only.
+      ...(replication !== undefined && { 'min.insync.replicas': String(Math.min(replication, Math.max(2, replication - 1))) }),
+    }).map(([name, value]) => ({ name, value }));
+    const created = { topic, numPartitions: partitions, replicationFactor: replication ?? -1, configEntries };
+    try {
+      await admin.createTopics({ topics: [created], waitForLeaders: true });
+    } catch (error) {
+      // kafkajs's own message does not contain Kafka's answer. A busy broker may not know yet what the controller has created.
+      const { errors = [error] } = error as { errors?: unknown[] };
+      if (errors.every((each) => /^(TOPIC_ALREADY_EXISTS|UNKNOWN_TOPIC_OR_PARTITION)$/.test(String((each as { type?: unknown }).type))))
+        return;
+      const why = errors.map((each) => (each as Error).message).join('; ');
+      throw new Error(`the topic ${topic} can't be created: ${why}`, { cause: error });
     }
-    const { replication } = settings;
-    const configEntries = [
-      { name: 'max.message.bytes', value: String(settings.maxMessageBytes) },
-      // The brokers' time: a sender's that is an hour ahead is refused, and one that is far behind is past its retention at once.
-      { name: 'message.timestamp.type', value: 'LogAppendTime' },
-      // Whatever the brokers' default is: compaction keeps the last event of a tenant alone, and what a broker compresses costs it and the reader time.
-      { name: 'cleanup.policy', value: 'delete' },
-      { name: 'compression.type', value: 'producer' },
-      // acks -1 waits for the copies in sync, which may be the leader alone unless the topic asks for more: two of two, rather than an event lost
-      // with a disk.
-      ...(replication === undefined
-        ? []
-        : [{ name: 'min.insync.replicas', value: String(Math.min(replication, Math.max(2, replication - 1))) }]),
-    ];
-    const topic = { topic: settings.topic, numPartitions: settings.partitions, replicationFactor: replication ?? -1, configEntries };
-    await admin.createTopics({ topics: [topic], waitForLeaders: true }).catch((error: unknown) => {
-      // A busy broker has not heard yet of what the controller has made, which the library takes for a refusal; whoever sends or reads asks again.
-      if (isAll('TOPIC_ALREADY_EXISTS', error) || isAll('UNKNOWN_TOPIC_OR_PARTITION', error)) return;
-      // The library's own text says nothing: what Kafka answers stands below.
-      const { errors } = error as { errors?: Error[] };
-      if (!errors) throw error;
-      const why = errors.map(({ message }) => message).join('; ');
-      throw new Error(`the topic ${settings.topic} is not to be seen and can't be made: ${why}`, { cause: error });
-    });
   });
 }
 
-async function refuseCompacted(admin: Admin, topic: string): Promise<void> {
-  const asked = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: ['cleanup.policy'] }], includeSynonyms: false };
-  // A right of its own, which who may send need not have: then it is the operator's to know.
-  const answer = await admin.describeConfigs(asked).catch(() => undefined);
-  const policy = answer?.resources[0]?.configEntries[0]?.configValue;
-  if (!policy?.includes('compact')) return;
-  throw new Error(`the topic ${topic} has cleanup.policy=${policy}, which removes all but the last event of a tenant: set it to delete`);
-}
-
-// By name: Node does not see the classes of kafkajs's errors as exports.
-function isAll(type: string, error: unknown): boolean {
-  const { errors = [error] } = error as { errors?: unknown[] };
-  return errors.every((each) => (each as { type?: unknown }).type === type);
+async function checkTopic(admin: Admin, topic: string): Promise<void> {
+  const configNames = ['cleanup.policy', 'compression.type'];
+  const query = { resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames }], includeSynonyms: false };
+  // Reading settings needs a right that sending does not.
+  const answer = await admin.describeConfigs(query).catch(() => undefined);
+  for (const { configName, configValue } of answer?.resources[0]?.configEntries ?? []) {
+    if (configName === 'cleanup.policy' && configValue.includes('compact')) {
+      throw new Error(
+        `the topic ${topic} has cleanup.policy=${configValue}, which deletes all but a tenant's last event: set it to delete`,
+      );
+    }
+    if (configName === 'compression.type' && !/^(producer|uncompressed|gzip)$/.test(configValue)) {
+      throw new Error(`the topic ${topic} has compression.type=${configValue}, which the notifier can't read: set it to producer`);
+    }
+  }
 }

@@ -1,7 +1,5 @@
-// What kafkajs 2.2.4 does wrongly, mended in its own parts: it has had no release since 2023. Loaded before any of its clients is made.
+// Repairs of kafkajs 2.2.4, which has had no release since 2023. Imported before any of its clients is made.
 import { setTimeout as pause } from 'node:timers/promises';
-// @ts-expect-error -- an inner file, without types
-import Batch from 'kafkajs/src/consumer/batch.js';
 // @ts-expect-error -- an inner file, without types
 import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
 // @ts-expect-error -- an inner file, without types
@@ -11,75 +9,53 @@ import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 // @ts-expect-error -- an inner file, without types
 import metadataRequest from 'kafkajs/src/protocol/requests/metadata/index.js';
 
-interface Queue {
-  pending: unknown[];
-  throttledUntil: number;
-  scheduleCheckPendingRequests: () => void;
+type Method<Self, Args extends unknown[]> = (this: Self, ...args: Args) => unknown;
+
+/** Replaces a method of a class; `make` gets the original. */
+function patch<Self, Args extends unknown[]>(of: unknown, name: string, make: (original: Method<Self, Args>) => Method<Self, Args>): void {
+  const { prototype } = of as { prototype: Record<string, Method<Self, Args>> };
+  prototype[name] = make(prototype[name] as Method<Self, Args>);
 }
 
-// kafkajs 2.2.4 looks for requests that a throttle holds back, on every connection, every millisecond, for ever: it reckons the time to wait
-// as a negative one when there is no throttle (and Node warns of it). Here it looks where there is something to look for.
-const queue = (RequestQueue as { prototype: Queue }).prototype;
-const schedule = Object.getOwnPropertyDescriptor(queue, 'scheduleCheckPendingRequests')?.value as (this: Queue) => void;
-queue.scheduleCheckPendingRequests = function (this: Queue) {
-  if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
-};
+// Without a throttle kafkajs looks for throttled requests each millisecond, on every connection, for ever.
+patch<{ pending: unknown[]; throttledUntil: number }, []>(RequestQueue, 'scheduleCheckPendingRequests', (schedule) => {
+  return function () {
+    if (this.pending.length > 0 || this.throttledUntil > Date.now()) schedule.call(this);
+  };
+});
 
+// One partition without a leader makes kafkajs reject the metadata of all topics, so a broker restart would stop all tenants. Only a topic that
+// has no leader at all, as while it is created, is an error here.
 interface Metadata {
   topicMetadata: { partitionMetadata: { partitionErrorCode: number; leader: number }[] }[];
 }
-
-interface MetadataRequest {
+const { versions, protocol } = metadataRequest as {
   versions: string[];
-  protocol: (of: { version: string }) => (asked: { topics: string[] }) => { response: { parse: (metadata: Metadata) => unknown } };
-}
-
-// kafkajs takes nothing of an answer in which one partition has no leader. So one of ours kept all tenants waiting, and one of any other topic, too, as
-// an admin and a producer ask for all topics before they know one. Here only who wants that partition fails, or who asks for one topic of which none
-// has a leader, as while it is being made.
-const { versions, protocol } = metadataRequest as MetadataRequest;
+  protocol: (of: { version: string }) => (request: { topics: string[] }) => { response: { parse: (metadata: Metadata) => unknown } };
+};
 for (const version of versions) {
   const { response } = protocol({ version })({ topics: [] });
   const { parse } = response;
   response.parse = (metadata) => {
-    const { topicMetadata: topics } = metadata;
-    const partitions = topics.flatMap(({ partitionMetadata }) => partitionMetadata);
-    if (topics.length > 1 || partitions.some(({ leader }) => leader >= 0)) for (const each of partitions) each.partitionErrorCode = 0;
+    const partitions = metadata.topicMetadata.flatMap(({ partitionMetadata }) => partitionMetadata);
+    const isUsable = metadata.topicMetadata.length > 1 || partitions.some(({ leader }) => leader >= 0);
+    if (isUsable) for (const each of partitions) each.partitionErrorCode = 0;
     return parse(metadata);
   };
 }
 
-interface Group {
-  recoverFromFetch: (error: Error) => Promise<void>;
-}
+// A consumer whose partition has no leader asks for metadata again without a pause: thousands of requests a second.
+patch<object, [Error]>(ConsumerGroup, 'recoverFromFetch', (recover) => {
+  return async function (error) {
+    await recover.call(this, error);
+    if (error.name === 'KafkaJSBrokerNotFound') await pause(500);
+  };
+});
 
-// Where a partition without a leader is to be read from its beginning kafkajs asks for metadata, and tries again, without a pause: 1,500 to 5,000
-// requests a second of each reader.
-const group = (ConsumerGroup as { prototype: Group }).prototype;
-const recover = Object.getOwnPropertyDescriptor(group, 'recoverFromFetch')?.value as (this: Group, error: Error) => Promise<void>;
-group.recoverFromFetch = async function (this: Group, error) {
-  await recover.call(this, error);
-  if (error.name === 'KafkaJSBrokerNotFound') await pause(500);
-};
-
-interface Fetching {
-  running: boolean;
-  fetchManager: { stop: () => Promise<void> };
-  fetch: (broker: string) => Promise<unknown[]>;
-}
-
-// Where a consumer is stopped while its fetchers are made anew, as a broker has come or gone, the new ones ask for ever and are answered nothing, without a
-// turn of the event loop: a notifier that was told to end then stood still at full CPU, and only SIGKILL ended it.
-const runner = (Runner as { prototype: Fetching }).prototype;
-const fetchFrom = Object.getOwnPropertyDescriptor(runner, 'fetch')?.value as (this: Fetching, broker: string) => Promise<unknown[]>;
-runner.fetch = function (this: Fetching, broker) {
-  if (!this.running) void this.fetchManager.stop();
-  return fetchFrom.call(this, broker);
-};
-
-// Before the first message that a fetch has answered may stand what a transaction has taken back, or nothing, where compaction has removed it: where a batch
-// begins is where it was asked for. Else whoever holds the beginning against what was noted before finds a hole, and reads again for ever.
-const batch = (Batch as { prototype: { firstOffset: () => string } }).prototype;
-batch.firstOffset = function (this: { fetchedOffset: string }) {
-  return this.fetchedOffset;
-};
+// A consumer that is stopped while its fetchers are rebuilt, as after a broker restart, loops without a turn of the event loop.
+patch<{ running: boolean; fetchManager: { stop: () => Promise<void> } }, [string]>(Runner, 'fetch', (fetch) => {
+  return function (broker) {
+    if (!this.running) void this.fetchManager.stop();
+    return fetch.call(this, broker);
+  };
+});

@@ -3,34 +3,34 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import autocannon from 'autocannon';
-import type { Books } from './books.ts';
 import { percentile } from './figures.ts';
 import { bodyOf, currency, transfer, wallet } from './posting.ts';
+import type { TenantGroup } from './tenants.ts';
 
 /** One window of load. */
 export interface Window {
-  /** A posting each, or a read: a balance, the newest page of transactions, the newest page of a balance's history. */
+  /** What each request is; `page`: the newest transactions, `history`: the newest entries of a balance. */
   kind: 'posting' | 'balance' | 'page' | 'history';
-  books: Books;
-  /** Every posting credits the merchant, every balance and history is the merchant's. */
+  group: TenantGroup;
+  /** Every request concerns the merchant's account. */
   hot: boolean;
   connections: number;
   seconds: number;
-  /** Six characters that no other window has: keys begin with them. */
+  /** Six characters, unique to the window, with which idempotency keys begin. */
   series: string;
 }
 
-/** What came of it. */
+/** The result of a window. */
 export interface Loaded {
-  /** Answered, whatever the status. */
+  /** Answers of any status. */
   requests: number;
   perSecond: number;
   /** Milliseconds. */
   p50: number;
   p99: number;
-  /** Answers that were not 2xx, and requests that broke or timed out. */
+  /** Answers other than 2xx, and requests without an answer. */
   failures: number;
-  /** Sent when the window ended and not waited for, at most. */
+  /** At most so many were in flight when the window ended. */
   cutOff: number;
 }
 
@@ -38,8 +38,7 @@ const wrkVersion = /^wrk \S+/.exec(spawnSync('wrk', ['-v'], { encoding: 'utf8' }
 const running = new Set<ChildProcess>();
 
 /** The tool and its version. */
-export const loadTool =
-  wrkVersion ?? `autocannon ${autocannonVersion()} (wrk is not installed; this takes a larger part of the machine for itself)`;
+export const loadTool = wrkVersion ?? `autocannon ${autocannonVersion()} (wrk is not installed; this takes more of the machine)`;
 
 function autocannonVersion(): string {
   return (createRequire(import.meta.url)('autocannon/package.json') as { version: string }).version;
@@ -50,7 +49,7 @@ export function load(url: string, window: Window): Promise<Loaded> {
   return wrkVersion === undefined ? withAutocannon(url, window) : withWrk(url, window);
 }
 
-/** Ends what is still running. */
+/** Kills running load tools. */
 export function endLoad(): void {
   for (const child of running) child.kill('SIGKILL');
 }
@@ -65,11 +64,11 @@ interface WrkResult {
   broken: number;
 }
 
-async function withWrk(url: string, { kind, books, hot, connections, seconds, series }: Window): Promise<Loaded> {
+async function withWrk(url: string, { kind, group, hot, connections, seconds, series }: Window): Promise<Loaded> {
   const threads = Math.min(2, connections);
   const script = join(import.meta.dirname, 'wrk.lua');
   const args = [`-t${threads}`, `-c${connections}`, `-d${seconds}s`, '--timeout', '15s', '-s', script, url, '--'];
-  const child = spawn('wrk', [...args, kind, books.file, String(books.accounts), series, hot ? 'hot' : 'spread']);
+  const child = spawn('wrk', [...args, kind, group.file, String(group.accounts), series, hot ? 'hot' : 'spread']);
   running.add(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
@@ -87,12 +86,12 @@ async function withWrk(url: string, { kind, books, hot, connections, seconds, se
     p50: result.p50 / 1000,
     p99: result.p99 / 1000,
     failures: result.refused + result.broken,
-    // wrk also makes one request that it does not send.
+    // wrk prepares one request that it does not send.
     cutOff: Math.min(connections, Math.max(0, result.sent - result.requests)),
   };
 }
 
-async function withAutocannon(url: string, { kind, books, hot, connections, seconds, series }: Window): Promise<Loaded> {
+async function withAutocannon(url: string, { kind, group, hot, connections, seconds, series }: Window): Promise<Loaded> {
   let counter = 0;
   const latencies: number[] = [];
   let failures = 0;
@@ -104,13 +103,13 @@ async function withAutocannon(url: string, { kind, books, hot, connections, seco
     requests: [
       {
         setupRequest: (request) => {
-          const { slug, key } = books.tenants[Math.floor(Math.random() * books.tenants.length)]!;
+          const { slug, key } = group.tenants[Math.floor(Math.random() * group.tenants.length)]!;
           const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
           if (kind !== 'posting') {
-            const path = readPath(kind, slug, wallet(hot ? 0 : transfer(books.accounts).from));
+            const path = readPath(kind, slug, wallet(hot ? 0 : transfer(group.accounts).from));
             return { ...request, method: 'GET', path, headers };
           }
-          const body = bodyOf(series, ++counter, books.accounts, hot);
+          const body = bodyOf(series, ++counter, group.accounts, hot);
           return { ...request, method: 'POST', path: `/v1/tenants/${slug}/transactions/double-entry`, headers, body };
         },
       },

@@ -1,222 +1,212 @@
-// `npm run bench`: starts the whole cluster on a PostgreSQL of its own, measures it against what PostgreSQL itself can do, checks the books and
-// leaves nothing behind. The windows take turns, so that a machine that is slow for a while is slow for all of them.
+// `npm run bench`: measures a whole cluster against what PostgreSQL itself can do on this machine, in alternating windows, and checks the ledger.
 import { setTimeout as pause } from 'node:timers/promises';
-import { kafkaProblem } from '../../deploy/local/broker.ts';
-import { StartFailure } from '../../services/platform/lifetime.ts';
-import { prepareBooks, type AllBooks } from './books.ts';
+import { parseArgs } from 'node:util';
+import { beginRun, endRun } from '../run.ts';
+import { Baseline } from './baseline.ts';
 import { callPostTransactions } from './calls.ts';
-import { checkBooks } from './check.ts';
-import { Cluster } from './cluster.ts';
+import { checkLedger } from './check.ts';
+import { startBenchCluster, type BenchCluster } from './cluster.ts';
 import { endLoad, load, type Loaded } from './load.ts';
-import { readOptions, usage, type Options } from './options.ts';
-import { printProfile } from './profile.ts';
-import { registerUsers } from './reads.ts';
-import { describe, describeMachine, report, type Sample, type Samples } from './report.ts';
+import { describeMachine, report, type Sample, type Samples } from './report.ts';
+import { makeTenants, type TenantGroup } from './tenants.ts';
 import { Usage, between } from './usage.ts';
 import { measureWebhooks } from './webhooks.ts';
-import { Yardstick } from './yardstick.ts';
+
+const parts = ['baseline', 'rest', 'grpc', 'reads', 'webhooks'];
+const usage = `npm run bench -- [--seconds N] [--rounds N] [--only PART] [--connections N] [--kafka]
+  --seconds N     length of a window, default 5
+  --rounds N      how often each window is measured; medians are printed, default 3
+  --only PART     ${parts.join(', ')}; may be repeated, default all
+  --connections N of the REST windows; may be repeated, default 1, 64 and 256
+  --kafka         events travel over Kafka
+The data lies in the temporary directory (TMPDIR).`;
+
+interface Options {
+  seconds: number;
+  rounds: number;
+  only: string[];
+  connections: number[];
+  kafka: boolean;
+}
+
+function readOptions(): Options {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    options: {
+      seconds: { ...text, default: '5' },
+      rounds: { ...text, default: '3' },
+      only: { ...text, multiple: true, default: parts },
+      connections: { ...text, multiple: true, default: ['1', '64', '256'] },
+      kafka: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    say(usage);
+    process.exit();
+  }
+  const [seconds = 0, rounds = 0, ...connections] = [values.seconds, values.rounds, ...values.connections].map(Number);
+  if ([seconds, rounds, ...connections].some((each) => !Number.isInteger(each) || each < 1))
+    throw new Error('numbers must be whole and at least 1');
+  const unknown = values.only.find((each) => !parts.includes(each));
+  if (unknown !== undefined) throw new Error(`--only must be one of ${parts.join(', ')}, not ${unknown}`);
+  return { seconds, rounds, connections, only: values.only, kafka: values.kafka };
+}
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function options(): Options {
-  if (process.argv.includes('--help')) {
-    say(usage);
-    process.exit();
-  }
-  try {
-    return readOptions(process.argv.slice(2));
-  } catch (error) {
-    process.stderr.write(`${(error as Error).message}\n\n${usage}\n`);
-    process.exit(2);
-  }
-}
+type Window = () => Promise<unknown>;
 
-const asked = options();
-const { seconds, rounds, only } = asked;
-const profiling = asked.profiles === undefined ? undefined : { directory: asked.profiles, processes: asked.profiled };
-const newCluster = () => new Cluster({ parent: asked.data, ledgers: asked.ledgers, profiling, say });
-let cluster = newCluster();
-const state = { stopped: false };
-
-async function measureAll(): Promise<boolean> {
-  say('starting the cluster');
-  await cluster.openServer();
-  const serving = only.some((part) => part !== 'ceiling');
-  if (serving) await cluster.openProcesses();
-  say('making tenants and accounts');
-  const books = serving ? await prepareBooks(cluster) : undefined;
-  const yardstick = only.includes('ceiling') ? await Yardstick.open(cluster) : undefined;
-  const meter = new Meter(new Usage(cluster.processes, cluster.postmaster));
-  if (books) await warmUp(books, meter);
-  for (let round = 0; round < rounds; round++) {
-    say(`round ${round + 1} of ${rounds}`);
-    // A bare commit beside one connection, which is compared with it, and the yardstick at the other end: what its batches leave for the disk to write
-    // would be found in the p99 of one connection.
-    const windows = [
-      ...(yardstick ? [bareWindow(yardstick, meter)] : []),
-      ...(books ? clusterWindows(books, meter) : []),
-      ...(yardstick ? yardstickWindows(yardstick, meter) : []),
-    ];
-    // There and back: what comes late in one round comes early in the next.
-    for (const window of round % 2 === 0 ? windows : windows.reverse()) await window();
-  }
-  await yardstick?.end();
-  meter.usage.end();
-  say(`\n${await describe(cluster, asked)}\n`);
-  say(report(meter.samples, meter.usage.memory()));
-  if (!books) return true;
-  const check = await checkBooks(cluster, books.postings, meter.all);
-  say(`\n${check.lines.map((line) => `- ${line}`).join('\n')}`);
-  if (asked.verify) say(`- verify: ${(await cluster.command('verify', ['services/ledger/audit/cli.ts', 'verify'])).trim()}`);
-  return check.right;
-}
-
-/** The same over gRPC and, where there can be one, over Kafka. */
-async function measureBothWays(): Promise<boolean> {
-  const problem = kafkaProblem();
-  const tables: string[] = [];
-  for (const way of problem === null ? ['gRPC', 'Kafka'] : ['gRPC']) {
-    if (way !== 'gRPC') {
-      await cluster.end();
-      cluster = newCluster();
-    }
-    say(`starting the cluster, events over ${way}`);
-    await cluster.openServer();
-    const brokers = way === 'Kafka' ? await cluster.openKafka() : null;
-    await cluster.openProcesses();
-    const table = await measureWebhooks(cluster, { brokers, seconds, rounds, say });
-    tables.push(`${await describeMachine(cluster, 'load by one process')}\nEvents over ${way}; ${seconds} s a window.\n\n${table}`);
-  }
-  if (problem !== null) tables.push(`Not measured over Kafka: ${problem}.`);
-  say(`\n${tables.join('\n\n')}`);
-  return true;
-}
-
-/** Measures windows one by one and remembers them. */
-class Meter {
-  readonly usage: Usage;
+/** Runs windows one by one and keeps their samples. */
+class Bench {
   readonly samples: Samples = new Map();
-  /** Of every window that posts, warm-up too. */
-  readonly all: Loaded[] = [];
+  /** Every window that posts, warm-up included. */
+  readonly posted: Loaded[] = [];
+  private readonly cluster: BenchCluster;
+  private readonly options: Options;
+  private readonly usage: Usage;
   private series = 0;
 
-  constructor(processes: Usage) {
-    this.usage = processes;
+  constructor(cluster: BenchCluster, options: Options) {
+    this.cluster = cluster;
+    this.options = options;
+    this.usage = new Usage(cluster);
   }
 
-  /** Six characters that no other window has. */
-  newSeries(): string {
+  async run(one: TenantGroup, hundred: TenantGroup): Promise<void> {
+    const { only, rounds, seconds } = this.options;
+    const baseline = only.includes('baseline') ? await Baseline.open() : undefined;
+    say('warming up');
+    for (const group of [one, hundred]) {
+      this.posted.push(await load(this.cluster.url, { ...this.window(group, 64), seconds: Math.min(4, seconds) }));
+      if (only.includes('grpc')) this.posted.push(await callPostTransactions(this.cluster, group, this.newSeries(), 2));
+    }
+    for (let round = 0; round < rounds; round++) {
+      say(`round ${round + 1} of ${rounds}`);
+      const windows = [
+        ...(baseline ? [this.bareCommit(baseline)] : []),
+        ...(only.includes('rest') ? this.rest(one, hundred) : []),
+        ...(only.includes('grpc') ? [this.calls('calls one', one), this.calls('calls hundred', hundred)] : []),
+        ...(only.includes('reads')
+          ? [() => this.measure('reads', () => load(this.cluster.url, { ...this.window(one, 8), kind: 'balance' }))]
+          : []),
+        ...(baseline ? [1, 2, 4].map((connections) => this.batches(baseline, connections)) : []),
+      ];
+      // Alternating order, as the machine's speed may drift.
+      for (const window of round % 2 === 0 ? windows : windows.reverse()) await window();
+    }
+    await baseline?.end();
+  }
+
+  memory(): ReturnType<Usage['memory']> {
+    this.usage.end();
+    return this.usage.memory();
+  }
+
+  private newSeries(): string {
     return `w${String(++this.series).padStart(5, '0')}`;
   }
 
-  async measure(name: string, work: () => Promise<Loaded>): Promise<Loaded> {
+  private window(group: TenantGroup, connections: number) {
+    return { kind: 'posting', group, hot: false, connections, seconds: this.options.seconds, series: this.newSeries() } as const;
+  }
+
+  private rest(one: TenantGroup, hundred: TenantGroup): Window[] {
+    const posting = (name: string, group: TenantGroup, connections: number) => async () => {
+      const window = { ...this.window(group, connections), hot: name === 'hot' };
+      this.posted.push(await this.measure(`${name} ${connections}`, () => load(this.cluster.url, window)));
+    };
+    return this.options.connections.flatMap((connections) => [
+      posting('uniform', one, connections),
+      ...(connections < 64 ? [] : [posting('hot', one, connections), posting('hundred', hundred, connections)]),
+    ]);
+  }
+
+  private calls(name: string, group: TenantGroup): Window {
+    return async () => {
+      const call = () => callPostTransactions(this.cluster, group, this.newSeries(), this.options.seconds);
+      this.posted.push(await this.measure(name, call));
+    };
+  }
+
+  private batches(baseline: Baseline, connections: number): Window {
+    return () =>
+      this.measure(`baseline ${connections}`, async () => {
+        const { postings, perSecond } = await baseline.measure(connections, Math.max(1, this.options.seconds * 0.6));
+        return { requests: postings, perSecond, p50: 0, p99: 0, failures: 0, cutOff: 0 };
+      });
+  }
+
+  private bareCommit(baseline: Baseline): Window {
+    return () =>
+      this.measure('bare commit', async () => {
+        const { commits, ...latencies } = await baseline.bareCommit(Math.max(1, this.options.seconds * 0.4));
+        return { requests: commits, failures: 0, cutOff: 0, ...latencies };
+      });
+  }
+
+  private async measure(name: string, work: () => Promise<Loaded>): Promise<Loaded> {
     const before = this.usage.cpu();
     const loaded = await work();
-    const used = between(before, this.usage.cpu());
-    const sample: Sample = {
-      ...loaded,
-      cpu: Object.fromEntries(Object.entries(used).map(([each, time]) => [each, time / loaded.requests])),
-    };
+    const used = Object.entries(between(before, this.usage.cpu()));
+    const sample: Sample = { ...loaded, cpu: Object.fromEntries(used.map(([each, time]) => [each, time / loaded.requests])) };
     this.samples.set(name, [...(this.samples.get(name) ?? []), sample]);
     const latency = loaded.p50 > 0 ? `, p50 ${loaded.p50.toFixed(2)} ms, p99 ${loaded.p99.toFixed(2)} ms` : '';
     say(`  ${name}: ${Math.round(loaded.perSecond)}/s${latency}${loaded.failures > 0 ? `, ${loaded.failures} FAILED` : ''}`);
-    // What was cut off at the end of a window is finished outside of the next one.
+    // What was cut off ends before the next window.
     await pause(300);
     return loaded;
   }
 }
 
-type Window = () => Promise<unknown>;
-
-function yardstickWindows(yardstick: Yardstick, meter: Meter): Window[] {
-  return [1, 2, 4].map((connections) => () => {
-    return meter.measure(`yardstick ${connections}`, async () => {
-      const { postings, perSecond } = await yardstick.measure(connections, Math.max(1, seconds * 0.6));
-      return { requests: postings, perSecond, p50: 0, p99: 0, failures: 0, cutOff: 0 };
-    });
-  });
-}
-
-function bareWindow(yardstick: Yardstick, meter: Meter): Window {
-  return () =>
-    meter.measure('bare commit', async () => {
-      const { commits, ...latencies } = await yardstick.bareCommit(Math.max(1, seconds * 0.4));
-      return { requests: commits, failures: 0, cutOff: 0, ...latencies };
-    });
-}
-
-function clusterWindows({ one, hundred }: AllBooks, meter: Meter): Window[] {
-  const { url } = cluster;
-  const posting = (name: string, connections: number, more: { books: typeof one; hot?: boolean }) => async () => {
-    const window = { kind: 'posting', hot: false, connections, seconds, series: meter.newSeries(), ...more } as const;
-    meter.all.push(await meter.measure(`${name} ${connections}`, () => load(url, window)));
-  };
-  const calls = (name: string, books: typeof one) => async () => {
-    meter.all.push(await meter.measure(name, () => callPostTransactions(cluster, books, meter.newSeries(), seconds)));
-  };
-  const reads = (name: string, around: (window: Promise<Loaded>) => Promise<unknown>) => () => {
-    return meter.measure(name, async () => {
-      const window = load(url, { kind: 'balance', books: one, hot: false, connections: 8, seconds, series: meter.newSeries() });
-      await around(window);
-      return window;
-    });
-  };
-  const rest = asked.connections.flatMap((connections) => {
-    const uniform = posting('uniform', connections, { books: one });
-    if (connections < 64) return [uniform];
-    return [uniform, posting('hot', connections, { books: one, hot: true }), posting('hundred', connections, { books: hundred })];
-  });
-  const grpc = [calls('calls one', one), calls('calls hundred', hundred)];
-  const registering = async (window: Promise<Loaded>) => {
-    const { registered, failures } = await registerUsers(url, window);
-    meter.samples.set('registered', [
-      ...(meter.samples.get('registered') ?? []),
-      { requests: registered, perSecond: registered / seconds, p50: 0, p99: 0, failures, cutOff: 0, cpu: {} },
-    ]);
-  };
-  return [
-    ...(only.includes('rest') ? rest : []),
-    ...(only.includes('grpc') ? grpc : []),
-    ...(only.includes('reads') ? [reads('reads idle', (window) => window), reads('reads busy', registering)] : []),
-  ];
-}
-
-/** Compiles the hot paths and brings every account its first posting. */
-async function warmUp({ one, hundred }: AllBooks, meter: Meter): Promise<void> {
-  say('warming up');
-  const window = { kind: 'posting', hot: false, connections: 64, seconds: Math.min(4, seconds) } as const;
-  for (const books of [one, hundred]) {
-    if (only.includes('rest')) meter.all.push(await load(cluster.url, { ...window, books, series: meter.newSeries() }));
-    if (only.includes('grpc')) meter.all.push(await callPostTransactions(cluster, books, meter.newSeries(), 2));
+async function main(): Promise<boolean> {
+  let options: Options;
+  try {
+    options = readOptions();
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}\n`);
+    process.exit(2);
   }
-  if (only.includes('reads')) await load(cluster.url, { ...window, kind: 'balance', books: one, seconds: 2, series: meter.newSeries() });
-  await pause(500);
+  process.once('exit', endLoad);
+  await beginRun({ sharedBuffers: '256MB' });
+  try {
+    say('starting the cluster');
+    const cluster = await startBenchCluster({ kafka: options.kafka });
+    try {
+      const { seconds, rounds, only } = options;
+      let isRight = true;
+      const tables: string[] = [];
+      if (only.some((part) => part !== 'webhooks')) {
+        say('making tenants and accounts');
+        const plans = [
+          { name: 'one', tenants: 1, accounts: 1000 },
+          { name: 'hundred', tenants: 100, accounts: 10 },
+        ];
+        const [one, hundred] = await makeTenants(cluster, plans);
+        const bench = new Bench(cluster, options);
+        await bench.run(one!, hundred!);
+        const check = await checkLedger(cluster, 2000, bench.posted);
+        isRight = check.right;
+        tables.push(report(bench.samples, bench.memory()), check.lines.map((line) => `- ${line}`).join('\n'));
+      }
+      if (only.includes('webhooks')) tables.push(await measureWebhooks(cluster, { seconds, rounds, say }));
+      const medians = `Medians of ${rounds} rounds, ${seconds} s a window, in alternating order; events over ${options.kafka ? 'Kafka' : 'gRPC'}.`;
+      say(['', await describeMachine(cluster), medians, '', tables.join('\n\n')].join('\n'));
+      return isRight;
+    } finally {
+      await cluster.stop();
+    }
+  } finally {
+    await endRun();
+  }
 }
 
-/** Ends everything; true if nothing else has begun to. */
-async function end(): Promise<boolean> {
-  if (state.stopped) return false;
-  state.stopped = true;
-  endLoad();
-  await cluster.end();
-  return true;
-}
-
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => void end().then((mine) => mine && process.exit(130)));
-}
-
-let right = false;
-try {
-  right = await (asked.webhooks ? measureBothWays() : measureAll());
-} catch (error) {
-  // What fails while everything is being stopped fails because of that.
-  const told = error instanceof StartFailure ? error.message : ((error as Error).stack ?? String(error));
-  if (!state.stopped) process.stderr.write(`${told}\n`);
-}
-if (await end()) {
-  if (profiling) for (const name of profiling.processes) say(printProfile(profiling.directory, name));
-  process.exit(right ? 0 : 1);
-}
+main().then(
+  (isRight) => process.exit(isRight ? 0 : 1),
+  (error: unknown) => {
+    process.stderr.write(`${(error as Error).stack ?? String(error)}\n`);
+    process.exit(1);
+  },
+);

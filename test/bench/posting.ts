@@ -1,4 +1,4 @@
-// The posting that every part of the benchmark posts: a transfer between two customers' wallets, as a wallet's back end would send it.
+// The posting of all benchmarks: a transfer between two customers' wallets.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toDecimal } from '../../services/platform/money.ts';
@@ -6,19 +6,19 @@ import { toDecimal } from '../../services/platform/money.ts';
 /** Currency of all postings. */
 export const currency = 'NGN';
 
-/** Account code of a customer; 0 is the merchant whom everybody pays in the hot scenario. Fixed width, as is everything that varies. */
+/** Account code of a customer, of fixed width; 0 is the merchant. */
 export function wallet(customer: number): string {
   return `WALLET-${String(customer).padStart(4, '0')}`;
 }
 
-/** Two different customers and an amount of at least 10.00, at random. `accounts`: how many customers there are. */
+/** Two different random customers out of `accounts`, and an amount of at least 10.00. */
 export function transfer(accounts: number): { from: number; to: number; amount: string } {
   const from = 1 + Math.floor(Math.random() * accounts);
   const to = 1 + ((from + Math.floor(Math.random() * (accounts - 1))) % accounts);
   return { from, to, amount: toDecimal(BigInt(1_000 + Math.floor(Math.random() * 8_900))) };
 }
 
-/** The body of the same posting over REST, as `wrk.lua` writes it. `number`: up to nine digits, unique in its series; `hot`: to the merchant. */
+/** The REST body, as `wrk.lua` writes it. `number`: up to nine digits, unique in its series; `hot`: to the merchant. */
 export function bodyOf(series: string, number: number, accounts: number, hot = false): string {
   const { from, to, amount } = transfer(accounts);
   const id = `${series}-1-${String(number).padStart(9, '0')}`;
@@ -34,7 +34,7 @@ export function bodyOf(series: string, number: number, accounts: number, hot = f
   });
 }
 
-/** The posting as the ledger takes it. `number`: up to nine digits, unique in its series. */
+/** The gRPC message. `number`: up to nine digits, unique in its series. */
 export function postingOf(
   tenantId: string,
   series: string,

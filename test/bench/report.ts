@@ -1,41 +1,36 @@
-// What the benchmark prints: where it ran, tables in Markdown, and whether the figures that this cluster promises were reached.
+// What a benchmark prints: the machine, tables in Markdown, and whether the figures that the README promises were reached.
 import { availableParallelism, cpus, release, type as systemType } from 'node:os';
-import { median } from './figures.ts';
-import type { Cluster } from './cluster.ts';
-import { loadTool, type Loaded } from './load.ts';
-import type { Options } from './options.ts';
-import { registering } from './reads.ts';
+import { withClient } from '../../deploy/local/databases.ts';
+import { currentRun } from '../run.ts';
 import { callers } from './calls.ts';
+import type { BenchCluster } from './cluster.ts';
+import { median } from './figures.ts';
+import { loadTool, type Loaded } from './load.ts';
 import { usageIsKnown, type MemoryPeaks } from './usage.ts';
 
-/** One measured window; CPU microseconds per request by process. */
+/** One measured window; `cpu`: microseconds per request, by process. */
 export interface Sample extends Loaded {
   cpu: Record<string, number>;
 }
 
-/** All windows by name, one sample a round. */
+/** All windows by name, one sample per round. */
 export type Samples = Map<string, Sample[]>;
 
-/** Versions, machine, the settings that decide about durability, and how it was measured. */
-export async function describe(cluster: Cluster, { seconds, rounds, ledgers }: Options): Promise<string> {
-  const medians = `Medians of ${rounds} rounds, ${seconds} s a window, the windows taking turns${ledgers > 1 ? `; ${ledgers} ledgers` : ''}.`;
-  return `${await describeMachine(cluster, `load by ${loadTool}`)}\n${medians}`;
-}
-
-/** Versions, machine and the settings that decide about durability; `load`: where the load comes from. */
-export async function describeMachine(cluster: Cluster, load: string): Promise<string> {
+/** Versions, machine and the settings that decide about durability. */
+export async function describeMachine(cluster: BenchCluster): Promise<string> {
   const names = ['server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'shared_buffers', 'max_wal_size'];
-  const list = names.map((name) => `'${name}'`).join(', ');
-  const rows = await cluster.query<{ name: string; value: string }>(
-    'postgres',
-    `select name, current_setting(name) as value from pg_settings where name in (${list})`,
+  const { rows } = await withClient(currentRun().adminUrl, (client) =>
+    client.query<{ value: string }>(
+      `select current_setting(name) as value from unnest($1::text[]) with ordinality as n (name, i) order by i`,
+      [names],
+    ),
   );
-  const values = new Map(rows.map(({ name, value }) => [name, value]));
-  const settings = names.slice(1).map((name) => `${name} ${values.get(name) ?? '?'}`);
+  const [version, ...values] = rows.map(({ value }) => value);
+  const settings = names.slice(1).map((name, index) => `${name} ${values[index]}`);
   return [
-    `Node ${process.version}, PostgreSQL ${values.get('server_version') ?? '?'}, ${load}; ` +
+    `Node ${process.version}, PostgreSQL ${version}, load by ${loadTool}; ` +
       `${availableParallelism()} cores (${cpus()[0]?.model.trim() ?? '?'}) for all of it, ${systemType()} ${release()}.`,
-    `Durability, from pg_settings: ${settings.join(', ')}${cluster.inMemory ? '; THE DATA LIES IN MEMORY, where fsync costs nothing' : ''}.`,
+    `Durability: ${settings.join(', ')}${cluster.inMemory ? '; THE DATA LIES IN MEMORY, where fsync costs nothing' : ''}.`,
   ].join('\n');
 }
 
@@ -45,78 +40,42 @@ const scenarios: Record<string, string> = {
   hundred: 'REST, 100 tenants',
   'calls one': 'gRPC `PostTransactions` of 50, one tenant',
   'calls hundred': 'gRPC `PostTransactions` of 50, 100 tenants',
-  yardstick: 'Yardstick: SQL batches of 200',
+  reads: 'REST, balance reads',
+  baseline: 'Baseline: SQL batches of 200',
   'bare commit': 'Bare insert + commit',
 };
 
-/** The tables, the most memory held, and the promises with what came of them. */
+/** The table, peak memory, and the promises with what was reached. */
 export function report(samples: Samples, memory: MemoryPeaks): string {
-  const rows = samples.size > 0 ? [postings(samples), reads(samples)] : [];
-  const held = Object.entries(memory).map(([name, peak]) => `${name} ${Math.round(peak)} MiB`);
-  const heldLine =
-    held.length > 0
-      ? `Most memory resident at any time: ${held.join(', ')} (a PostgreSQL process without the shared buffers; in all with them, once).`
-      : 'Memory and CPU time are not known on this system (no /proc).';
+  const peaks = Object.entries(memory).map(([name, peak]) => `${name} ${Math.round(peak)} MiB`);
+  const memoryLine =
+    peaks.length > 0 ? `Peak resident memory: ${peaks.join(', ')}.` : 'Memory and CPU time are unknown on this system (no /proc).';
   const promises = promisesOf(samples, memory).map(([claim, figure, reached]) => `| ${reached ? '✓' : '✗'} | ${claim} | ${figure} |`);
-  const judged = promises.length > 0 ? ['| | Must reach | Reached |', '|---|---|---|', ...promises].join('\n') : '';
-  return [...rows, heldLine, judged].filter((part) => part !== '').join('\n\n');
+  return [windows(samples), memoryLine, ['| | Must reach | Reached |', '|---|---|---|', ...promises].join('\n')].join('\n\n');
 }
 
-function postings(samples: Samples): string {
-  const known = [...samples.values()].flat();
-  const processes = usageIsKnown ? [...new Set(known.flatMap(({ cpu }) => Object.keys(cpu)))] : [];
-  const header = [
-    '',
-    'connections',
-    'postings/s',
-    'of the yardstick',
-    'in CPU time',
-    'p50 ms',
-    'p99 ms',
-    ...processes.map((name) => `${name} µs`),
-  ];
-  const cpu = (taken: Sample[]) =>
-    processes.map((name) => (taken[0]?.cpu[name] === undefined ? '' : median(taken.map((each) => each.cpu[name] ?? 0)).toFixed(0)));
-  const least = Math.min(...[1, 2, 4].map((each) => cpuOf(samples.get(`yardstick ${each}`) ?? [])));
+function windows(samples: Samples): string {
+  const processes = usageIsKnown ? [...new Set([...samples.values()].flat().flatMap(({ cpu }) => Object.keys(cpu)))] : [];
+  const header = ['', 'connections', 'per second', 'of the baseline', 'p50 ms', 'p99 ms', ...processes.map((name) => `${name} µs`)];
   const lines = Object.entries(scenarios).flatMap(([scenario, title]) => {
-    const windows = [...samples].filter(([name]) => name === scenario || new RegExp(`^${scenario} \\d+$`).test(name));
-    const sorted = windows.sort(([one], [other]) => connectionsOf(one) - connectionsOf(other));
-    return sorted.map(([name, taken], place) => {
-      const ours = !/^(yardstick|bare)/.test(name);
-      const judged = ours && samples.has('yardstick 1');
-      const share = judged ? [percent(median(shares(samples, name))), usageIsKnown ? percent(least / cpuOf(taken)) : ''] : ['', ''];
-      const latency = scenario === 'yardstick' ? ['', ''] : [milliseconds(taken, 'p50'), milliseconds(taken, 'p99')];
-      return [place === 0 ? title : '', `${connectionsOf(name)}`, rate(taken), ...share, ...latency, ...cpu(taken)];
+    const own = [...samples].filter(([name]) => name === scenario || new RegExp(`^${scenario} \\d+$`).test(name));
+    const sorted = own.sort(([one], [other]) => connectionsOf(one) - connectionsOf(other));
+    return sorted.map(([name, taken], index) => {
+      const compared = !/^(baseline|bare|reads)/.test(name) && samples.has('baseline 1');
+      const latency = scenario === 'baseline' ? ['', ''] : [milliseconds(taken, 'p50'), milliseconds(taken, 'p99')];
+      const cpu = processes.map((each) =>
+        taken[0]?.cpu[each] === undefined ? '' : median(taken.map((one) => one.cpu[each] ?? 0)).toFixed(0),
+      );
+      const share = compared ? percent(median(shares(samples, name))) : '';
+      return [index === 0 ? title : '', String(connectionsOf(name)), rate(taken), share, ...latency, ...cpu];
     });
   });
-  if (lines.length === 0) return '';
-  const note =
-    'µs: CPU time of a posting by process. In CPU time: what the yardstick uses for a posting, of what this uses, the load included in ' +
-    'both; a machine that is busy with other things changes it less.';
-  return `${table(header, lines)}\n\n${note}`;
-}
-
-/** CPU microseconds of all processes for one request, the load's included. */
-function cpuOf(taken: Sample[]): number {
-  return median(taken.map(({ cpu }) => Object.values(cpu).reduce((sum, each) => sum + each, 0)));
+  return `${table(header, lines)}\n\nµs: CPU time per posting or read, by process.`;
 }
 
 /** The number at the end of a window's name. */
 function connectionsOf(name: string): number {
-  return Number(/\d+$/.exec(name)?.[0] ?? (name.startsWith('calls') ? callers : 1));
-}
-
-function reads(samples: Samples): string {
-  const lines = [
-    ['reads idle', 'Balance reads'],
-    ['reads busy', `Balance reads while ${registering} users register at a time`],
-  ].flatMap(([name = '', title = '']) => {
-    const taken = samples.get(name);
-    return taken ? [[title, '8', rate(taken), milliseconds(taken, 'p50'), milliseconds(taken, 'p99')]] : [];
-  });
-  const registered = samples.get('registered');
-  if (registered) lines.push(['Users registered meanwhile', `${registering}`, rate(registered), '', '']);
-  return lines.length === 0 ? '' : table(['', 'connections', 'per second', 'p50 ms', 'p99 ms'], lines);
+  return Number(/\d+$/.exec(name)?.[0] ?? (name.startsWith('calls') ? callers : name === 'reads' ? 8 : 1));
 }
 
 type Promised = [claim: string, figure: string, reached: boolean];
@@ -129,34 +88,34 @@ function promisesOf(samples: Samples, memory: MemoryPeaks): Promised[] {
   const atMost = (claim: string, values: number[], most: number) => {
     if (values.length > 0) promises.push([`${claim} ≤ ${most} ×`, `${median(values).toFixed(1)} ×`, median(values) <= most]);
   };
-  atLeast('REST of the yardstick, 64 connections', shares(samples, 'uniform 64'), 0.17);
-  atLeast('REST of the yardstick, 256 connections', shares(samples, 'uniform 256'), 0.25);
+  atLeast('REST of the baseline, 64 connections', shares(samples, 'uniform 64'), 0.17);
+  atLeast('REST of the baseline, 256 connections', shares(samples, 'uniform 256'), 0.25);
   for (const connections of [64, 256]) {
     const uniform = `uniform ${connections}`;
     atLeast(`Hot account of uniform, ${connections} connections`, ratios(samples, `hot ${connections}`, uniform, 'perSecond'), 0.9);
     atLeast(`100 tenants of uniform, ${connections} connections`, ratios(samples, `hundred ${connections}`, uniform, 'perSecond'), 0.9);
   }
-  atLeast('`PostTransactions` of 50 of the yardstick, one tenant', shares(samples, 'calls one'), 0.4);
-  atLeast('`PostTransactions` of 50 of the yardstick, 100 tenants', shares(samples, 'calls hundred'), 0.45);
+  atLeast('`PostTransactions` of 50 of the baseline, one tenant', shares(samples, 'calls one'), 0.4);
+  atLeast('`PostTransactions` of 50 of the baseline, 100 tenants', shares(samples, 'calls hundred'), 0.45);
   atMost('One connection: p50 of the bare commit’s', ratios(samples, 'uniform 1', 'bare commit', 'p50'), 4);
   atMost('One connection: p99 of its p50', samples.get('uniform 1')?.map(({ p50, p99 }) => p99 / p50) ?? [], 8);
-  atMost('Balance reads while users register: p99 of the idle p99', ratios(samples, 'reads busy', 'reads idle', 'p99'), 5);
   for (const [name, peak] of Object.entries(memory)) {
     if (name !== 'postgres in all') promises.push([`Resident: ${name} < 350 MiB`, `${Math.round(peak)} MiB`, peak < 350]);
   }
   const failures = [...samples.values()].flat().reduce((sum, { failures: failed }) => sum + failed, 0);
-  if (samples.size > 0) promises.push(['No request fails', `${failures} failed`, failures === 0]);
+  promises.push(['No request fails', `${failures} failed`, failures === 0]);
   return promises;
 }
 
-/** Each round's share of the best that the yardstick did in the same round. */
+/** Each round's share of the baseline's best in the same round. */
 function shares(samples: Samples, name: string): number[] {
-  const taken = samples.get(name) ?? [];
-  const best = taken.map((_, round) => Math.max(...[1, 2, 4].map((each) => samples.get(`yardstick ${each}`)?.[round]?.perSecond ?? 0)));
-  return taken.flatMap(({ perSecond }, round) => ((best[round] ?? 0) > 0 ? [perSecond / (best[round] ?? 0)] : []));
+  return (samples.get(name) ?? []).flatMap(({ perSecond }, round) => {
+    const best = Math.max(...[1, 2, 4].map((each) => samples.get(`baseline ${each}`)?.[round]?.perSecond ?? 0));
+    return best > 0 ? [perSecond / best] : [];
+  });
 }
 
-function ratios(samples: Samples, name: string, other: string, key: 'perSecond' | 'p50' | 'p99'): number[] {
+function ratios(samples: Samples, name: string, other: string, key: 'perSecond' | 'p50'): number[] {
   const others = samples.get(other) ?? [];
   return (samples.get(name) ?? []).flatMap((sample, round) => {
     const compared = others[round]?.[key] ?? 0;

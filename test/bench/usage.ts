@@ -1,19 +1,20 @@
-// What processes use: CPU time between two moments and the most memory they ever held, as Linux tells it in /proc.
+// CPU time and memory of processes, from Linux's /proc.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import type { BenchCluster } from './cluster.ts';
 
 /** CPU time used so far, microseconds, by name. */
 export type CpuTimes = Record<string, number>;
 
-/** The most memory ever held, MiB, by name. */
+/** Peak memory, MiB, by name. */
 export type MemoryPeaks = Record<string, number>;
 
-/** Whether this system tells; without /proc every figure is missing. */
+/** Whether this system has /proc; without it every figure is missing. */
 export const usageIsKnown = existsSync('/proc/self/stat');
 
 // Linux counts CPU time in hundredths of a second in /proc, on every architecture that Node runs on.
 const microsecondsPerTick = 10_000;
 
-/** Watches the processes of a cluster. */
+/** Measures the processes of a cluster. */
 export class Usage {
   private readonly processes: Record<string, number>;
   private readonly postmaster: number;
@@ -21,9 +22,8 @@ export class Usage {
   private wholeMemory = 0;
   private readonly sampler: NodeJS.Timeout | undefined;
 
-  /** `processes`: process ids by name; `postmaster`: PostgreSQL's first process, counted with all its children. */
-  constructor(processes: Record<string, number>, postmaster: number) {
-    this.processes = processes;
+  constructor({ pids, postmaster }: Pick<BenchCluster, 'pids' | 'postmaster'>) {
+    this.processes = pids;
     this.postmaster = postmaster;
     if (usageIsKnown) this.sampler = setInterval(() => this.sampleMemory(), 500).unref();
   }
@@ -34,7 +34,7 @@ export class Usage {
     const times: CpuTimes = {};
     for (const [name, pid] of Object.entries(this.processes)) times[name] = stat(pid)?.own ?? 0;
     const postmaster = stat(this.postmaster);
-    // Children that have ended are in the postmaster's account of its children.
+    // Ended children are included in the postmaster's count of its children.
     times['postgres'] = (postmaster?.own ?? 0) + (postmaster?.ended ?? 0);
     for (const { own } of this.servers()) times['postgres'] += own;
     const self = stat(process.pid);
@@ -43,9 +43,8 @@ export class Usage {
   }
 
   /**
-   * Peaks so far. A process by its name: the kernel's own high-water mark of its resident memory. `postgres process`: the largest of
-   * PostgreSQL's processes without the shared buffers, which all of them map; `postgres in all`: what its processes hold of their own plus
-   * the shared buffers once. The two are sampled twice a second.
+   * Peaks of resident memory so far, by process. `postgres process`: the largest PostgreSQL process without shared buffers; `postgres in
+   * all`: the private memory of its processes plus the shared buffers once. Both are sampled twice a second.
    */
   memory(): MemoryPeaks {
     if (!usageIsKnown) return {};
@@ -54,13 +53,13 @@ export class Usage {
     return { ...peaks, 'postgres process': this.ownMemory / 1024, 'postgres in all': this.wholeMemory / 1024 };
   }
 
-  /** MiB held now: a process by its name; `postgres`: what its processes hold of their own, without what they share. */
+  /** Resident memory now, MiB; `postgres`: the private memory of its processes. */
   resident(): Record<string, number> {
     if (!usageIsKnown) return {};
-    const held: Record<string, number> = {};
-    for (const [name, pid] of Object.entries(this.processes)) held[name] = kibibytes(pid, 'VmRSS') / 1024;
+    const resident: Record<string, number> = {};
+    for (const [name, pid] of Object.entries(this.processes)) resident[name] = kibibytes(pid, 'VmRSS') / 1024;
     const servers = [{ pid: this.postmaster }, ...this.servers()];
-    return { ...held, postgres: servers.reduce((sum, { pid }) => sum + kibibytes(pid, 'RssAnon'), 0) / 1024 };
+    return { ...resident, postgres: servers.reduce((sum, { pid }) => sum + kibibytes(pid, 'RssAnon'), 0) / 1024 };
   }
 
   end(): void {
@@ -87,7 +86,7 @@ export class Usage {
   }
 }
 
-/** What was used between two readings, microseconds by name. */
+/** CPU time between two readings, microseconds by name. */
 export function between(before: CpuTimes, after: CpuTimes): CpuTimes {
   return Object.fromEntries(Object.entries(after).map(([name, time]) => [name, time - (before[name] ?? 0)]));
 }
@@ -103,7 +102,7 @@ interface Stat {
 function stat(pid: number): Stat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command's name stands in parentheses and may hold anything. After it, the state is field 3 of proc_pid_stat(5).
+    // The command's name, in parentheses, may contain anything. After it comes field 3 of proc_pid_stat(5).
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const field = (number: number) => Number(fields[number - 3]);
     return {

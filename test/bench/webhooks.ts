@@ -1,252 +1,219 @@
-// `npm run bench -- webhooks`: from a posting to the tenant's receiver, and how many deliveries a second. Postings go to the ledger by gRPC, one a
-// call; the sustained windows hand events to the notifier as the ledger would, so that the ledger's own work is not in their figures.
-import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+// `npm run bench -- --only webhooks`: time from a posting's answer to its receiver, and deliveries per second.
 import { setTimeout as pause } from 'node:timers/promises';
-import { pino } from 'pino';
-import { pageStatement } from '../../services/notifier/deliveries.ts';
-import { toUuid } from '../../services/platform/ids.ts';
-import { queryPlanSettings } from '../../services/platform/query-plans.ts';
-import { inTransaction, openPool } from '../../services/platform/postgres.ts';
-import { median } from './figures.ts';
-import type { Cluster } from './cluster.ts';
-import type { Postings } from './poster.ts';
-import { now } from './receiver.ts';
+import { createClient } from '@connectrpc/connect';
+import { Agent, request } from 'undici';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { bodySignature } from '../../services/notifier/webhook.ts';
+import type { BenchCluster } from './cluster.ts';
+import { median, percentile } from './figures.ts';
+import { postingOf } from './posting.ts';
+import { BenchReceiver, now, secret } from './receiver.ts';
+import { postSteadily, type SteadyResult } from './steady.ts';
+import { callerOf, makeTenants, subscribe, type TenantGroup } from './tenants.ts';
 import { Usage, between } from './usage.ts';
-import { WebhookLoad } from './webhook-load.ts';
 
-const listed = 1_000_000;
-
-/** One line of the result: what, its figure, and, where something was promised, whether it was reached. */
+/** One line of the result; `reached` where there is a bound. */
 interface Line {
   what: string;
   figure: string;
   reached?: boolean;
 }
 
-/** Measures a cluster whose processes run. `brokers`: those of its Kafka; null: events go over gRPC. Resolves to a Markdown table. */
+/** Deliveries that are kept waiting in the sustained windows. */
+const backlog = 4_000;
+
+/** Measures a running cluster; resolves to a Markdown table. */
 export async function measureWebhooks(
-  cluster: Cluster,
-  { brokers, seconds, rounds, say }: { brokers: string | null; seconds: number; rounds: number; say: (line: string) => void },
+  cluster: BenchCluster,
+  { seconds, rounds, say }: { seconds: number; rounds: number; say: (line: string) => void },
 ): Promise<string> {
-  const bench = await Webhooks.open(cluster, brokers, seconds, say);
+  const receiver = await BenchReceiver.open();
+  const bench = new Webhooks(cluster, receiver, seconds, say);
   try {
-    await bench.toTheDoor();
-    await bench.steady(rounds);
-    for (const tenants of [1, 200]) await bench.sustained(tenants, rounds);
-    await bench.statements();
-    await bench.oneHangs();
-    if (brokers === null) await bench.list();
+    const [single, without, ten, many] = (await makeTenants(
+      cluster,
+      [1, 10, 10, 200].map((tenants, index) => ({ name: `hook-${index}`, tenants, accounts: 10 })),
+    )) as [TenantGroup, TenantGroup, TenantGroup, TenantGroup];
+    for (const { tenants } of [single, ten, many]) await subscribe(cluster, tenants, receiver);
+    await bench.latency(single);
+    await bench.interference(without, ten, rounds);
+    await bench.sustained('1 tenant', single, 32, rounds);
+    await bench.sustained('200 tenants', many, 256, rounds);
+    if (receiver.wrong > 0) throw new Error(`${receiver.wrong} deliveries had a wrong signature`);
     return bench.table();
   } finally {
-    await bench.close();
+    bench.end();
+    await receiver.close();
   }
 }
 
 class Webhooks {
   private readonly lines: Line[] = [];
-  private readonly cluster: Cluster;
-  private readonly load: WebhookLoad;
+  private readonly cluster: BenchCluster;
+  private readonly receiver: BenchReceiver;
   private readonly seconds: number;
   private readonly say: (line: string) => void;
   private readonly usage: Usage;
+  private windows = 0;
 
-  private constructor(cluster: Cluster, load: WebhookLoad, seconds: number, say: (line: string) => void) {
+  constructor(cluster: BenchCluster, receiver: BenchReceiver, seconds: number, say: (line: string) => void) {
     this.cluster = cluster;
-    this.load = load;
+    this.receiver = receiver;
     this.seconds = seconds;
     this.say = say;
-    this.usage = new Usage(cluster.processes, cluster.postmaster);
+    this.usage = new Usage(cluster);
   }
 
-  static async open(cluster: Cluster, brokers: string | null, seconds: number, say: (line: string) => void): Promise<Webhooks> {
-    const bench = new Webhooks(cluster, await WebhookLoad.open(cluster, brokers), seconds, say);
-    // Compiles the hot paths.
-    const tenants = await bench.load.tenants(4, '/hook');
-    await bench.load.arrive(await bench.load.post(tenants, 200, 4));
-    return bench;
-  }
-
-  async close(): Promise<void> {
+  end(): void {
     this.usage.end();
-    await this.load.close();
   }
 
   table(): string {
-    if (this.load.door.refused > 0) throw new Error(`${this.load.door.refused} deliveries had a wrong signature`);
     const mark = ({ reached }: Line) => (reached === undefined ? '' : reached ? '✓' : '✗');
-    return ['| | | |', '|---|---|---|', ...this.lines.map((line) => `| ${mark(line)} | ${line.what} | ${line.figure} |`)].join('\n');
+    return ['| | Webhooks | |', '|---|---|---|', ...this.lines.map((line) => `| ${mark(line)} | ${line.what} | ${line.figure} |`)].join(
+      '\n',
+    );
   }
 
   /** 20 postings/s of one tenant. */
-  async toTheDoor(): Promise<void> {
-    const postings = await this.load.post(await this.load.tenants(1, '/hook'), 20, Math.max(10, this.seconds));
-    const { p50, p99 } = await this.load.arrive(postings);
-    this.add('20 postings/s: the posting itself, p50 / p99', `${ms(postings.p50)} / ${ms(postings.p99)} ms`);
-    this.add('20 postings/s: from its answer to the receiver, p50 / p99', `${ms(p50)} / ${ms(p99)} ms`);
-    this.add('its p50 of the posting’s own ≤ 10 ×', `${ms(p50 / postings.p50)} ×`, p50 <= 10 * postings.p50);
+  async latency(group: TenantGroup): Promise<void> {
+    const { p50, p99, delays } = await this.post(group, 20, Math.max(10, this.seconds));
+    this.add('20 postings/s: the posting itself, p50 / p99', `${ms(p50)} / ${ms(p99)} ms`);
+    this.add(
+      '20 postings/s: from its answer to the receiver, p50 / p99',
+      `${ms(percentile(delays, 50))} / ${ms(percentile(delays, 99))} ms`,
+    );
   }
 
-  /**
-   * 500 postings/s of ten tenants, without and with webhooks, in turns: three for each round, as one moment in which the disk stands still is the
-   * p99 of its window (311 ms, where others had 13), and of three windows two may have one.
-   */
-  async steady(rounds: number): Promise<void> {
-    const rate = 500;
-    const turns = 3 * rounds;
-    const [without, subscribed] = [await this.load.tenants(10, null), await this.load.tenants(10, '/hook')];
-    const taken: Record<'alone' | 'both' | 'ratio' | 'p50' | 'largest', number[]> = {
-      alone: [],
-      both: [],
-      ratio: [],
-      p50: [],
-      largest: [],
-    };
-    for (let turn = 0; turn < turns; turn++) {
-      // There and back: the machine may get slower meanwhile.
-      const before = turn % 2 === 1 ? await this.measured(subscribed, rate) : undefined;
-      const alone = await this.load.post(without, rate, this.seconds);
-      const { both, p50, largest } = before ?? (await this.measured(subscribed, rate));
-      taken.alone.push(alone.p99);
-      taken.both.push(both.p99);
-      taken.ratio.push(both.p99 / alone.p99);
-      taken.p50.push(p50);
-      taken.largest.push(largest);
-    }
-    const [ratio, lag] = [median(taken.ratio), median(taken.largest)];
-    this.add('500 postings/s: p99 without / with webhooks', `${ms(median(taken.alone))} / ${ms(median(taken.both))} ms`);
-    this.add('with of without ≤ 1.5 ×', `${ms(ratio)} ×`, ratio <= 1.5);
-    this.add('500 postings/s: from the answer to the receiver, p50 / the longest', `${ms(median(taken.p50))} / ${ms(lag)} ms`);
-    this.add('the longest < 1 s', `${ms(lag)} ms`, lag < 1000);
-  }
-
-  /** As many deliveries as go, against as many as undici sends to the same receiver with as many requests at a time, in turns. */
-  async sustained(count: number, rounds: number): Promise<void> {
-    const name = count === 1 ? '1 tenant' : `${count} tenants`;
-    const concurrency = count === 1 ? 32 : 256;
-    const taken: Record<'rate' | 'bare' | 'ratio' | 'notifier' | 'postgres' | 'load', number[]> = {
-      rate: [],
-      bare: [],
-      ratio: [],
-      notifier: [],
-      postgres: [],
-      load: [],
-    };
+  /** 500 postings/s of ten tenants without and with webhooks, in turns. */
+  async interference(without: TenantGroup, subscribed: TenantGroup, rounds: number): Promise<void> {
+    const taken = { without: [] as number[], with: [] as number[], ratio: [] as number[], longest: [] as number[] };
     for (let round = 0; round < rounds; round++) {
-      const bareBefore = await this.load.bare(concurrency, this.seconds);
-      const feeding = await this.load.feed(count);
+      // Alternating order, as the machine's speed may drift.
+      const before = round % 2 === 1 ? await this.post(subscribed, 500, this.seconds) : undefined;
+      const alone = await this.post(without, 500, this.seconds, false);
+      const both = before ?? (await this.post(subscribed, 500, this.seconds));
+      taken.without.push(alone.p99);
+      taken.with.push(both.p99);
+      taken.ratio.push(both.p99 / alone.p99);
+      taken.longest.push(percentile(both.delays, 100));
+    }
+    const [ratio, longest] = [median(taken.ratio), median(taken.longest)];
+    this.add('500 postings/s: p99 without / with webhooks', `${ms(median(taken.without))} / ${ms(median(taken.with))} ms`);
+    this.add('with / without ≤ 1.5 ×', `${ms(ratio)} ×`, ratio <= 1.5);
+    this.add('500 postings/s: longest time to the receiver < 1 s', `${ms(longest)} ms`, longest < 1000);
+  }
+
+  /** Deliveries per second with a backlog, against a bare undici loop with as many requests at a time. */
+  async sustained(name: string, group: TenantGroup, concurrency: number, rounds: number): Promise<void> {
+    const taken = { rate: [] as number[], bare: [] as number[], ratio: [] as number[], notifier: [] as number[] };
+    for (let round = 0; round < rounds; round++) {
+      const bareBefore = await this.bare(concurrency);
+      const feeding = this.feed(group);
       await pause(2000);
-      const [before, cpu, started] = [this.load.door.verified, this.usage.cpu(), now()];
+      const [before, cpu, started] = [this.receiver.verified, this.usage.cpu(), now()];
       await pause(this.seconds * 1000);
-      const delivered = this.load.door.verified - before;
+      const delivered = this.receiver.verified - before;
       const rate = (1000 * delivered) / (now() - started);
       const used = between(cpu, this.usage.cpu());
       await feeding.end();
-      // Before and after: the machine may get slower, or faster, meanwhile.
-      const bare = (bareBefore + (await this.load.bare(concurrency, this.seconds))) / 2;
+      const bare = (bareBefore + (await this.bare(concurrency))) / 2;
       taken.rate.push(rate);
       taken.bare.push(bare);
       taken.ratio.push(rate / bare);
-      for (const process of ['notifier', 'postgres', 'load'] as const) taken[process].push((used[process] ?? 0) / delivered);
+      taken.notifier.push((used['notifier'] ?? 0) / delivered);
     }
     const ratio = median(taken.ratio);
     this.add(`Sustained, ${name}: deliveries/s / bare undici`, `${Math.round(median(taken.rate))} / ${Math.round(median(taken.bare))}`);
     this.add(`${name}, of the bare loop ≥ 20 %`, `${(100 * ratio).toFixed(1)} %`, ratio >= 0.2);
-    const each = (process: 'notifier' | 'postgres' | 'load') => `${process} ${median(taken[process]).toFixed(0)} µs`;
-    this.add(
-      `${name}: CPU per delivery`,
-      `${each('notifier')}, ${each('postgres')}, ${each('load')} (the receiver and who makes the events)`,
-    );
+    this.add(`${name}: CPU of the notifier per delivery`, `${median(taken.notifier).toFixed(0)} µs`);
   }
 
-  /** Statements that PostgreSQL itself counts in its log, begin and commit among them. */
-  async statements(): Promise<void> {
-    const set = (change: string) => this.cluster.query('postgres', change);
-    // One statement each: alter system runs in no transaction.
-    for (const [setting, value] of [
-      ['log_statement', 'all'],
-      ['log_line_prefix', '%d '],
-      ['log_parameter_max_length', '0'],
-    ]) {
-      await set(`alter system set ${setting} = '${value}'`);
-    }
-    await set('select pg_reload_conf()');
-    await pause(500);
-    const log = join(this.cluster.directory, 'logs', 'postgres.log');
-    const [from, before] = [statSync(log).size, this.load.door.verified];
-    const feeding = await this.load.feed(1);
-    await pause(2000);
-    await feeding.end();
-    const text = readFileSync(log).subarray(from).toString();
-    await set('alter system reset all');
-    await set('select pg_reload_conf()');
-    const counted = text.match(/^notifier LOG: {2}(execute|statement)/gm)?.length ?? 0;
-    this.add('1 tenant: SQL statements per delivery', (counted / (this.load.door.verified - before)).toFixed(3));
+  private newSeries(): string {
+    return `h${String(++this.windows).padStart(5, '0')}`;
   }
 
-  /** 200 postings/s of 20 tenants, without and with one more whose receiver never answers: once, as it goes on hanging for a while. */
-  async oneHangs(): Promise<void> {
-    const [others, hanging] = [await this.load.tenants(20, '/hook'), await this.load.tenants(1, '/hang')];
-    const alone = await this.load.arrive(await this.load.post(others, 200, this.seconds));
-    // The first seconds bring it to its bound.
-    const more = this.load.post(hanging, 50, this.seconds + 2);
-    await pause(2000);
-    const beside = await this.load.arrive(await this.load.post(others, 200, this.seconds));
-    await more;
-    this.add('200 postings/s of 20 tenants: to the receiver, p99 / while another’s hangs', `${ms(alone.p99)} / ${ms(beside.p99)} ms`);
-    this.add('while another’s hangs ≤ 1.5 ×', `${ms(beside.p99 / alone.p99)} ×`, beside.p99 <= 1.5 * alone.p99);
+  /** Posts at a steady rate and waits for all deliveries; `delays`: from answer to receiver, milliseconds. */
+  private async post(
+    group: TenantGroup,
+    perSecond: number,
+    seconds: number,
+    delivered = true,
+  ): Promise<SteadyResult & { delays: number[] }> {
+    const window = { group, perSecond, seconds, connections: 64, series: this.newSeries(), keepAnswers: delivered };
+    const result = await postSteadily(this.cluster.url, window);
+    if (result.failures > 0) throw new Error(`${result.failures} postings failed`);
+    const { times } = this.receiver;
+    await until(() => [...result.answers.keys()].every((key) => times.has(key)));
+    // A delivery can arrive before the answer.
+    return { ...result, delays: [...result.answers].map(([key, at]) => Math.max(0, times.get(key)! - at)) };
   }
 
-  /** The list of a tenant with a million deliveries. */
-  async list(): Promise<void> {
-    const [tenantId = ''] = await this.load.tenants(1, '/hook');
-    const tenant = toUuid('tenant', tenantId)!;
-    this.say(`  making ${listed.toLocaleString('en')} deliveries`);
-    await this.cluster.query(
-      'notifier',
-      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, delivered_at, created_at, run_at)
-       select '${tenant}', uuidv7(), uuidv7(), 'transaction.posted', false, 'delivered', 1, false, now(), now() - n * interval '1 second', now()
-       from generate_series(1, ${listed}) as n`,
-    );
-    await this.cluster.query('notifier', 'vacuum (analyze) deliveries');
-    const filter = { tenantId, eventType: 'transaction.posted', status: 'delivered', limit: 20 };
-    const timed = async (more: object) => {
-      const taken: number[] = [];
-      for (let turn = 0; turn < 7; turn++) {
-        const begun = performance.now();
-        await this.load.notifier.listDeliveries({ ...filter, ...more });
-        taken.push(performance.now() - begun);
+  /** Keeps a backlog of deliveries; `end` resolves when all are delivered. */
+  private feed(group: TenantGroup): { end: () => Promise<void> } {
+    const caller = callerOf(this.cluster, 'ledger');
+    const ledger = createClient(LedgerService, caller);
+    const [before, series] = [this.receiver.verified, this.newSeries()];
+    let [posted, isOver] = [0, false];
+    const loop = async () => {
+      while (!isOver) {
+        if (posted - (this.receiver.verified - before) > backlog) {
+          await pause(5);
+          continue;
+        }
+        const postings = Array.from({ length: 50 }, () => {
+          const { id } = group.tenants[++posted % group.tenants.length]!;
+          return postingOf(id, `${series}-1`, posted, group.accounts);
+        });
+        const { results } = await ledger.postTransactions({ postings });
+        if (results.some(({ outcome }) => outcome.case !== 'transaction')) throw new Error('a posting was refused');
       }
-      return median(taken);
     };
-    const few = await timed({ startMs: BigInt(Date.now() - 60_000) });
-    const all = await timed({});
-    this.add('A page of 20 and its total of a minute’s deliveries, of a million ≤ 50 ms', `${ms(few)} ms`, few <= 50);
-    this.add('A page of 20 and its total of all of the million ≤ 500 ms', `${ms(all)} ms`, all <= 500);
-    // As the service has it: by its role, under row-level security, with the plan that any values get.
-    const pool = openPool(this.cluster.known.databases.notifier.serviceUrl, {
-      name: 'plan',
-      max: 1,
-      logger: pino({ level: 'silent' }),
-      settings: queryPlanSettings,
-    });
-    const plan = await inTransaction(pool, [tenant], async (client) => {
-      await client.query(`prepare page (uuid, text[], text[], timestamptz, timestamptz, bigint, bigint) as ${pageStatement.text}`);
-      const values = `'${tenant}', '{delivered}', '{transaction.posted}', '-infinity', 'infinity', 20, 0`;
-      return (await client.query<{ 'QUERY PLAN': string }>(`explain analyze execute page (${values})`)).rows;
-    }).finally(() => pool.end());
-    this.say(plan.map((row) => `    ${row['QUERY PLAN']}`).join('\n'));
+    const looping = Promise.all([loop(), loop(), loop()]);
+    looping.catch(() => undefined);
+    const end = async () => {
+      isOver = true;
+      await looping;
+      caller.close();
+      await until(() => this.receiver.verified - before >= posted);
+    };
+    return { end };
   }
 
-  private async measured(tenants: string[], rate: number): Promise<{ both: Postings; p50: number; largest: number }> {
-    const both = await this.load.post(tenants, rate, this.seconds);
-    return { both, ...(await this.load.arrive(both)) };
+  /** Requests per second of a bare undici loop to the same receiver. */
+  private async bare(concurrency: number): Promise<number> {
+    const agent = new Agent();
+    const body = JSON.stringify({ idempotency_key: 'bare', text: 'x'.repeat(900) });
+    const headers = { 'content-type': 'application/json', 'x-webhook-signature': bodySignature(secret, body) };
+    const before = this.receiver.verified;
+    let sent = 0;
+    const perSecond = async (milliseconds: number) => {
+      const [started, already] = [now(), sent];
+      const loop = async () => {
+        while (now() < started + milliseconds) {
+          const answer = await request(`${this.receiver.url}/hook`, { dispatcher: agent, method: 'POST', headers, body });
+          await answer.body.dump();
+          sent++;
+        }
+      };
+      await Promise.all(Array.from({ length: concurrency }, loop));
+      return (1000 * (sent - already)) / (now() - started);
+    };
+    await perSecond(500);
+    const rate = await perSecond(this.seconds * 1000);
+    await agent.close();
+    await until(() => this.receiver.verified - before >= sent);
+    return rate;
   }
 
   private add(what: string, figure: string, reached?: boolean): void {
     this.lines.push({ what, figure, ...(reached !== undefined && { reached }) });
     this.say(`  ${what}: ${figure}${reached === false ? ' NOT REACHED' : ''}`);
   }
+}
+
+async function until(isDone: () => boolean): Promise<void> {
+  for (const end = now() + 60_000; !isDone(); await pause(10)) if (now() > end) throw new Error('deliveries are missing after 60 s');
 }
 
 const ms = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);

@@ -1,38 +1,38 @@
-// What the kit must be told of a ledger: an adapter is a module that exports `open`.
+// The interface between the kit and a ledger: an adapter is a module that exports `open`.
 import type { Http } from './http.ts';
 
-/** A module that is given by its path exports this. */
+/** What an adapter exports. */
 export interface AdapterModule {
   open: Open;
 }
 
-/** Reaches a running ledger. `url` is what `--url` says, without a slash at its end. Every request goes through `http`, which keeps it for the report. */
+/** Connects to a running ledger. `url`: of `--url`, without a trailing slash. All requests go through `http`, which records them. */
 export type Open = (place: { url: string; http: Http }) => Promise<Ledger>;
 
-/** What not every ledger has. */
-export const notions = {
-  keys: 'a posting carries a key that its caller chose',
+/** What not every ledger offers. */
+export const capabilities = {
+  keys: 'a posting has a key that the client chooses',
   replay: 'a repetition is answered with the transaction that the first one made',
-  floor: 'an account may be told not to go below zero',
+  floor: 'an account can be forbidden to go below zero',
   entries: 'a posting may have entries of any amount on either side',
   history: 'the changes of an account can be listed',
-  reading: 'balances of several accounts can be read as they were at one moment',
+  reading: 'balances of several accounts can be read at one moment',
 } as const;
 
-/** One of them. */
-export type Notion = keyof typeof notions;
+/** One capability. */
+export type Capability = keyof typeof capabilities;
 
 /** A running ledger. */
 export interface Ledger {
   /** Name and version, for the report. */
   name: string;
-  /** Currencies with two decimals that its books hold: one or more. */
+  /** Its currencies with two decimals. */
   currencies: [string, ...string[]];
-  /** The largest amount of one posting that it promises to take, as decimal text. */
+  /** The largest amount of a posting, as decimal text. */
   largest: string;
-  /** The notions that it does not have, each with the reason; checks that need one are "not offered". */
-  lacks: Partial<Record<Notion, string>>;
-  /** A new book that nobody else writes to; every balance is zero. */
+  /** Capabilities that it lacks, with the reason; checks that need one are "not offered". */
+  lacks: Partial<Record<Capability, string>>;
+  /** A new book of its own; every balance is zero. */
   prepare(want: { accounts: number; floored: number }): Promise<Book>;
 }
 
@@ -43,11 +43,11 @@ export interface Book {
   /** Accounts that may not; empty where `floor` is lacking. */
   floored: string[];
   /**
-   * Moves an amount. Resolves when the balances show it, and never rejects for what the ledger answered.
-   * `cutAfter`: drop the connection so many milliseconds after the request was sent, whatever comes; the outcome is `unknown`.
+   * Moves an amount. Resolves when the balances show it; never rejects because of an answer.
+   * `cutAfter`: drops the connection so many milliseconds after sending; the outcome is `unknown`.
    */
   post(transfer: Transfer, cutAfter?: number): Promise<Answer>;
-  /** What has come to an account less what has gone from it, in one currency. */
+  /** What came to an account less what left it, in one currency. */
   balance(account: string, currency: string): Promise<string>;
   /** Unless `entries` is lacking. */
   postEntries?(posting: { key: string; entries: Entry[] }): Promise<Answer>;
@@ -81,7 +81,7 @@ export interface Change {
   amount: string;
 }
 
-/** What became of a posting. */
+/** The outcome of a posting. */
 export interface Answer {
   /**
    * `created`: posted now. `replayed`: posted before under this key. `duplicate`: refused because the key was used. `refused`: refused for
@@ -91,5 +91,5 @@ export interface Answer {
   /** The transaction, where the ledger named it. */
   id?: string | undefined;
   /** Status and reason, for the report. */
-  said: string;
+  detail: string;
 }

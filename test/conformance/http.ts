@@ -1,4 +1,4 @@
-// Requests to a ledger, all of them kept, so that whatever a check has seen can be seen again.
+// An HTTP client that records all requests, so that what a check has found can be repeated.
 import { Agent, request as plain, type RequestOptions } from 'node:http';
 import { Agent as TlsAgent, request as tls } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,7 +10,7 @@ export interface Call {
   headers?: Record<string, string>;
   /** Sent as JSON. */
   body?: unknown;
-  /** Milliseconds after the last byte was handed to the network at which the connection is dropped. */
+  /** Drops the connection so many milliseconds after the last byte was sent. */
   cutAfter?: number | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface Reply {
   headers: Record<string, string | string[] | undefined>;
   /** The body, or why there was no answer. */
   text: string;
-  /** The parsed text; undefined where it is no JSON. */
+  /** The parsed text; undefined if it is not JSON. */
   json: any;
 }
 
@@ -32,7 +32,7 @@ interface Kept {
   reply: string;
 }
 
-const patience = 30_000;
+const timeoutMs = 30_000;
 
 /** A client that never rejects: no answer is a reply of status 0. */
 export class Http {
@@ -55,7 +55,7 @@ export class Http {
         ...(body !== undefined && { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }),
         ...call.headers,
       },
-      // A connection that is cut must carry nobody else's request.
+      // A connection that is cut is not shared.
       agent: call.cutAfter === undefined ? this.#agents[url.protocol as 'http:'] : false,
     };
     return new Promise((resolve) => {
@@ -70,7 +70,7 @@ export class Http {
           resolve({ status: response.statusCode ?? 0, headers: response.headers, text, json: parsed(text) });
         });
       });
-      sent.setTimeout(patience, () => sent.destroy(new Error(`nothing for ${patience / 1000} s`)));
+      sent.setTimeout(timeoutMs, () => sent.destroy(new Error(`nothing for ${timeoutMs / 1000} s`)));
       sent.on('error', (error) => nothing(`no answer: ${error.message}`));
       if (call.cutAfter !== undefined) {
         const { cutAfter } = call;
@@ -85,14 +85,11 @@ export class Http {
     });
   }
 
-  /** The requests since the last time, as a shell script with the answers beside them; those that overlapped run at once, up to `wait`. */
+  /** The requests since the last call as a shell script, with their answers; overlapping requests run at once, up to `wait`. */
   takeScript(): string {
     const kept = this.#kept.sort((one, other) => one.began - other.began);
     this.#kept = [];
-    const lines = [
-      '#!/usr/bin/env bash',
-      '# The requests as they were sent, and what was answered. Lines that end with & were under way together.',
-    ];
+    const lines = ['#!/usr/bin/env bash', '# The requests as sent, with their answers. Lines that end with & overlapped.'];
     let end = -Infinity;
     let group: Kept[] = [];
     const flush = () => {
@@ -109,7 +106,7 @@ export class Http {
     return `${lines.join('\n')}\n`;
   }
 
-  /** Lets go of the connections. */
+  /** Closes the connections. */
   close(): void {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }

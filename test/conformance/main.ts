@@ -1,4 +1,4 @@
-// `npm run conformance -- --adapter NAME|PATH --url URL`: whether a running ledger keeps what callers rely on: one key, one effect; no money from nowhere.
+// `npm run conformance -- --adapter NAME|PATH --url URL`: accounting checks of any running ledger: one key, one effect; no money from nowhere.
 import { randomInt } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,20 +6,17 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { AdapterModule } from './adapter.ts';
-import { checkLedger, checks, table, type Finding } from './checking.ts';
+import { checkLedger, checks, table, type Finding } from './check-ledger.ts';
 import { Http } from './http.ts';
-import type { Check } from './trial.ts';
+import type { Check } from './check-run.ts';
 
-const adapters: Record<string, () => Promise<AdapterModule>> = {
-  cala: () => import('./adapters/cala.ts'),
-  ours: () => import('./adapters/ours.ts'),
-};
+const adapters: Record<string, () => Promise<AdapterModule>> = { ours: () => import('./ours.ts') };
 
 const usage = `npm run conformance -- --adapter ${Object.keys(adapters).join('|')}|PATH --url URL [--seed N] [--check NAME]...
   --adapter PATH  a module that exports open as adapter.ts describes it
-  --seed N        makes the choices of an earlier run again; default: a new one, which is printed
+  --seed N        repeats the choices of an earlier run; default: a new seed, which is printed
   --check NAME    only this check; may be given several times
-Ends with 0 where nothing is broken, 1 where something is, 2 where the ledger could not be checked.
+Exits with 0 if nothing is broken, 1 if something is, 2 if the ledger could not be checked.
 Checks:
 ${checks.map(({ name, holds }) => `  ${name}: ${holds}`).join('\n')}`;
 
@@ -34,7 +31,7 @@ interface Task {
   only: Check[];
 }
 
-function asked(): Task {
+function readTask(): Task {
   const options = {
     adapter: { type: 'string' },
     url: { type: 'string' },
@@ -73,7 +70,7 @@ async function main({ load, url, seed, only }: Task): Promise<boolean> {
   }
 }
 
-/** Writes down the requests of what is broken; whether nothing is. */
+/** Writes the requests of broken checks to files; returns whether there are none. */
 function keep(broken: Finding[], seed: number): boolean {
   if (broken.length === 0) return true;
   const directory = mkdtempSync(join(tmpdir(), 'conformance-'));
@@ -81,14 +78,14 @@ function keep(broken: Finding[], seed: number): boolean {
     const file = join(directory, `${check.name.replaceAll(' ', '-')}.sh`);
     const head = [`${check.name}: ${check.holds}`, ...seen.slice(0, 20)].map((line) => `# ${line.replaceAll(/\s+/g, ' ')}\n`).join('');
     writeFileSync(file, script.replace('\n', `\n${head}`), { mode: 0o700 });
-    say(`${check.name}: its requests and answers are in ${file}; again: --seed ${seed} --check '${check.name}'`);
+    say(`${check.name}: requests and answers are in ${file}; repeat with --seed ${seed} --check '${check.name}'`);
   }
   return false;
 }
 
 let task: Task | undefined;
 try {
-  task = asked();
+  task = readTask();
   process.exitCode = (await main(task)) ? 0 : 1;
 } catch (error) {
   process.stderr.write(`${(error as Error).message}\n${task ? '' : `\n${usage}\n`}`);

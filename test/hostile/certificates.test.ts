@@ -1,4 +1,4 @@
-// Receivers that are not who they say, to the notifier's whole sending path: no byte of an event reaches one, and the tenant learns the class.
+// Receivers with a wrong certificate: no event reaches them, and the delivery shows tls_error.
 import { Targets } from '../../services/notifier/addresses.ts';
 import { authority, expired, formerAuthority, good } from '../certificates.ts';
 import { newTenant, settled, startNotifier, startReceiver } from '../notifier.ts';
@@ -6,11 +6,11 @@ import { newTenant, settled, startNotifier, startReceiver } from '../notifier.ts
 const both = `${authority}\n${formerAuthority}`;
 
 test.each([
-  ['is in order', good, 'hooks.test', both, { status: 'delivered', statusCode: 200 }],
+  ['is valid', good, 'hooks.test', both, { status: 'delivered', statusCode: 200 }],
   ['has expired', expired, 'hooks.test', both, { status: 'failed', errorClass: 'tls', attempts: 3 }],
   ['is for another name', good, 'other.test', both, { status: 'failed', errorClass: 'tls', attempts: 3 }],
-  ['is of an authority that nobody trusts', good, 'hooks.test', formerAuthority, { status: 'failed', errorClass: 'tls', attempts: 3 }],
-])('a delivery to a receiver whose certificate %s ends as it must', async (_, certificate, name, ca, outcome) => {
+  ['is of an untrusted authority', good, 'hooks.test', formerAuthority, { status: 'failed', errorClass: 'tls', attempts: 3 }],
+])('a delivery to a receiver whose certificate %s ends as expected', async (_, certificate, name, ca, outcome) => {
   const receiver = await startReceiver(undefined, certificate);
   const notifier = await startNotifier({ targets: new Targets(true, () => Promise.resolve(['127.0.0.1'])), ca });
   try {

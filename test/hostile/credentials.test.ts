@@ -1,4 +1,4 @@
-// Forged, stolen and misplaced credentials against the running cluster, by somebody who knows everything but the secrets.
+// Forged, stolen and misplaced credentials against a running cluster.
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { SignJWT, exportJWK, type JWTHeaderParameters } from 'jose';
 import { idOfKeyText, newKeyText } from '../../services/identity/credentials.ts';
@@ -31,14 +31,14 @@ const base64 = (value: unknown) => Buffer.from(typeof value === 'string' ? value
 
 type Claims = Record<string, unknown>;
 
-/** A token as identity makes it, but for what is changed. */
+/** A token as identity makes it, with changes. */
 function token(change: { claims?: Claims; header?: Partial<JWTHeaderParameters>; by?: KeyObject } = {}): Promise<string> {
   const claims = { iss: 'ledger', aud: 'ledger', sub: ada.id, iat: soon() - 600, exp: soon(), ...change.claims };
   const header = { alg: 'EdDSA', typ: 'JWT', kid, ...change.header };
   return new SignJWT(claims).setProtectedHeader(header).sign(change.by ?? signingKey);
 }
 
-/** A header as somebody wrote it, with any text for a signature. */
+/** A token with any header and signature. */
 function unsigned(header: object, signature: string): string {
   return `${base64(header)}.${base64({ iss: 'ledger', aud: 'ledger', sub: ada.id, exp: soon() })}.${signature}`;
 }
@@ -53,34 +53,25 @@ async function expectRefused(credential: string): Promise<void> {
 }
 
 describe('a token', () => {
-  test('with nothing changed is taken, so that what is refused below is refused for its change', async () => {
+  test('without a change is accepted, so that those below are refused for their change', async () => {
     for (const path of userRoutes()) expect((await cluster.rest('GET', path, { key: await token() })).status).toBe(200);
   });
 
-  test.each(['none', 'None', 'NONE', 'nOnE', ''])('of the algorithm %j is refused, signed or not', async (alg) => {
+  test.each(['none', 'nOnE', ''])('of the algorithm %j is refused, signed or not', async (alg) => {
     const [, , signature = ''] = (await token()).split('.');
     for (const each of ['', signature]) await expectRefused(unsigned({ alg, typ: 'JWT', kid }, each));
   });
 
-  test('whose HMAC is keyed with the public key, in whatever form it is published, is refused', async () => {
+  test('whose HMAC is keyed with the published public key is refused', async () => {
     const published = createPublicKey(signingKey);
     const jwks = await (await fetch(`${cluster.url}/.well-known/jwks.json`)).text();
-    const forms = [
-      published.export({ type: 'spki', format: 'pem' }),
-      published.export({ type: 'spki', format: 'der' }),
-      Buffer.from((await exportJWK(published)).x ?? '', 'base64url'),
-      (await exportJWK(published)).x ?? '',
-      jwks,
-      JSON.stringify(JSON.parse(jwks).keys[0]),
-      kid,
-      'ledger',
-    ];
+    const forms = [published.export({ type: 'spki', format: 'pem' }), (await exportJWK(published)).x ?? '', jwks, kid];
     for (const form of forms) {
       for (const alg of ['HS256', 'HS512']) await expectRefused(await token({ header: { alg }, by: createSecretKey(Buffer.from(form)) }));
     }
   });
 
-  test('that brings its own key, or says where one is, is refused', async () => {
+  test('that contains or points to its own key is refused', async () => {
     const own = generateKeyPairSync('ed25519').privateKey;
     const jwk = { ...(await exportJWK(createPublicKey(own))), kid: 'own' };
     for (const header of [
@@ -88,9 +79,7 @@ describe('a token', () => {
       { kid: 'own', jwk },
       { jwk },
       { jku: `${cluster.url}/.well-known/jwks.json` },
-      { x5u: 'https://example.com/own.pem' },
       { kid: '../../../../dev/null' },
-      { kid: "' or 1=1 --" },
       { kid: '__proto__' },
       { kid: undefined },
     ]) {
@@ -105,19 +94,14 @@ describe('a token', () => {
   test.each<[string, Claims]>([
     ['of another issuer', { iss: 'other' }],
     ['without an issuer', { iss: undefined }],
-    ['of an issuer in a list', { iss: ['ledger'] }],
     ['for another audience', { aud: 'other' }],
-    ['for other audiences', { aud: ['other', 'LEDGER'] }],
     ['without an audience', { aud: undefined }],
     ['that has expired', { exp: soon() - 601 }],
-    ['that expired long ago', { exp: 0 }],
     ['that never expires', { exp: undefined }],
-    ['that expires in words', { exp: '9999999999' }],
     ['that is not good yet', { nbf: soon() }],
     ['of nobody', { sub: undefined }],
     ['of a key', { sub: newId('key') }],
-    ['of a name that all objects have', { sub: '__proto__' }],
-  ])('%s is refused, though it is signed by the cluster', async (_, claims) => {
+  ])('%s is refused, though the signature is right', async (_, claims) => {
     await expectRefused(await token({ claims }));
   });
 
@@ -129,8 +113,8 @@ describe('a token', () => {
   });
 
   test('that is tampered with anywhere is refused', async () => {
-    const sound = await token();
-    const [head = '', payload = '', signature = ''] = sound.split('.');
+    const valid = await token();
+    const [head = '', payload = '', signature = ''] = valid.split('.');
     const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Claims;
     const bytes = Buffer.from(signature, 'base64url');
     for (const each of [
@@ -143,13 +127,9 @@ describe('a token', () => {
         return `${head}.${payload}.${changed.toString('base64url')}`;
       }),
       `${head}.${payload}.`,
-      `${head}.${payload}`,
       `${head}.${payload}.${Buffer.alloc(64).toString('base64url')}`,
-      `${sound}.`,
-      `${sound}.${signature}`,
-      `${sound}.x.y`,
-      `.${sound}`,
-      payload,
+      `${valid}.${signature}`,
+      `.${valid}`,
     ]) {
       await expectRefused(each);
     }
@@ -177,8 +157,8 @@ describe('an API key', () => {
       .replace('{delivery_id}', newId('wh_delivery'))
       .replace('{account_code}', 'CASH');
 
-  test('that somebody invented is refused by every route, whatever of it is right', async () => {
-    // The right id with another secret, an unknown id, one whose bits are no UUID, one of ones only.
+  test('that is invented is refused by every route', async () => {
+    // The right id with another secret, an unknown id, and ids that are no UUID.
     const odd = newId('key').replace(/^(.{14})./, '$10');
     const invented = [idOfKeyText(key) ?? '', newId('key'), odd, 'key_7zzzzzzzzzzzzzzzzzzzzzzzzz'].map(newKeyText);
     for (const operation of routes()) {
@@ -193,13 +173,10 @@ describe('an API key', () => {
     const path = `/v1/tenants/${tenant.slug}/accounts`;
     for (const [query, headers] of [
       [`?api_key=${key}`, {}],
-      [`?access_token=${key}`, {}],
       ['', { 'x-api-key': key }],
       ['', { cookie: `authorization=${key}; token=${key}` }],
-      ['', { 'proxy-authorization': `Bearer ${key}` }],
       ['', { authorization: key }],
       ['', { authorization: `Bearer Bearer ${key}` }],
-      ['', { authorization: `Bearer ${key},Bearer ${key}` }],
     ] as const) {
       expect((await cluster.rest('GET', path + query, { headers })).status).toBe(401);
     }
@@ -221,7 +198,8 @@ describe('an API key', () => {
     const rotated = await cluster.rest('POST', `${keys}/${replaced.id}/rotate`, { key: ada.token, body: { overlap_seconds: 0 } });
     expect(rotated.status).toBe(201);
     const end = Math.max(expires, Date.now() + 5_000);
-    for (let asked = Date.now(); (await Promise.all(dead.map(alive))).includes(true); asked = Date.now()) expect(asked).toBeLessThan(end);
+    for (let sentAt = Date.now(); (await Promise.all(dead.map(alive))).includes(true); sentAt = Date.now())
+      expect(sentAt).toBeLessThan(end);
     for (const operation of routes()) {
       for (const each of dead) {
         const { status, body } = await cluster.rest(operation.method, pathOf(operation), { key: each.key });

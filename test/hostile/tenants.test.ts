@@ -1,10 +1,10 @@
-// One tenant's names and ids in the hands of another: on every route they look like names and ids that nobody has, and nothing changes.
+// Another tenant's names and ids are answered on every route like unknown ones, and change nothing.
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
 import type { Answer, Cluster, Tenant } from '../cluster.ts';
 import { sharedCluster } from '../shared-cluster.ts';
 
-interface Books {
+interface TenantRecords {
   tenant: Tenant;
   key: string;
   /** Ids and names of records that are there. */
@@ -14,12 +14,12 @@ interface Books {
 let cluster: Cluster;
 let contract: Contract;
 let rest: Cluster['rest'];
-let mine: Books;
-let theirs: Books;
+let mine: TenantRecords;
+let theirs: TenantRecords;
 
 const idempotencyKey = 'the same for both';
 
-async function newBooks(accountCode: string): Promise<Books> {
+async function newTenant(accountCode: string): Promise<TenantRecords> {
   const tenant = await cluster.tenant();
   const key = await cluster.apiKey(tenant);
   const made = async (path: string, body: unknown, by = key) => (await cluster.rest('POST', path, { key: by, body })).body;
@@ -35,8 +35,8 @@ async function newBooks(accountCode: string): Promise<Books> {
   return { tenant, key, records };
 }
 
-/** Everything of a tenant that another could have changed. */
-async function stateOf({ tenant, key }: Books): Promise<unknown> {
+/** Everything of a tenant that another could change. */
+async function stateOf({ tenant, key }: TenantRecords): Promise<unknown> {
   const path = `/v1/tenants/${tenant.slug}`;
   const read = async (where: string, by = key) => (await rest('GET', where, { key: by })).body.data;
   const { events } = await read(`${path}/events?after_sequence=60&limit=100`);
@@ -49,8 +49,8 @@ beforeAll(async () => {
   cluster = await sharedCluster();
   contract = await readContract(cluster.url);
   rest = checkedRest(cluster, contract);
-  mine = await newBooks('MINE-1');
-  theirs = await newBooks('THEIRS-1');
+  mine = await newTenant('MINE-1');
+  theirs = await newTenant('THEIRS-1');
 });
 afterAll(() => cluster.stop());
 
@@ -72,7 +72,7 @@ function comparable({ status, headers, body }: Answer, sent: string): unknown {
   return { status, names: names.sort(), body: JSON.stringify(said).replaceAll(sent, '<sent>') };
 }
 
-test('ids of another tenant in a path are answered like ids that nobody has, and change nothing', async () => {
+test('ids of another tenant in a path are answered like unknown ids, and change nothing', async () => {
   const before = await stateOf(theirs);
   const operations = contract.operations.filter(({ path }) => /\{(transaction_id|delivery_id|key_id|account_code)\}/.test(path));
   expect(operations.length).toBeGreaterThan(9);
@@ -136,7 +136,7 @@ test('one idempotency key in two tenants is two keys', async () => {
   expect([one, other]).toEqual([[mine.records.transaction_id], [theirs.records.transaction_id]]);
 });
 
-test('a tenant that is named in a body is not looked at: what the path and the key say is done', async () => {
+test('a tenant named in a body is ignored: path and key decide', async () => {
   const before = await stateOf(theirs);
   const { tenant, records } = theirs;
   const names = {
@@ -169,10 +169,10 @@ test('a tenant that is named in a body is not looked at: what the path and the k
 
 test('a page of another tenant’s list leads to nothing of theirs', async () => {
   for (const list of ['accounts', 'transactions', 'accounts/code/SETTLEMENT-NGN/balance/history']) {
-    const path = ({ tenant }: Books) => `/v1/tenants/${tenant.slug}/${list}?limit=1&currency=NGN`;
-    const post = (books: Books) =>
-      rest('POST', `/v1/tenants/${books.tenant.slug}/transactions`, {
-        key: books.key,
+    const path = ({ tenant }: TenantRecords) => `/v1/tenants/${tenant.slug}/${list}?limit=1&currency=NGN`;
+    const post = (of: TenantRecords) =>
+      rest('POST', `/v1/tenants/${of.tenant.slug}/transactions`, {
+        key: of.key,
         body: { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' },
       });
     await Promise.all([post(theirs), post(theirs), post(mine), post(mine)]);

@@ -1,5 +1,5 @@
-// What the time of an answer tells: whether somebody has an account, whether a key exists. Both kinds take turns, so that whatever else the
-// machine does hits both, and medians are compared; a pair that looks different is measured once more, and longer.
+// The time of an answer must not reveal whether an account or an API key exists: medians of alternating requests are compared, and where
+// they differ, once more and longer.
 import { randomBytes } from 'node:crypto';
 import { jest } from '@jest/globals';
 import pg from 'pg';
@@ -8,7 +8,6 @@ import { newId } from '../../services/platform/ids.ts';
 import type { Cluster, Person, Tenant } from '../cluster.ts';
 import { sharedCluster } from '../shared-cluster.ts';
 
-// Some of these start the cluster again and again, or ask it for much, which a busy machine needs minutes for.
 jest.setTimeout(180_000);
 
 let cluster: Cluster;
@@ -35,21 +34,21 @@ const median = (values: number[]) => values.sort((one, other) => one - other)[Ma
 type Ask = () => Promise<unknown>;
 const nothing: Ask = async () => undefined;
 
-/** Asks both in turns, each first in every other round, and tells the medians of their times, milliseconds. `before`: not measured. */
+/** The median times of both, milliseconds; each is first in every other round. `before` is not measured. */
 async function inTurns(rounds: number, known: Ask, unknown: Ask, before: Ask): Promise<[number, number]> {
   const times: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
-    for (const place of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
+    for (const index of round % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
       await before();
       const began = performance.now();
-      await (place === 0 ? known : unknown)();
-      times[place].push(performance.now() - began);
+      await (index === 0 ? known : unknown)();
+      times[index].push(performance.now() - began);
     }
   }
   return [median(times[0]), median(times[1])];
 }
 
-/** Expects that neither takes twice as long as the other; where it looks so, once more and longer. */
+/** Expects that neither takes twice as long as the other. */
 async function expectAlike(rounds: number, known: Ask, unknown: Ask, before: Ask = nothing): Promise<void> {
   const alike = ([one, other]: [number, number]) => one / other > 0.5 && one / other < 2;
   await inTurns(5, known, unknown, before);
@@ -58,44 +57,44 @@ async function expectAlike(rounds: number, known: Ask, unknown: Ask, before: Ask
   expect({ known: again[0], unknown: again[1], alike: alike(again) }).toMatchObject({ alike: true });
 }
 
-/** The sum of identity's figures of this name and label. */
-async function figure(name: string, label = ''): Promise<number> {
+/** The sum of a metric of identity over the matching labels. */
+async function metric(name: string, label = ''): Promise<number> {
   const text = await (await fetch(`${cluster.opsUrl('identity')}/metrics`)).text();
   const lines = text.split('\n').filter((line) => line.startsWith(name) && line.includes(label));
   expect(lines.length).toBeGreaterThan(0);
   return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
 }
 
-const stranger = () => `nobody.${randomBytes(6).toString('hex')}@example.com`;
+const unknownEmail = () => `nobody.${randomBytes(6).toString('hex')}@example.com`;
 
-test('a wrong password of somebody takes as long as one of nobody, and answers the same', async () => {
+test('a wrong password takes as long for a known user as for an unknown one, and is answered the same', async () => {
   const answers = { known: new Set<string>(), unknown: new Set<string>() };
   const login = async (email: string, seen: Set<string>) => {
     const { status, body, headers } = await cluster.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } });
     const names = [...headers.keys()].sort().join();
     seen.add(JSON.stringify([status, { ...body, request_id: '' }, names, headers.get('content-length')]));
   };
-  // The limit of failures would answer before the password is looked at.
+  // Otherwise the limit of failed logins would answer first.
   const forget = () => database.query('delete from login_failures');
   await expectAlike(
     15,
     () => login(ada.email, answers.known),
-    () => login(stranger(), answers.unknown),
+    () => login(unknownEmail(), answers.unknown),
     forget,
   );
   expect([...answers.unknown]).toEqual([...answers.known]);
 });
 
-test('a wrong password of somebody costs the work that one of nobody costs', async () => {
+test('a wrong password costs the same work for a known user as for an unknown one', async () => {
   const work = async (email: string) => {
-    const figures = () => Promise.all([figure('identity_passwords_total'), figure('grpc_server_seconds_count', 'IdentityService/Login')]);
-    const before = await figures();
+    const metrics = () => Promise.all([metric('identity_passwords_total'), metric('grpc_server_seconds_count', 'IdentityService/Login')]);
+    const before = await metrics();
     expect((await cluster.rest('POST', '/v1/auth/login', { body: { email, password: 'wrong password' } })).status).toBe(401);
-    return (await figures()).map((value, place) => value - before[place]!);
+    return (await metrics()).map((value, index) => value - before[index]!);
   };
   await database.query('delete from login_failures');
   expect(await work(ada.email)).toEqual([1, 1]);
-  expect(await work(stranger())).toEqual([1, 1]);
+  expect(await work(unknownEmail())).toEqual([1, 1]);
 });
 
 describe('an API key', () => {
@@ -104,7 +103,7 @@ describe('an API key', () => {
     const { status, body, headers } = await cluster.rest('GET', path(), { key: text });
     return [status, body.code, body.error, [...headers.keys()].sort().join()];
   };
-  // Each is new, because the gateway remembers an answer for some seconds.
+  // A new key each time, because the gateway caches answers.
   const wrongSecret = () => newKeyText(idOfKeyText(key) ?? '');
   const unknownId = () => newKeyText(newId('key'));
 
@@ -118,7 +117,7 @@ describe('an API key', () => {
   });
 
   test('of a known id with another secret costs the one call that one of an unknown id costs', async () => {
-    const calls = () => figure('grpc_server_seconds_count', 'IdentityService/VerifyApiKey');
+    const calls = () => metric('grpc_server_seconds_count', 'IdentityService/VerifyApiKey');
     for (const make of [wrongSecret, unknownId]) {
       const before = await calls();
       for (let count = 0; count < 10; count += 1) expect((await ask(make()))[0]).toBe(401);

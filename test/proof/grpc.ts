@@ -1,244 +1,112 @@
-// Every gRPC method that the services say they have, called with mutated messages: none may answer INTERNAL or UNKNOWN, none may go
-// away, and afterwards the cluster works and its books are right.
-import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
-import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+// `npm run proof -- grpc`: every gRPC method with mutated messages. None may answer INTERNAL or UNKNOWN, and afterwards the cluster works.
+import { create, fromBinary, type Message } from '@bufbuild/protobuf';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
-import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
-import { bounded } from './bounded.ts';
-import { faultsOf } from './soundness.ts';
-import { furnish, pathOf, type Seed } from './messages.ts';
-import { mutateBytes, mutateFields, newDice, type Dice } from './mutation.ts';
+import { makeMessages, pathOf, type ValidMessage } from './grpc-messages.ts';
+import { mutateBytes, mutateFields } from './grpc-mutation.ts';
+import { ledgerFaults } from './ledger-check.ts';
+import { judge } from './load-state.ts';
+import { seededRandom } from './seeded-random.ts';
 import type { Task } from './task.ts';
 
-// In flight at once.
+/** Calls at once. */
 const callers = 8;
 const deadlineMs = 20_000;
+const maxFaults = 20;
 
-// Seconds that each part may take on a slow and busy machine; what takes longer hangs. A call is given up by grpc-js at its deadline.
-const bounds = { start: 120, furnish: 60, methods: 60, call: deadlineMs / 1000 + 20, afterwards: 60, books: 240, stop: 180 };
-
-// What no message may bring about.
+/** No message may cause these. */
 const forbidden = new Set([status.UNKNOWN, status.INTERNAL, status.UNAVAILABLE, status.DATA_LOSS, status.UNIMPLEMENTED]);
 
-/** What the fuzzer is to do. */
-interface FuzzTask {
-  seed: number;
-  seconds: number;
-  say?: (line: string) => void;
-}
-
-/** What a run of the fuzzer found. */
-export interface Fuzzed {
-  calls: number;
-  methods: number;
-  /** How many calls ended with which code. */
-  codes: Record<string, number>;
-  /** One line each. */
-  faults: string[];
-}
-
-/**
- * Starts a cluster and sends it mutated messages for so many seconds; each method is called at least once. A call that hangs is a fault; rejects,
- * naming the seed, where another part does. `say` is told what begins.
- */
-export async function fuzzGrpc({ seed, seconds, say = () => undefined }: FuzzTask): Promise<Fuzzed> {
-  const part = <Result>(name: keyof typeof bounds, what: string, work: () => Promise<Result>): Promise<Result> => {
-    say(what);
-    return bounded(`seed ${seed}: ${what}`, bounds[name], work());
-  };
+/** Runs a proof; each method is called at least once. */
+export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   const quota = { WEBHOOK_CONFIG_PER_MINUTE: '10000', WEBHOOK_RETRIES_PER_HOUR: '10000', WEBHOOK_TESTS_PER_HOUR: '10000' };
-  const environment = { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } };
-  const cluster = await part('start', 'starting a cluster', () => startCluster({ environment }));
+  const cluster = await startCluster({ environment: { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
   const clients = Object.fromEntries(
     Object.entries(cluster.addresses).map(([name, [address = '']]) => [name, new Client(address, credentials.createInsecure())]),
   ) as Record<Service, Client>;
   try {
-    const seeds = await part('furnish', 'making what the messages name', () => furnish(cluster));
-    const known = [...new Set(seeds.flatMap(({ init }) => textsOf(init)))];
-    const faults = await part('methods', 'asking what methods there are', () => missing(cluster, clients, seeds));
-    const methods = new Set(seeds.map(({ service, method }) => service + pathOf(method))).size;
-    const found: Fuzzed = { calls: 0, methods, codes: {}, faults };
-    say('calling');
-    const until = performance.now() + seconds * 1000;
+    const messages = await makeMessages(cluster);
+    const known = [...new Set(messages.flatMap(({ init }) => textsOf(init)))];
+    const counts = new Map<string, number>();
+    const faults: string[] = [];
+    const until = performance.now() + minutes * 60_000;
+    let calls = 0;
     const work = async () => {
-      while (performance.now() < until || found.calls < seeds.length) {
-        const place = found.calls++;
-        const dice = newDice(seed ^ Math.imul(place, 0x9e3779b1));
-        const each = mutated(dice, seeds[place % seeds.length] as Seed, known);
-        const fault = (what: string) => found.faults.push(`seed ${seed}, call ${place}, ${described(each)}: ${what}`);
-        const sent = send(cluster, clients, each, found, fault);
-        await bounded('it', bounds.call, sent).catch((error: Error) => fault(error.message));
-        if (found.faults.length >= 20) return;
+      while ((performance.now() < until || calls < messages.length) && faults.length < maxFaults) {
+        const number = calls++;
+        const message = messages[number % messages.length]!;
+        const bytes = mutated(message, known, seed, number);
+        // Some calls come without the internal token.
+        const isAuthorized = number % 33 !== 0;
+        const ended = await call(clients[message.service], pathOf(message.method), bytes, isAuthorized ? cluster.internalToken : undefined);
+        counts.set(status[ended.code], (counts.get(status[ended.code]) ?? 0) + 1);
+        const hex = Buffer.from(bytes.subarray(0, 2_000)).toString('hex');
+        for (const what of faultsOf(message, ended, isAuthorized))
+          faults.push(`call ${number}, ${pathOf(message.method)}: ${what}; sent ${hex}`);
       }
     };
     await Promise.all(Array.from({ length: callers }, work));
-    found.faults.push(...(await part('afterwards', 'asking for what somebody new needs', () => afterwards(cluster))));
-    found.faults.push(...(await part('books', 'verifying the books', () => faultsOf(cluster))), ...errorsLogged(cluster));
-    return found;
+    say(`${calls} calls of ${messages.length} methods: ${[...counts].map(([code, count]) => `${code} ${count}`).join(', ')}`);
+    faults.push(...(await newTenantFaults(cluster)), ...(await ledgerFaults(cluster)), ...loggedFaults(cluster));
+    return judge(faults, say);
   } finally {
     Object.values(clients).forEach((client) => client.close());
-    await part('stop', 'stopping the cluster', () => cluster.stop());
+    await cluster.stop();
   }
 }
 
-/** Causes that no caller is told. Dead letters and gaps are logged as errors too, and are what mutated events should come to. */
-function errorsLogged(cluster: Cluster): string[] {
-  return Object.keys(cluster.addresses).flatMap((name) =>
-    cluster
-      .logs(name)
-      .split('\n')
-      .filter((line) => line.includes('"msg":"call failed"'))
-      .slice(0, 10)
-      .map((line) => `${name}: ${line.slice(0, 2_000)}`),
-  );
+function mutated({ method: { input }, init }: ValidMessage, known: string[], seed: number, number: number): Uint8Array {
+  const random = seededRandom(seed, number);
+  const message: Message = create(input, structuredClone(init) as never);
+  if (random.happens(0.8)) mutateFields(random, input, message, known);
+  return mutateBytes(random, input, message);
 }
 
-/** As long as it is told to. */
-export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
-  const { calls, methods, codes, faults } = await fuzzGrpc({ seed, seconds: minutes * 60, say });
-  say(
-    `${calls} calls of ${methods} methods: ${Object.entries(codes)
-      .map(([code, count]) => `${code} ${count}`)
-      .join(', ')}`,
-  );
-  for (const fault of faults) say(fault);
-  return faults.length === 0;
-}
-
-interface Case {
-  seed: Seed;
-  bytes: Uint8Array;
-  /** Without the internal token. */
-  stranger: boolean;
-}
-
-/** What was called and what was sent to it. */
-function described({ seed: { method }, bytes, stranger }: Case): string {
-  const hex = Buffer.from(bytes.subarray(0, 2_000)).toString('hex');
-  return `${method.parent.typeName}/${method.name}${stranger ? ' without the token' : ''}, sent ${bytes.length} bytes ${hex}`;
-}
-
-function mutated(dice: Dice, seed: Seed, known: string[]): Case {
-  const { input } = seed.method;
-  // A copy: a message holds the lists that it is made of, and a list that grew would grow on in the calls that follow.
-  const init = structuredClone(seed.init);
-  const message: Message = create(input, init as never);
-  if (dice() < 0.8) mutateFields(dice, input, message, known);
-  const bytes = dice() < 0.4 ? mutateBytes(dice, input, message) : mutateBytes(() => 0, input, message);
-  return { seed, bytes, stranger: dice() < 0.03 };
-}
-
-async function send(
-  cluster: Cluster,
-  clients: Record<Service, Client>,
-  { seed, bytes, stranger }: Case,
-  found: Fuzzed,
-  fault: (what: string) => void,
-): Promise<void> {
-  const { service, method } = seed;
-  const metadata = stranger ? new Metadata() : withToken(cluster);
-  const { code, details, answers } = await streamed(clients[service], pathOf(method), bytes, metadata, method === Health.method.watch);
-  found.codes[status[code]] = (found.codes[status[code]] ?? 0) + 1;
-  if (
-    (forbidden.has(code) && !isImpatient(details)) ||
-    (code === status.DEADLINE_EXCEEDED && details.startsWith('Deadline exceeded after'))
-  ) {
-    fault(`${status[code]} ${details}`);
-  }
-  // Health is told to everybody.
-  if (stranger && code !== status.UNAUTHENTICATED && method.parent !== Health) fault(`${status[code]} without the internal token`);
-  if (method.methodKind === 'unary' && code === status.OK && answers.length !== 1) fault(`${answers.length} answers`);
-  for (const answer of answers) {
-    try {
-      for (const reason of internals(fromBinary(method.output, answer))) fault(reason);
-    } catch (cause) {
-      fault(`an answer that can't be read: ${(cause as Error).message}`);
-    }
-  }
-}
-
-function withToken(cluster: Cluster): Metadata {
-  const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${cluster.internalToken}`);
-  return metadata;
-}
-
-// Who waits a millisecond is told so.
-function isImpatient(details: string): boolean {
-  return details.startsWith('the posting waited too long');
-}
-
-/** What came of a call. */
 interface Ended {
   code: status;
   details: string;
-  answers: Buffer[];
+  answer?: Buffer | undefined;
 }
 
-/** Sends one message and hears the answers; of a method that goes on answering (`isEndless`) the first. On the wire a unary call is the same. */
-function streamed(client: Client, path: string, bytes: Uint8Array, metadata: Metadata, isEndless = false): Promise<Ended> {
+function call(client: Client, path: string, bytes: Uint8Array, token: string | undefined): Promise<Ended> {
   return new Promise((resolve) => {
-    const answers: Buffer[] = [];
+    const metadata = new Metadata();
+    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+    const done = (error: ServiceError | null, answer?: Buffer) => {
+      resolve(error ? { code: error.code, details: error.details } : { code: status.OK, details: '', answer });
+    };
     const asIs = (data: Uint8Array) => Buffer.from(data);
-    const options = { deadline: Date.now() + deadlineMs };
-    const call = client.makeBidiStreamRequest(path, asIs, (data: Buffer) => data, metadata, options);
-    const ended = () => resolve({ code: status.OK, details: '', answers });
-    call.on('data', (answer: Buffer) => {
-      answers.push(answer);
-      if (!isEndless) return;
-      ended();
-      call.cancel();
-    });
-    call.on('end', ended);
-    call.on('error', ({ code, details }: ServiceError) => resolve({ code, details, answers }));
-    call.end(bytes);
+    client.makeUnaryRequest(path, asIs, (data: Buffer) => data, bytes, metadata, { deadline: Date.now() + deadlineMs }, done);
   });
 }
 
-/** Methods that a service says it has and for which there is no message, a line each. */
-async function missing(cluster: Cluster, clients: Record<Service, Client>, seeds: Seed[]): Promise<string[]> {
-  const of = async ([service, client]: [string, Client]) => {
-    const known = new Set(seeds.filter((each) => each.service === service).map(({ method }) => pathOf(method)));
-    const lacking = (await methodsOf(client, withToken(cluster))).filter((path) => !known.has(path));
-    return lacking.map((path) => `${service}: ${path} has no message to mutate`);
-  };
-  return (await Promise.all(Object.entries(clients).map(of))).flat();
-}
-
-/** The paths of all methods of a server, as its reflection tells them. */
-async function methodsOf(client: Client, metadata: Metadata): Promise<string[]> {
-  const method = ServerReflection.method.serverReflectionInfo;
-  const ask = async (kind: 'listServices' | 'fileContainingSymbol', value: string) => {
-    const asked = toBinary(method.input, create(method.input, { messageRequest: { case: kind, value } }));
-    const { code, details, answers } = await streamed(client, pathOf(method), asked, metadata);
-    if (!answers[0]) throw new Error(`reflection answers ${status[code]} ${details}`);
-    return fromBinary(method.output, answers[0]).messageResponse;
-  };
-  const list = await ask('listServices', '');
-  if (list.case !== 'listServicesResponse') throw new Error('reflection tells of no services');
-  const paths: string[] = [];
-  for (const { name } of list.value.service) {
-    const { case: kind, value } = await ask('fileContainingSymbol', name);
-    if (kind !== 'fileDescriptorResponse') throw new Error(`reflection tells nothing of ${name}`);
-    for (const bytes of value.fileDescriptorProto) {
-      const file = fromBinary(FileDescriptorProtoSchema, bytes);
-      const service = file.service.find((each) => `${file.package}.${each.name}` === name);
-      paths.push(...(service?.method ?? []).map((each) => `/${name}/${each.name}`));
-    }
+function faultsOf({ method }: ValidMessage, { code, details, answer }: Ended, isAuthorized: boolean): string[] {
+  // A posting may ask for a deadline of a millisecond.
+  const isLate = details.startsWith('the posting waited too long');
+  if (forbidden.has(code) && !isLate) return [`${status[code]} ${details}`];
+  if (!isAuthorized && code !== status.UNAUTHENTICATED) return [`${status[code]} without the internal token`];
+  if (!answer) return [];
+  try {
+    const message = fromBinary(method.output, answer);
+    if (message.$typeName !== 'ledger.v1.PostTransactionsResponse') return [];
+    return (message as PostTransactionsResponse).results.flatMap(({ outcome }) =>
+      outcome.case === 'refusal' && outcome.value.reason === 'internal' ? ['an item is refused as internal'] : [],
+    );
+  } catch (error) {
+    return [`an answer that cannot be parsed: ${(error as Error).message}`];
   }
-  return paths;
 }
 
-// Items of a batch are refused one by one.
-function internals(answer: Message): string[] {
-  if (answer.$typeName !== 'ledger.v1.PostTransactionsResponse') return [];
-  return (answer as PostTransactionsResponse).results.flatMap(({ outcome }) =>
-    outcome.case === 'refusal' && outcome.value.reason === 'internal' ? ['an item is refused as internal'] : [],
-  );
+function loggedFaults(cluster: Cluster): string[] {
+  return Object.keys(cluster.addresses).flatMap((name) => {
+    const failed = cluster
+      .logs(name)
+      .split('\n')
+      .filter((line) => line.includes('"msg":"call failed"'));
+    return failed.slice(0, 10).map((line) => `${name}: ${line.slice(0, 2_000)}`);
+  });
 }
 
 function textsOf(value: unknown): string[] {
@@ -246,21 +114,14 @@ function textsOf(value: unknown): string[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }
 
-/** Whether somebody new can still do everything that counts. */
-async function afterwards(cluster: Cluster): Promise<string[]> {
+/** Whether a new tenant can still post and read. */
+async function newTenantFaults(cluster: Cluster): Promise<string[]> {
   const tenant = await cluster.tenant();
   const key = await cluster.apiKey(tenant);
   const path = `/v1/tenants/${tenant.slug}`;
   const body = { account_code: 'SETTLEMENT-NGN', amount: '1.00', side: 'debit', currency: 'NGN' };
-  const answers = [
-    await cluster.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } }),
-    await cluster.rest('POST', `${path}/transactions`, { key, body }),
-    await cluster.rest('POST', `${path}/webhooks`, { key, body: { url: 'http://127.0.0.1:9/', events: ['transaction.posted'] } }),
-    await cluster.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key }),
-  ];
-  const wrong = answers
-    .filter(({ status: answered }) => answered > 201)
-    .map(({ status: answered, body: said }) => `${answered} ${JSON.stringify(said)}`);
-  if (answers.at(-1)?.body.data?.balance?.balance !== '1.00') wrong.push('the balance is not what was posted');
-  return wrong.map((each) => `afterwards: ${each}`);
+  await cluster.rest('POST', `${path}/accounts/setup`, { key, body: { business_type: 'wallet' } });
+  await cluster.rest('POST', `${path}/transactions`, { key, body });
+  const answer = await cluster.rest('GET', `${path}/accounts/code/SETTLEMENT-NGN/balance?currency=NGN`, { key });
+  return answer.body.data?.balance?.balance === '1.00' ? [] : [`afterwards a balance is ${answer.status} ${JSON.stringify(answer.body)}`];
 }

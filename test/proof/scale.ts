@@ -1,205 +1,184 @@
-// `npm run proof -- scale`: whether a cluster with ten million entries is as fast as an empty one beside it, what a posting takes on the disk,
-// and whether the books of both are right.
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+// `npm run proof -- scale`: whether a cluster with ten million entries is as fast as an empty one, and how much disk a posting takes.
+import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { writeWhole } from '../../deploy/local/children.ts';
-import { toId } from '../../services/platform/ids.ts';
-import { makeBooks, type Books } from '../bench/books.ts';
-import { checkBooks } from '../bench/check.ts';
-import { Cluster } from '../bench/cluster.ts';
-import { endLoad, loadTool } from '../bench/load.ts';
-import { wallet } from '../bench/posting.ts';
-import { describeMachine } from '../bench/report.ts';
-import { currentRun } from '../run.ts';
-import { fill, wronglyFilled, type Filled, type Plan } from './filling.ts';
-import { footprint, idleIndexes } from './footprint.ts';
-import { isReached, kinds, marksOf, sides, tableOf, type Samples, type Side } from './marks.ts';
+import { createClient } from '@connectrpc/connect';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { checkLedger } from '../bench/check.ts';
+import type { BenchCluster } from '../bench/cluster.ts';
+import { median } from '../bench/figures.ts';
+import { load, type Loaded } from '../bench/load.ts';
+import { postingOf } from '../bench/posting.ts';
+import { describeMachine, table } from '../bench/report.ts';
+import { callerOf, makeTenants, type TenantGroup } from '../bench/tenants.ts';
+import { judge, withBenchCluster } from './load-state.ts';
+import { seededRandom } from './seeded-random.ts';
 import type { Task } from './task.ts';
-import { takeTurns, type Lengths, type Measured } from './turns.ts';
 
-/** How large the full cluster is to be, and how it is compared. */
-export interface Size extends Lengths {
-  /** Postings of two entries each. */
-  postings: number;
-  /** Items of one call. */
-  perCall: number;
-  tenants: number;
-  /** Customers of the largest tenant, which the windows post to; the others have ten each. */
-  accounts: number;
+const postings = 5_000_000;
+const perCall = 1_000;
+/** In flight; the ledger queues at most 8,000 postings, half per tenant. */
+const callers = 3;
+/** The largest tenant; half of its postings credit one account. */
+const accounts = 1_000;
+const otherTenants = 999;
+const rounds = 3;
+const seconds = 5;
+
+const kinds = ['posting', 'balance', 'page', 'history'] as const;
+type Kind = (typeof kinds)[number];
+type Samples = Record<Kind, Loaded[]>;
+
+const titles: Record<Kind, string> = {
+  posting: 'Posting over REST, 64 connections',
+  balance: 'Balance read, 8 connections',
+  page: 'Newest page of transactions, 8 connections',
+  history: 'Balance history of the hot account, 8 connections',
+};
+
+/** Fills a cluster as far as the minutes allow and compares it with an empty one. */
+export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
+  const empty = await withBenchCluster({ kafka: false }, async (cluster) => {
+    const [group] = await makeTenants(cluster, [{ name: 'empty', tenants: 1, accounts }]);
+    // Pages must be full here, too.
+    await fill(cluster, [group!], { seed, count: perCall, until: Infinity });
+    return measure(cluster, group!, perCall + accounts);
+  });
+  return withBenchCluster({ kafka: false }, async (cluster) => {
+    const groups = await makeTenants(cluster, [
+      { name: 'large', tenants: 1, accounts },
+      { name: 'other', tenants: otherTenants, accounts: 10 },
+    ]);
+    const began = performance.now();
+    const filled = await fill(cluster, groups, { seed, count: postings, until: began + minutes * 60_000 });
+    say(`${filled.toLocaleString('en')} postings filled in, in ${Math.round((performance.now() - began) / 1000)} s`);
+    await settle(cluster);
+    const full = await measure(cluster, groups[0]!, filled + accounts + otherTenants * 10);
+    say(await describeMachine(cluster));
+    for (const line of await footprint(cluster)) say(line);
+    const { rows, missed } = compare(empty.samples, full.samples);
+    say(table(['', 'empty', 'full', 'full / empty', 'must be'], rows));
+    return judge([...missed, ...empty.wrong, ...full.wrong], say);
+  });
 }
 
-/** What came of it: everything to print, and what of it is wrong. */
-export interface Outcome {
-  lines: string[];
-  wrong: string[];
-}
-
-const wholeSize: Size = { postings: 5_000_000, perCall: 1000, tenants: 1000, accounts: 1000, warmUp: 3, rounds: 3, seconds: 5 };
-// A page of transactions and of a history is full in the empty cluster, too; else it would read less.
-const postingsOfEmpty = 1000;
-const settledWithinSeconds = 180;
-
-/** Fills a cluster as far as the minutes allow, compares it with an empty one, and says what came of it. */
-export async function prove(task: Task): Promise<boolean> {
-  const { lines, wrong } = await tryScale(task, wholeSize);
-  for (const line of lines) task.say(line);
-  return wrong.length === 0;
-}
-
-/** Starts both clusters, fills one, measures in turns and checks the books. What is in the directory `data` is gone on with. */
-export async function tryScale({ seed, minutes, data, say }: Task, size: Size): Promise<Outcome> {
-  const clusters: Cluster[] = [];
-  try {
-    say('starting the full cluster and filling it');
-    const full = await openFilled(clusters, seed, size, data);
-    const filled = await fill(full.cluster, full.plan, { minutes, say });
-    say('starting the empty cluster');
-    const empty = await openFilled(clusters, seed, { ...size, tenants: 1, postings: Math.min(size.postings, postingsOfEmpty) });
-    await fill(empty.cluster, empty.plan, { minutes: Infinity, say });
-    const wrongly = await wronglyFilled(full.cluster, full.plan, filled.postings);
-    const sized = [await describeFilled(full, filled, size), await describeEmpty(empty.cluster)];
-    for (const line of sized) say(line);
-    for (const cluster of clusters) await settle(cluster, say);
-    const compared = await compare({ empty, full }, size, say);
-    return {
-      lines: ['', await describeMachine(full.cluster, `load by ${loadTool}`), ...sized, '', ...compared.lines, ...said(wrongly)],
-      wrong: [...wrongly, ...compared.wrong],
-    };
-  } finally {
-    endLoad();
-    for (const cluster of clusters.reverse()) await cluster.end();
-  }
-}
-
-function said(wrongly: string[]): string[] {
-  return wrongly.length > 0
-    ? wrongly.map((line) => `- filling: WRONG: ${line}`)
-    : ['- filling: right: each tenant holds what the seed drew'];
-}
-
-/** Takes the windows in turns, then looks at disk and books of the full cluster, and at the books of the empty one. */
-async function compare(clusters: Record<Side, Measured>, lengths: Lengths, say: (line: string) => void): Promise<Outcome> {
-  const before = { empty: await transactions(clusters.empty.cluster), full: await transactions(clusters.full.cluster) };
-  const { samples, posted } = await takeTurns(clusters, { ...lengths, say });
-  say('checking the books');
-  const checks = [];
-  for (const side of sides) checks.push({ side, ...(await checkBooks(clusters[side].cluster, before[side], posted[side])) });
-  const marks = marksOf(samples);
-  const idle = await idleIndexes(clusters.full.cluster);
-  return {
-    lines: [
-      `Medians of ${lengths.rounds} windows of ${lengths.seconds} s in each cluster, in turns.`,
-      '',
-      ...tableOf(marks),
-      '',
-      ...(await footprint(clusters.full.cluster)),
-      '',
-      `Indexes that keep nothing unique and that no query has used: ${idle.join(', ') || 'none'}`,
-      '',
-      ...checks.flatMap(({ side, lines }) => lines.map((line) => `- ${side} cluster: ${line}`)),
-    ],
-    wrong: [
-      ...marks.filter((mark) => !isReached(mark)).map(({ claim }) => `${claim}: missed`),
-      ...checks.filter(({ right }) => !right).map(({ side }) => `the books of the ${side} cluster are wrong`),
-      ...failed(samples),
-    ],
+/** Posts in calls of 1,000 between random accounts, tenants by Zipf's law, until the count or the time is reached; resolves to the count. */
+async function fill(
+  cluster: BenchCluster,
+  groups: TenantGroup[],
+  { seed, count, until }: { seed: number; count: number; until: number },
+): Promise<number> {
+  const random = seededRandom(seed);
+  const tenants = groups.flatMap((group) => group.tenants.map(({ id }) => ({ id, accounts: group.accounts })));
+  const weights = tenants.map((_, rank) => 1 / (rank + 1));
+  const total = weights.reduce((sum, each) => sum + each, 0);
+  let sum = 0;
+  const cumulated = weights.map((each) => (sum += each / total));
+  const draw = () => {
+    const drawn = random.whole(0, 2 ** 31) / 2 ** 31;
+    return tenants[
+      Math.max(
+        0,
+        cumulated.findIndex((each) => each >= drawn),
+      )
+    ]!;
   };
-}
-
-function failed(samples: Samples): string[] {
-  return kinds.flatMap((kind) =>
-    sides.flatMap((side) => {
-      const failures = samples[kind][side].reduce((sum, each) => sum + each.failures, 0);
-      return failures === 0 ? [] : [`${failures} requests failed: ${kind}, ${side} cluster`];
+  let begun = 0;
+  let filled = 0;
+  const connections = Array.from({ length: callers }, () => callerOf(cluster, 'ledger'));
+  await Promise.all(
+    connections.map(async (connection) => {
+      const ledger = createClient(LedgerService, connection);
+      while (begun < count && performance.now() < until) {
+        let left = Array.from({ length: perCall }, () => {
+          const { id, accounts: customers } = draw();
+          const from = random.whole(1, customers);
+          const to = random.happens(0.5) ? 0 : 1 + (from % customers);
+          return postingOf(id, 'filled-1', begun++, customers, { from, to, amount: '10.00' });
+        });
+        for (let attempt = 0; left.length > 0; attempt++) {
+          if (attempt === 20) throw new Error(`${left.length} postings are refused again and again`);
+          const results = await ledger.postTransactions({ postings: left }, { timeoutMs: 60_000 }).then(
+            (answer) => answer.results,
+            () => [],
+          );
+          const before = left.length;
+          left = left.filter((_, item) => results[item]?.outcome.case !== 'transaction');
+          filled += before - left.length;
+          if (left.length > 0) await pause(250);
+        }
+      }
     }),
   );
+  for (const connection of connections) connection.close();
+  return filled;
 }
 
-/** A cluster, what it is filled with, and the tenant that the windows use. */
-export interface Filling extends Measured {
-  plan: Plan;
-}
-
-/** Opens a cluster with its tenants, those of the directory where there is one; `clusters`: what must be ended. */
-export async function openFilled(clusters: Cluster[], seed: number, size: Size, data?: string): Promise<Filling> {
-  const kept = data === undefined ? undefined : keptBooks(data, seed);
-  const cluster = new Cluster({ parent: currentRun().directory, kept: data, ledgers: 1, profiling: undefined, say: () => undefined });
-  clusters.push(cluster);
-  await cluster.openServer();
-  await cluster.openProcesses();
-  const all = kept ?? (await newBooks(cluster, seed, size));
-  const tenants = all.flatMap(({ tenants: some, accounts }) => some.map(({ id }) => ({ id, accounts })));
-  return { cluster, books: all[0]!, plan: { seed, postings: size.postings, perCall: Math.min(size.perCall, size.postings), tenants } };
-}
-
-const booksFile = 'scale.json';
-
-/** The books that an earlier run has left in the directory. Throws where it had another seed. */
-function keptBooks(directory: string, seed: number): Books[] | undefined {
-  const file = join(directory, booksFile);
-  if (!existsSync(file)) return undefined;
-  const kept = JSON.parse(readFileSync(file, 'utf8')) as { seed: number; books: Books[] };
-  if (kept.seed !== seed) throw new Error(`${directory} was filled with --seed ${kept.seed}`);
-  return kept.books;
-}
-
-/** Makes the tenants, and notes them in the cluster's directory only when they are whole. */
-async function newBooks(cluster: Cluster, seed: number, { tenants, accounts }: Size): Promise<Books[]> {
-  // Who was interrupted before has left tenants of other names.
-  const name = `scale-${Date.now().toString(36)}`;
-  const others = tenants > 1 ? [{ name: `${name}-other`, tenants: tenants - 1, accounts: 10 }] : [];
-  const books = await makeBooks(cluster, [{ name, tenants: 1, accounts }, ...others]);
-  writeWhole(join(cluster.directory, booksFile), JSON.stringify({ seed, books }));
-  return books;
-}
-
-async function describeFilled({ cluster, books }: Filling, filled: Filled, { postings }: Size): Promise<string> {
-  const { before, postings: reached, replayed, seconds } = filled;
-  const database = cluster.known.databases.ledger.name;
-  const [counts, hot] = await Promise.all([
-    cluster.query<{ tenants: string; largest: string }>(
-      database,
-      `select count(*)::text as tenants, max(count)::text as largest from (select count(*) from transactions group by tenant_id) as each`,
-    ),
-    cluster.query<{ tenant: string; code: string; version: string }>(
-      database,
-      `select a.tenant_id as tenant, a.code, b.version::text from balances b join accounts a on a.tenant_id = b.tenant_id and a.id = b.account_id
-       order by b.version desc limit 1`,
-    ),
-  ]);
-  const { tenant = '', code = '', version = '' } = hot[0] ?? {};
-  // The windows read the history of this one.
-  if (toId('tenant', tenant) !== books.tenants[0]?.id || code !== wallet(0)) throw new Error(`the hot account is ${code} of ${tenant}`);
-  const thousands = (number: number | string | undefined) => Number(number).toLocaleString('en');
-  const rate = `${thousands(reached - before)} of them in ${Math.round(seconds)} s by this run (${thousands(replayed)} sent again)`;
-  return (
-    `The full cluster: ${thousands(reached)} of ${thousands(postings)} postings filled in, ${thousands(2 * reached)} entries, over ` +
-    `${thousands(counts[0]?.tenants)} tenants; ${rate}. The largest tenant holds ${thousands(counts[0]?.largest)} transactions, ` +
-    `its hot account ${thousands(version)} entries.`
-  );
-}
-
-async function describeEmpty(cluster: Cluster): Promise<string> {
-  return `The empty cluster: ${(await transactions(cluster)).toLocaleString('en')} postings of one tenant, deposits among them.`;
-}
-
-async function transactions(cluster: Cluster): Promise<number> {
-  const rows = await cluster.query<{ count: string }>(cluster.known.databases.ledger.name, 'select count(*)::text from transactions');
-  return Number(rows[0]?.count);
-}
-
-/** What the filling has left for PostgreSQL to do is done before anything is measured, for as long as that takes at most. */
-async function settle(cluster: Cluster, say: (line: string) => void): Promise<void> {
-  await cluster.query('postgres', 'checkpoint');
-  const until = performance.now() + settledWithinSeconds * 1000;
-  for (;;) {
-    const rows = await cluster.query<{ query: string }>('postgres', `select query from pg_stat_activity where query like 'autovacuum:%'`);
-    if (rows.length === 0) return;
-    if (performance.now() > until) {
-      say(`the windows begin while PostgreSQL is still at ${rows.map(({ query }) => query).join(', ')}`);
-      return;
+/** Runs all windows in turns, then checks the ledger. */
+async function measure(cluster: BenchCluster, group: TenantGroup, before: number): Promise<{ samples: Samples; wrong: string[] }> {
+  const samples: Samples = { posting: [], balance: [], page: [], history: [] };
+  const posted: Loaded[] = [];
+  for (let round = 0; round <= rounds; round++) {
+    for (const kind of kinds) {
+      const window = {
+        kind,
+        group,
+        hot: kind === 'history',
+        connections: kind === 'posting' ? 64 : 8,
+        seconds,
+        series: randomBytes(3).toString('hex'),
+      };
+      const loaded = await load(cluster.url, window);
+      if (kind === 'posting') posted.push(loaded);
+      // The first round warms up.
+      if (round > 0) samples[kind].push(loaded);
+      await pause(300);
     }
-    await pause(250);
+  }
+  const { right, lines } = await checkLedger(cluster, before, posted);
+  const failures = kinds.flatMap((kind) => samples[kind]).reduce((sum, each) => sum + each.failures, 0);
+  return { samples, wrong: [...(right ? [] : lines), ...(failures > 0 ? [`${failures} requests failed`] : [])] };
+}
+
+function compare(empty: Samples, full: Samples): { rows: string[][]; missed: string[] } {
+  const missed: string[] = [];
+  const row = (kind: Kind, key: 'perSecond' | 'p50' | 'p99', unit: string, bound?: { least?: number; most?: number }) => {
+    const [before, after] = [empty, full].map((samples) => median(samples[kind].map((each) => each[key]))) as [number, number];
+    const ratio = after / before;
+    const isReached = !bound || (ratio >= (bound.least ?? 0) && ratio <= (bound.most ?? Infinity));
+    if (!isReached) missed.push(`${titles[kind]}, ${unit}: ${ratio.toFixed(2)} × of the empty cluster`);
+    const limit = bound?.least === undefined ? (bound?.most === undefined ? '' : `≤ ${bound.most} ×`) : `≥ ${bound.least} ×`;
+    return [`${titles[kind]}: ${unit}`, before.toFixed(1), after.toFixed(1), `${ratio.toFixed(2)} ×`, limit];
+  };
+  const rows = kinds.flatMap((kind) => [
+    row(kind, 'perSecond', 'per second', kind === 'posting' ? { least: 0.75 } : undefined),
+    row(kind, 'p50', 'p50, ms'),
+    row(kind, 'p99', 'p99, ms', { most: 2 }),
+  ]);
+  return { rows, missed };
+}
+
+/** Bytes per posting of each table and index. */
+async function footprint(cluster: BenchCluster): Promise<string[]> {
+  const parts = await cluster.query<{ name: string; bytes: number }>(
+    'ledger',
+    `select relname as name, pg_total_relation_size(oid)::float8 as bytes from pg_class
+     where relkind in ('r', 'i') and relnamespace = 'public'::regnamespace order by 2 desc limit 20`,
+  );
+  const [row] = await cluster.query<{ count: string }>('ledger', 'select count(*)::text as count from transactions');
+  return [
+    `Disk, of ${Number(row?.count).toLocaleString('en')} postings (tables with their indexes):`,
+    table(
+      ['table or index', 'MiB', 'bytes per posting'],
+      parts.map(({ name, bytes }) => [name, (bytes / 2 ** 20).toFixed(1), (bytes / Number(row?.count)).toFixed(1)]),
+    ),
+  ];
+}
+
+/** Waits until PostgreSQL has finished what the filling left to do, three minutes at most. */
+async function settle(cluster: BenchCluster): Promise<void> {
+  await cluster.query('ledger', 'checkpoint');
+  for (const until = performance.now() + 180_000; performance.now() < until; await pause(250)) {
+    const rows = await cluster.query('ledger', `select from pg_stat_activity where query like 'autovacuum:%'`);
+    if (rows.length === 0) return;
   }
 }

@@ -1,114 +1,128 @@
-// `npm run proof -- soak`: half of the highest rate for as long as it is told; nothing may grow, nothing fail, nothing be left behind.
+// `npm run proof -- soak`: half of the highest rate for the whole time; memory and relay lag must not grow, and nothing may fail or be lost.
 import { setTimeout as pause } from 'node:timers/promises';
 import { toUuid } from '../../services/platform/ids.ts';
-import { makeBooks, type Books } from '../bench/books.ts';
-import { checkBooks } from '../bench/check.ts';
-import type { Cluster } from '../bench/cluster.ts';
-import { load, type Loaded } from '../bench/load.ts';
-import { Door } from '../bench/receiver.ts';
+import { checkLedger } from '../bench/check.ts';
+import type { BenchCluster } from '../bench/cluster.ts';
+import { median } from '../bench/figures.ts';
+import { load } from '../bench/load.ts';
+import { BenchReceiver } from '../bench/receiver.ts';
+import { table } from '../bench/report.ts';
 import { postSteadily } from '../bench/steady.ts';
+import { makeTenants, subscribe } from '../bench/tenants.ts';
 import { Usage, usageIsKnown } from '../bench/usage.ts';
-import { complaints, report, type Reading, type Soaked } from './growth.ts';
-import { drained, inCluster, lagOf, seriesOf, subscribe } from './premises.ts';
+import { judge, publishedWithin, seriesOf, unpublished, withBenchCluster } from './load-state.ts';
 import type { Task } from './task.ts';
 
-// Not a whole second: as often the ledger passes over what nobody listens to, and the lag would always be seen in the same state.
+/** Memory (MiB by process) and unpublished events at one moment. */
+interface Reading {
+  memory: Record<string, number>;
+  lag: number;
+}
+
+/** Not a whole second, so that readings do not coincide with the relay's own period. */
 const sampleMs = 1_300;
-// However long it runs; what is kept of each reading is a few figures.
-const mostReadings = 20_000;
+/** Largest memory in the last quarter relative to the second; in the first, caches fill and code is compiled. */
+const maxGrowth = 1.1;
+const warmUpSeconds = 10;
 
 /** Runs a proof. */
 export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
-  if (!usageIsKnown) {
-    say('not measured: this system does not tell what a process holds (no /proc)');
-    return false;
-  }
-  const soaked = await inCluster('gRPC', say, (cluster) => soak(cluster, { seed, seconds: minutes * 60, highestSeconds: 10, say }));
-  for (const line of report(soaked)) say(line);
-  return complaints(soaked).length === 0;
+  if (!usageIsKnown) return judge(['not measured: this system has no /proc'], say);
+  return judge(await withBenchCluster({ kafka: false }, (cluster) => soak(cluster, { seed, seconds: minutes * 60, say })), say);
 }
 
-/** How a soak is run. */
-export interface SoakOptions {
-  seed: number;
-  seconds: number;
-  /** So long the highest rate is measured before, and as long nothing is before that, so that everything is compiled. */
-  highestSeconds: number;
-  say: (line: string) => void;
-}
-
-/** Measures the highest rate, posts at half of it for so many seconds, and waits until everything has arrived. */
-export async function soak(cluster: Cluster, { seed, seconds, highestSeconds, say }: SoakOptions): Promise<Soaked> {
-  const door = await Door.open();
-  const usage = new Usage(cluster.processes, cluster.postmaster);
+/** Resolves to what is wrong. */
+async function soak(cluster: BenchCluster, { seed, seconds, say }: { seed: number; seconds: number; say: Task['say'] }): Promise<string[]> {
+  const receiver = await BenchReceiver.open();
+  const usage = new Usage(cluster);
   try {
-    const [books] = await makeBooks(cluster, [{ name: 'soak', tenants: 10, accounts: 100 }]);
-    // What was posted before there was a webhook is not delivered; the ledger has told it by then.
-    if ((await drained(cluster, 60)) === null) throw new Error('the relay has not caught up before the webhook was made');
-    const before = await transactionsOf(cluster);
-    const heard = books!.tenants[0]!;
-    const tenant = toUuid('tenant', heard.id)!;
-    const unheard = await transactionsOf(cluster, tenant);
-    await subscribe(cluster, heard, door);
+    const [group] = await makeTenants(cluster, [{ name: 'soak', tenants: 10, accounts: 100 }]);
+    const subscriber = group!.tenants[0]!;
+    // Earlier postings must not be delivered.
+    if ((await publishedWithin(cluster, 60)) === null) return ['events are unpublished before the webhook exists'];
+    const [before, beforeOfSubscriber] = [await postings(cluster), await postings(cluster, subscriber.id)];
+    await subscribe(cluster, [subscriber], receiver);
     const newSeries = seriesOf('s', seed);
-    const windows = [
-      await fastest(cluster, books!, highestSeconds, newSeries()),
-      await fastest(cluster, books!, highestSeconds, newSeries()),
-    ];
-    const highest = windows[1]!;
+    const fastest = () =>
+      load(cluster.url, { kind: 'posting', group: group!, hot: false, connections: 64, seconds: warmUpSeconds, series: newSeries() });
+    const [warmUp, highest] = [await fastest(), await fastest()];
     const perSecond = Math.max(1, Math.round(highest.perSecond / 2));
-    say(`highest rate ${Math.round(highest.perSecond)}/s, goes on at ${perSecond}/s`);
-    // A backlog of the windows before would make the first quarters look bad, and the last ones good.
-    if ((await drained(cluster, 60)) === null) throw new Error('the relay has not caught up after the highest rate');
-    const posting = postSteadily(cluster.url, { books: books!, perSecond, seconds, connections: 128, series: newSeries() });
-    const readings = await sample(cluster, usage, door, posting, Math.max(sampleMs, (seconds * 1000) / mostReadings));
+    say(`highest rate ${Math.round(highest.perSecond)}/s, continuing at ${perSecond}/s`);
+    if ((await publishedWithin(cluster, 60)) === null) return ['events are unpublished after the highest rate'];
+    const posting = postSteadily(cluster.url, { group: group!, perSecond, seconds, connections: 128, series: newSeries() });
+    const readings = await sample(cluster, usage, receiver, posting);
     const posted = await posting;
-    const drainedAfter = await drained(cluster, 60);
-    const expected = (await transactionsOf(cluster, tenant)) - unheard;
-    const delivered = await deliveredOf(cluster, tenant, expected);
-    const { right, lines } = await checkBooks(cluster, before, [...windows, posted]);
-    return { highest, perSecond, posted, readings, drainedAfter, expected, delivered, refused: door.refused, booksRight: right, lines };
+    const publishedAfter = await publishedWithin(cluster, 60);
+    const expected = (await postings(cluster, subscriber.id)) - beforeOfSubscriber;
+    const delivered = await deliveries(cluster, subscriber.id, expected);
+    const { right, lines } = await checkLedger(cluster, before, [warmUp, highest, posted]);
+    say(
+      `${posted.requests} postings: p50 ${posted.p50.toFixed(1)} ms, p99 ${posted.p99.toFixed(1)} ms; ${delivered} of ${expected} deliveries`,
+    );
+    for (const line of lines) say(line);
+    return [
+      ...growth(readings, perSecond, say),
+      ...(publishedAfter === null ? ['events are unpublished a minute after the last posting'] : []),
+      ...(posted.failures > 0 ? [`${posted.failures} of ${posted.requests} requests failed`] : []),
+      ...(delivered === expected ? [] : [`${delivered} of ${expected} deliveries have arrived`]),
+      ...(receiver.wrong > 0 ? [`${receiver.wrong} deliveries had a wrong signature`] : []),
+      ...(right ? [] : ['the ledger is not right']),
+    ];
   } finally {
     usage.end();
-    await door.close();
+    await receiver.close();
   }
 }
 
-function fastest(cluster: Cluster, books: Books, seconds: number, series: string): Promise<Loaded> {
-  return load(cluster.url, { kind: 'posting', books, hot: false, connections: 64, seconds, series });
-}
-
-/** Reads memory and lag every so often until the load has ended. */
-async function sample(cluster: Cluster, usage: Usage, door: Door, until: Promise<unknown>, everyMs: number): Promise<Reading[]> {
+/** Reads memory and lag until the load has ended. */
+async function sample(cluster: BenchCluster, usage: Usage, receiver: BenchReceiver, until: Promise<unknown>): Promise<Reading[]> {
   const ending = new AbortController();
-  // What it rejects with is told to who waits for it.
   void until.catch(() => undefined).finally(() => ending.abort());
   const readings: Reading[] = [];
   while (!ending.signal.aborted) {
-    readings.push({ memory: usage.resident(), lag: await lagOf(cluster) });
-    // The database knows what was delivered; this would grow for as long as it runs.
-    door.times.clear();
-    await pause(everyMs, undefined, { signal: ending.signal }).catch(() => undefined);
+    readings.push({ memory: usage.resident(), lag: await unpublished(cluster) });
+    // The times of all deliveries would grow without end.
+    receiver.times.clear();
+    await pause(sampleMs, undefined, { signal: ending.signal }).catch(() => undefined);
   }
   return readings;
 }
 
-/** Transactions in the ledger, of one tenant (UUID) where it is named. */
-async function transactionsOf(cluster: Cluster, tenant?: string): Promise<number> {
-  const which = tenant === undefined ? '' : ` where tenant_id = '${tenant}'`;
-  const rows = await cluster.query<{ count: string }>(
-    cluster.known.databases.ledger.name,
-    `select count(*)::text as count from transactions${which}`,
+/** Prints the median of each quarter; returns what grew. */
+function growth(readings: Reading[], perSecond: number, say: Task['say']): string[] {
+  if (readings.length < 8) return [`${readings.length} readings are too few to see growth`];
+  const quarters = (figure: (reading: Reading) => number) => {
+    const edge = (quarter: number) => Math.floor((readings.length * quarter) / 4);
+    return [0, 1, 2, 3].map((quarter) => median(readings.slice(edge(quarter), edge(quarter + 1)).map(figure)));
+  };
+  const names = [...new Set(readings.flatMap(({ memory }) => Object.keys(memory)))];
+  const lines = names.map((name) => ({ name: `${name}, MiB`, values: quarters(({ memory }) => memory[name] ?? 0), limit: maxGrowth }));
+  const lag = quarters((reading) => reading.lag);
+  say(
+    table(
+      ['medians of each quarter', '1st', '2nd', '3rd', '4th'],
+      [...lines, { name: 'unpublished events', values: lag }].map(({ name, values }) => [name, ...values.map((each) => each.toFixed(0))]),
+    ),
   );
-  return Number(rows[0]?.count);
+  const grown = lines.filter(({ values: [, second = 0, , last = 0], limit }) => last > limit * second);
+  return [
+    ...grown.map(({ name, values }) => `${name} grew from ${values[1]?.toFixed(0)} to ${values[3]?.toFixed(0)}`),
+    // Events of tenants without a webhook are collected for a second.
+    ...((lag[3] ?? 0) > (lag[1] ?? 0) + perSecond ? [`the relay's lag grew from ${lag[1]} to ${lag[3]} events`] : []),
+  ];
 }
 
-/** Deliveries of a tenant that have arrived, once there are as many as expected, or a minute has gone by. */
-async function deliveredOf(cluster: Cluster, tenant: string, expected: number): Promise<number> {
-  const text = `select count(*)::text as count from deliveries where tenant_id = '${tenant}' and status = 'delivered'`;
+async function postings(cluster: BenchCluster, tenantId?: string): Promise<number> {
+  const where = tenantId === undefined ? '' : ` where tenant_id = '${toUuid('tenant', tenantId)}'`;
+  const [row] = await cluster.query<{ count: string }>('ledger', `select count(*)::text as count from transactions${where}`);
+  return Number(row?.count);
+}
+
+/** Finished deliveries of a tenant, once there are as many as expected, or after a minute. */
+async function deliveries(cluster: BenchCluster, tenantId: string, expected: number): Promise<number> {
+  const text = `select count(*)::text as count from deliveries where tenant_id = '${toUuid('tenant', tenantId)}' and status = 'delivered'`;
   for (const until = performance.now() + 60_000; ; await pause(500)) {
-    const rows = await cluster.query<{ count: string }>(cluster.known.databases.notifier.name, text);
-    const delivered = Number(rows[0]?.count);
+    const delivered = Number((await cluster.query<{ count: string }>('notifier', text))[0]?.count);
     if (delivered >= expected || performance.now() > until) return delivered;
   }
 }

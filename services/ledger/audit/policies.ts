@@ -1,10 +1,11 @@
-// Row-level security as the migrations made it, by which services see and change the rows of the tenants they name, and no others.
+// Checks that row-level security is as the migrations made it: it is what keeps tenants apart.
 import type pg from 'pg';
-import { relayTables, tenantTables, type Findings } from './operator.ts';
+import type { Findings } from './findings.ts';
+import { relayTables, tenantTables } from './projections.ts';
 
 /**
- * Tells of row-level security that is not as the migrations made it: it may show the services less than the owner sees, or another tenant's. What is
- * given to a role that only reads, as an auditor's, is the operator's own business.
+ * Reports row-level security that differs from the migrations' and so may hide rows from the services or show them another tenant's.
+ * Policies for roles that only read, such as an auditor's, are allowed.
  */
 export async function checkRowSecurity(client: pg.Client, findings: Findings): Promise<void> {
   const off = await client.query<{ name: string }>(
@@ -13,32 +14,34 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
     [tenantTables],
   );
   for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
-  const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'strange' | 'other' }>(
+  const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
     `with wanted as (
         select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay']) as polname
         where polname <> 'relay' or relname = any($2)),
       policies as (
         select c.relname, p.polname, polroles, polpermissive,
-          (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as says
+          (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as definition
         from pg_policy p join pg_class c on c.oid = p.polrelid where c.relnamespace = 'public'::regnamespace and c.relname = any($1)),
-      held as (
-        select relname, polname, says, polroles, polpermissive, w is null as is_strange,
-          -- Those that are ours say the same of each table that a migration made; of another's columns they could not.
-          2 * count(*) over (partition by polname, relname = any($2), says) <= count(says) over (partition by polname, relname = any($2)) as is_other
+      found as (
+        select relname, polname, definition, polroles, polpermissive, w is null as is_unknown,
+          -- A policy of the migrations has the same definition on each table, so the majority is right.
+          2 * count(*) over (partition by polname, relname = any($2), definition)
+            <= count(definition) over (partition by polname, relname = any($2)) as is_changed
         from wanted w full join policies using (relname, polname)),
-      -- Not whoever may write all data of a server, who has a role of his own to do so.
+      -- Roles that may write the log, but for administrators who may write all data of a server.
       writers as (
         select r.oid as role, pg_has_role(r.oid, relowner, 'usage') as is_owner from pg_class c, pg_roles r
         where c.oid = 'public.log'::regclass and not (rolsuper or rolbypassrls) and (rolname = current_user or exists (
           select from aclexplode(coalesce(relacl, acldefault('r', relowner))) as acl
           where privilege_type = 'INSERT' and (grantee = 0 or pg_has_role(r.oid, grantee, 'usage')))))
-      select relname as table, polname as policy, case when says is null then 'missing' when is_strange then 'strange' else 'other' end as state
-      from held
-      where case when says is null then true when not is_strange then is_other
-        -- It binds whoever was given to write the log, or asks here. Of what is shown but not of what is hidden the owner and his sees all anyway.
+      select relname as table, polname as policy,
+        case when definition is null then 'missing' when is_unknown then 'unknown' else 'changed' end as state
+      from found
+      where case when definition is null then true when not is_unknown then is_changed
+        -- It binds a writer. The owner sees all rows anyway, so only what hides rows from it counts.
         else exists (
-          select from unnest(polroles) as given (role), writers
-          where (given.role = 0 or pg_has_role(writers.role, given.role, 'usage')) and (not is_owner or not polpermissive)) end
+          select from unnest(polroles) as granted (role), writers
+          where (granted.role = 0 or pg_has_role(writers.role, granted.role, 'usage')) and (not is_owner or not polpermissive)) end
       order by 1, 2`,
     [tenantTables, relayTables],
   );
@@ -46,8 +49,8 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
     findings.add(
       {
         missing: `${table} has no policy ${policy}`,
-        strange: `${table} has the policy ${policy}, which no migration made`,
-        other: `${table}: the policy ${policy} is not what it is elsewhere`,
+        unknown: `${table} has the policy ${policy}, which no migration made`,
+        changed: `${table}: the policy ${policy} is not what it is elsewhere`,
       }[state],
     );
   }

@@ -1,3 +1,4 @@
+// What a rebuild locks and replaces.
 import type pg from 'pg';
 import { openWriters, posted, transfer, type Writers } from '../../../test/writers.ts';
 import { toUuid } from '../../platform/ids.ts';
@@ -21,7 +22,7 @@ async function rebuilt(tenantId: string): Promise<string[]> {
   return lines;
 }
 
-test('what stands in the log is derived before the head is held', async () => {
+test('the existing log is replayed before the head is locked', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open();
   posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
@@ -36,7 +37,7 @@ test('what stands in the log is derived before the head is held', async () => {
     const written = async () => (await owner.query<{ written: string[] }>(waits, [rows[0]!.pid])).rows[0]?.written;
     let seen = await written();
     for (; !seen; seen = await written()) await new Promise((done) => setImmediate(done));
-    expect(seen.join()).toContain('derived_entries');
+    expect(seen.join()).toContain('replayed_entries');
   } finally {
     await owner.query('commit');
   }
@@ -46,44 +47,46 @@ test('what stands in the log is derived before the head is held', async () => {
   expect(await writers.balance(tenant, 'b')).toBe('200');
 });
 
-test('only a table that differs is written again, and balances with the accounts that they refer to', async () => {
+test('only tables that differ are replaced, and balances together with accounts', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   posted(await writers.open().post(transfer(tenant, 'a', 'b', '1.00')));
-  const places = async () => {
-    const places: Record<string, unknown[]> = {};
+  const rowVersions = async () => {
+    const rowVersions: Record<string, unknown[]> = {};
     for (const table of ['accounts', 'transactions', 'entries', 'balances']) {
       const { rows } = await writers.owner.query(`select ctid::text, xmin::text from ${table} where tenant_id = $1 order by ctid`, [
         toUuid('tenant', tenant),
       ]);
-      places[table] = rows;
+      rowVersions[table] = rows;
     }
-    return places;
+    return rowVersions;
   };
-  const before = await places();
+  const before = await rowVersions();
   expect(await rebuilt(tenant)).toEqual([]);
-  expect(await places()).toEqual(before);
+  expect(await rowVersions()).toEqual(before);
   await writers.owner.query(`update accounts set name = 'mine' where tenant_id = $1 and code = 'a'`, [toUuid('tenant', tenant)]);
   expect(await rebuilt(tenant)).toEqual([expect.stringContaining('name is "mine", by the log "a"')]);
-  expect(await places()).toMatchObject({ transactions: before['transactions'], entries: before['entries'] });
+  expect(await rowVersions()).toMatchObject({ transactions: before['transactions'], entries: before['entries'] });
   expect(await writers.balance(tenant, 'b')).toBe('100');
   expect(await rebuilt(tenant)).toEqual([]);
 });
 
-test('a tenant that posts all the while is waited for no longer than it takes to derive what there is', async () => {
+test('a rebuild of a tenant that posts continuously locks its head soon', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open();
   let reads = 0;
-  let held = false;
-  // Something has come whenever more is read.
+  let isLocked = false;
+  // Before each chunk is read, one more posting arrives.
   const query = async (...given: [string | { name?: string }, ...unknown[]]): Promise<unknown> => {
-    const [asked] = given;
-    held ||= asked === 'select from heads where tenant_id = $1 for update';
-    if (!held && typeof asked !== 'string' && asked.name === 'piece_of_log' && ++reads < 100)
+    const [statement] = given;
+    isLocked ||= statement === 'select from heads where tenant_id = $1 for update';
+    if (!isLocked && typeof statement !== 'string' && statement.name === 'log_chunk' && ++reads < 100)
       posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
     return (operator.query as (...given: unknown[]) => Promise<unknown>).apply(operator, given);
   };
   const client = new Proxy(operator, { get: (target, name) => (name === 'query' ? query : Reflect.get(target, name)) });
   await rebuild(client, { tenant: toUuid('tenant', tenant)!, check: false }, (line) => expect(line).toBe(''));
+  expect(isLocked).toBe(true);
+  expect(reads).toBeGreaterThan(0);
   expect(reads).toBeLessThan(4);
   expect(await rebuilt(tenant)).toEqual([]);
   expect(await writers.transactionsOf(tenant)).toBe(reads);

@@ -1,94 +1,91 @@
-// Derives every projection again from the log into scratch tables, and compares them with what stands or puts them in its place.
+// Rebuild: replays each log into scratch tables, and compares them with the projections or replaces those that differ.
 import type pg from 'pg';
 import { toId } from '../../platform/ids.ts';
-import { Replay, type Row } from './replay.ts';
 import { activeUntil } from '../outbox/active-cursors.ts';
-import {
-  Findings,
-  asJson,
-  differenceColumns,
-  describeDifference,
-  inTenantTransaction,
-  checkPublishedOffset,
-  logChunks,
-  projections,
-  snapshot,
-  tenantsOf,
-  type Difference,
-  type Projection,
-} from './operator.ts';
+import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
+import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
+import { projections, type Projection } from './projections.ts';
+import { Replay, type Row } from './replay.ts';
 
 /** What a rebuild has done. */
 export interface Rebuilt {
   tenants: number;
   events: number;
-  /** Rows that differ (repaired ones do not any more), and faults of the log; each was said. */
+  /** Differences that are left, and faults of the log; each was reported. */
   findings: number;
-  /** Tenants of which something was repaired; what, was said. */
+  /** Tenants of which something was repaired; what, was reported. */
   repaired: number;
 }
 
 /**
- * With `check`: derives all tenants' projections (or one's, a UUID) at the head that a snapshot shows, and compares every row and column.
- * Takes no lock and writes nothing but temporary tables; the running system goes on, but that PostgreSQL keeps the old versions of the tables' rows
- * until the snapshot of the tenant in hand is let go.
+ * With `check`: compares every row and column of all tenants' projections (or of one's, a UUID) with the log, in one snapshot per tenant.
+ * Takes no lock and writes only temporary tables, so the running system goes on.
  *
- * Without: replaces the tables that differ, each tenant under its head's lock; its postings wait while what was derived is compared and
- * replaced. Says what differed, once it does not any more. A mark that is lost is made again at the log's beginning, so that everything is
- * published again. A tenant whose log itself is at fault, or has lost its end, is left as it is. The head counts it, by which running ledgers
- * know that what they remember is no longer so.
+ * Without: replaces the tables that differ, each tenant under its head's lock, which its postings wait for. Reports repairs after their
+ * commit. A missing published offset restarts at 0, so that all events are published again. A tenant whose log has faults or has lost its
+ * end is not changed. `heads.rebuilt` counts up, which invalidates what running ledgers have cached.
  */
 export async function rebuild(
   client: pg.Client,
   options: { tenant: string | undefined; check: boolean },
-  say: (line: string) => void,
+  report: (line: string) => void,
 ): Promise<Rebuilt> {
   const tables = await projections(client);
-  await makeScratch(client, tables);
-  const seen: Rebuilt = { tenants: 0, events: 0, findings: 0, repaired: 0 };
-  for await (const tenant of tenantsOf(client, tables, options.tenant)) {
-    const tell = (line: string) => say(`${toId('tenant', tenant)}: ${line}`);
-    const findings = new Findings(tell);
-    // Told when it is committed.
-    const repairs: string[] = [];
-    const repaired = new Findings((line) => repairs.push(line));
-    await client.query(`truncate ${tables.map(({ name }) => `derived_${name}`).join(', ')}`);
+  await createScratchTables(client, tables);
+  const rebuilt: Rebuilt = { tenants: 0, events: 0, findings: 0, repaired: 0 };
+  for await (const tenant of tenantsOf(client, options.tenant)) {
+    const reportOf = (line: string) => report(`${toId('tenant', tenant)}: ${line}`);
+    const findings = new Findings(reportOf);
+    const repairLines: string[] = [];
+    const repairs = new Findings((line) => repairLines.push(line));
+    await client.query(`truncate ${tables.map(({ name }) => `replayed_${name}`).join(', ')}`);
+    const one = { client, tenant, tables, findings };
     await inTenantTransaction(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
-      const hold = () => (options.check ? Promise.resolve(false) : lockHead(client, tenant));
-      const { events, lost } = await derive(client, tenant, findings, hold);
-      seen.events += events;
-      if (!options.check) await mustBeWhole(client, tenant, events, findings);
-      if (options.check) {
-        await compare(client, tenant, tables, findings);
-        await checkPublishedOffset(client, tenant, findings);
-      }
-      if (!options.check && findings.count === 0) {
-        // The head that was made to be held is not the one that was lost.
-        if (lost) repaired.add('heads is missing');
-        const different = await compare(client, tenant, lost ? tables.filter(({ name }) => name !== 'heads') : tables, repaired);
-        await replace(client, tenant, tables, different);
-        await makeMark(client, tenant, repaired);
-      }
+      rebuilt.events += options.check ? await checkTenant(one) : await repairTenant(one, repairs);
     });
-    if (findings.count === 0) for (const line of repairs) tell(`repaired: ${line}`);
-    seen.tenants += 1;
-    seen.findings += findings.count;
-    if (findings.count === 0 && repaired.count > 0) seen.repaired += 1;
+    if (findings.count === 0) for (const line of repairLines) reportOf(`repaired: ${line}`);
+    rebuilt.tenants += 1;
+    rebuilt.findings += findings.count;
+    if (findings.count === 0 && repairs.count > 0) rebuilt.repaired += 1;
   }
-  return seen;
+  return rebuilt;
 }
 
-// A temporary table `derived_…` beside each projection: a copy of all columns, whatever they are, and of no constraint, so that it can hold
-// what a log says and its projection can't. A second call finds them made.
-async function makeScratch(client: pg.Client, tables: Projection[]): Promise<void> {
+interface TenantRebuild {
+  client: pg.Client;
+  tenant: string;
+  tables: Projection[];
+  findings: Findings;
+}
+
+async function checkTenant(one: TenantRebuild): Promise<number> {
+  const { events } = await replayLog(one, () => Promise.resolve(false));
+  await compare(one, one.tables, one.findings);
+  await checkPublishedOffset(one.client, one.tenant, one.findings);
+  return events;
+}
+
+async function repairTenant(one: TenantRebuild, repairs: Findings): Promise<number> {
+  const { client, tenant, tables, findings } = one;
+  const { events, isHeadNew } = await replayLog(one, () => lockHead(client, tenant));
+  await checkLogEnd(one, events);
+  if (findings.count > 0) return events;
+  if (isHeadNew) repairs.add('heads is missing');
+  const different = await compare(one, isHeadNew ? tables.filter(({ name }) => name !== 'heads') : tables, repairs);
+  await replace(one, different);
+  await restorePublishedOffset(client, tenant, repairs);
+  return events;
+}
+
+// Without the projections' constraints, so that they can contain whatever a log says.
+async function createScratchTables(client: pg.Client, tables: Projection[]): Promise<void> {
   for (const { name, plain } of tables) {
-    await client.query(`create temp table if not exists derived_${name} as select ${plain.join(', ')} from public.${name} with no data`);
+    await client.query(`create temp table if not exists replayed_${name} as select ${plain.join(', ')} from public.${name} with no data`);
   }
 }
 
-// As every change does: nobody appends to this log until the end. A head that was lost is made again, so that there is one to hold; whether
-// it was. What it counted is lost with it, and a running ledger may remember books by that: the count goes on from the time, in milliseconds,
-// which is beyond whatever there was.
+// True if a missing head had to be created. Its `rebuilt` starts from the time in milliseconds, beyond any count that a running ledger may
+// have cached.
 async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
   const { rowCount } = await client.query(
     `insert into heads (tenant_id, sequence, hash, last_at, rebuilt)
@@ -100,26 +97,27 @@ async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
   return rowCount === 1;
 }
 
-// What stands in a log does not change: all that there is is derived before the head is held, and then what came meanwhile. (100,000 postings:
-// they waited 23 s; so, 1.5.) A tenant may post as quickly as that is derived: once what has come meanwhile is more than half of what there was
-// before, the rest is derived while he waits.
-async function derive(
-  client: pg.Client,
-  tenant: string,
-  findings: Findings,
-  hold: () => Promise<boolean>,
-): Promise<{ events: number; lost: boolean }> {
-  const derivation = new Replay(tenant, (problem) => findings.add(problem));
+// Most of the log is replayed before the lock, because postings wait for it, and only the rest under it. A tenant may post as fast as that
+// is replayed: once a round is more than half of the one before, it locks.
+async function replayLog(
+  { client, tenant, findings }: TenantRebuild,
+  lock: () => Promise<boolean>,
+): Promise<{ events: number; isHeadNew: boolean }> {
+  const replay = new Replay(tenant, (problem) => findings.add(problem));
   let events = 0;
   let last = 0n;
-  const goOn = async (end: bigint | null) => {
-    for await (const piece of logChunks(client, tenant, last)) {
-      const added = piece.map((event) => derivation.apply(event));
-      const rowsOf = (name: 'transactions' | 'entries') => added.flatMap((each) => each[name]);
-      await store(client, 'transactions', rowsOf('transactions'));
-      await store(client, 'entries', rowsOf('entries'));
-      events += piece.length;
-      last = piece.at(-1)?.sequence ?? last;
+  const replayUpTo = async (end: bigint | null) => {
+    for await (const chunk of logChunks(client, tenant, last)) {
+      const added = chunk.map((event) => replay.apply(event));
+      for (const table of ['transactions', 'entries'] as const) {
+        await store(
+          client,
+          table,
+          added.flatMap((each) => each[table]),
+        );
+      }
+      events += chunk.length;
+      last = chunk.at(-1)?.sequence ?? last;
       if (end !== null && last >= end) return;
     }
   };
@@ -128,15 +126,15 @@ async function derive(
     const left = Number(end - last);
     if (left <= 0 || left > before / 2) break;
     before = left;
-    await goOn(end);
+    await replayUpTo(end);
   }
-  const lost = await hold();
-  await goOn(null);
+  const isHeadNew = await lock();
+  await replayUpTo(null);
   if (events === 0) findings.add('has no log');
-  await store(client, 'heads', derivation.head());
-  await store(client, 'accounts', derivation.accountRows());
-  await store(client, 'balances', derivation.balanceRows());
-  return { events, lost };
+  await store(client, 'heads', replay.head());
+  await store(client, 'accounts', replay.accountRows());
+  await store(client, 'balances', replay.balanceRows());
+  return { events, isHeadNew };
 }
 
 async function endOfLog(client: pg.Client, tenant: string): Promise<bigint> {
@@ -147,8 +145,8 @@ async function endOfLog(client: pg.Client, tenant: string): Promise<bigint> {
   return BigInt(rows[0]?.sequence ?? 0);
 }
 
-// A log whose end was lost is still a perfect chain: what was handed out, posted or published beyond its end tells, and must not be replaced by less.
-async function mustBeWhole(client: pg.Client, tenant: string, end: number, findings: Findings): Promise<void> {
+// A log whose end was lost is still a perfect chain, so its end is compared with what was assigned, posted or published.
+async function checkLogEnd({ client, tenant, findings }: TenantRebuild, end: number): Promise<void> {
   const { rows } = await client.query<{ reached: string }>(
     `select greatest(0, (select sequence from heads where tenant_id = $1), (select max(sequence) from transactions where tenant_id = $1),
       (select sequence from relay_marks where tenant_id = $1))::text as reached`,
@@ -160,23 +158,22 @@ async function mustBeWhole(client: pg.Client, tenant: string, end: number, findi
 
 async function store(client: pg.Client, table: string, rows: Row[]): Promise<void> {
   for (let from = 0; from < rows.length; from += 5000) {
-    await client.query(`insert into derived_${table} select * from json_populate_recordset(null::derived_${table}, $1::json)`, [
-      asJson(rows.slice(from, from + 5000)),
+    await client.query(`insert into replayed_${table} select * from json_populate_recordset(null::replayed_${table}, $1::json)`, [
+      JSON.stringify(rows.slice(from, from + 5000)),
     ]);
   }
 }
 
-// Answers the names of the tables that differ.
-async function compare(client: pg.Client, tenant: string, tables: Projection[], findings: Findings): Promise<Set<string>> {
+/** Returns the names of the tables that differ. */
+async function compare({ client, tenant }: TenantRebuild, tables: Projection[], findings: Findings): Promise<Set<string>> {
   const different = new Set<string>();
   for (const table of tables) {
-    // Both sides have the columns of the catalogue, in its order.
     const columns = table.plain.join(', ');
     const { rows } = await client.query<Difference>(
       `select ${differenceColumns}
-        from (select ${columns} from derived_${table.name}) as derived
+        from (select ${columns} from replayed_${table.name}) as replayed
         full join (select ${columns} from public.${table.name} where tenant_id = $1) as stored using (${table.key.join(', ')})
-        where derived is distinct from stored limit 1000`,
+        where replayed is distinct from stored limit 1000`,
       [tenant],
     );
     for (const difference of rows) findings.add(describeDifference(table, difference));
@@ -185,26 +182,25 @@ async function compare(client: pg.Client, tenant: string, tables: Projection[], 
   return different;
 }
 
-async function replace(client: pg.Client, tenant: string, tables: Projection[], different: Set<string>): Promise<void> {
-  // Balances refer to accounts by foreign key, and go and come with them.
+async function replace({ client, tenant, tables }: TenantRebuild, different: Set<string>): Promise<void> {
+  // Balances refer to accounts by foreign key, so they are replaced together.
   const rest = tables.filter(({ name }) => name !== 'heads' && (different.has(name) || (name === 'balances' && different.has('accounts'))));
   for (const { name } of [...rest].reverse()) await client.query(`delete from ${name} where tenant_id = $1`, [tenant]);
-  const heads = tables.find((table) => table.name === 'heads');
-  // The row is held, not replaced.
-  const columns = heads?.columns.join(', ') ?? '';
+  // The head is locked, so it is updated, not replaced.
+  const columns = tables.find((table) => table.name === 'heads')?.columns.join(', ') ?? '';
   await client.query(
-    `update heads set (${columns}, rebuilt) = (select ${columns}, heads.rebuilt + 1 from derived_heads) where tenant_id = $1`,
+    `update heads set (${columns}, rebuilt) = (select ${columns}, heads.rebuilt + 1 from replayed_heads) where tenant_id = $1`,
     [tenant],
   );
-  for (const { name } of rest) await client.query(`insert into ${name} select * from derived_${name}`);
+  for (const { name } of rest) await client.query(`insert into ${name} select * from replayed_${name}`);
 }
 
-// Open for as long as the mark of a change made now: a writer that remembers the lost one as open opened it before this.
-async function makeMark(client: pg.Client, tenant: string, repaired: Findings): Promise<void> {
+// Open for as long as a change would open it: a writer that knows the lost one as open does not open it again.
+async function restorePublishedOffset(client: pg.Client, tenant: string, repairs: Findings): Promise<void> {
   const { rowCount } = await client.query(
     `insert into relay_marks (tenant_id, sequence, open_until) values ($1, 0, clock_timestamp() + interval '1 millisecond' * $2)
       on conflict do nothing`,
     [tenant, activeUntil(0)],
   );
-  if (rowCount === 1) repaired.add('relay_marks is missing: all events are published again');
+  if (rowCount === 1) repairs.add('relay_marks is missing: all events are published again');
 }

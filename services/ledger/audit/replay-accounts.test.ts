@@ -1,4 +1,4 @@
-// Changes of accounts that the ledger refuses, found where a log has them.
+// Changes of accounts that the ledger would refuse, found in a log.
 import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { a, account, by, byCode, event, findings, first, suspense } from '../../../test/replay.ts';
 import { createdEvent, updatedEvent } from '../chart.ts';
@@ -12,7 +12,7 @@ const closing = update(group, { status: 'closed' }, 'status');
 const below = account('below', { parentCode: 'group' });
 const made = createdEvent(below, null, by);
 
-test('no account is made, placed or opened below a closed group', () => {
+test('no account is created or reopened below a closed group', () => {
   expect(findings([closing, made])).toEqual(['event 7 has an active account below a closed group']);
   const closed = { ...below, status: 'closed', version: 2n };
   const shut = update(below, { status: 'closed' }, 'status');
@@ -27,28 +27,28 @@ test('a group is closed when the accounts below it are', () => {
   const shut = update(below, { status: 'closed' }, 'status');
   expect(findings([made, closing])).toEqual(['event 7 closes a group that has active accounts below it']);
   expect(findings([made, shut, closing])).toEqual([]);
-  expect(findings([createdEvent(account('beside'), null, by), closing])).toEqual([]);
+  expect(findings([createdEvent(account('other'), null, by), closing])).toEqual([]);
 });
 
-test('an account is closed when nothing of it is pending', () => {
+test('an account with something pending can’t be closed', () => {
   const closingA = update(a, { status: 'closed' }, 'status');
   for (const pending of ['pendingDebits', 'pendingCredits'] as const) {
-    const held = first();
-    held.balances[0]![pending] = '1.00';
-    held.balances[0]!.available = pending === 'pendingCredits' ? '4.00' : '5.00';
+    const pendingPosting = first();
+    pendingPosting.balances[0]![pending] = '1.00';
+    pendingPosting.balances[0]!.available = pending === 'pendingCredits' ? '4.00' : '5.00';
     const back = first();
     back.entries.forEach((entry) => Object.assign(entry, { side: entry.side === 'debit' ? 'credit' : 'debit', balanceAfter: '0.00' }));
     back.balances.forEach((balance) =>
       Object.assign(balance, { previousBalance: '5.00', balance: '0.00', debits: '5.00', credits: '5.00', available: '0.00', version: 2n }),
     );
-    expect(findings([event(held), event(back), closingA])).toEqual([]);
+    expect(findings([event(pendingPosting), event(back), closingA])).toEqual([]);
     back.balances[0]![pending] = '1.00';
     back.balances[0]!.available = pending === 'pendingCredits' ? '-1.00' : '0.00';
-    expect(findings([event(held), event(back), closingA])).toEqual(['event 8 closes an account that has a balance']);
+    expect(findings([event(pendingPosting), event(back), closingA])).toEqual(['event 8 closes an account that has a balance']);
   }
 });
 
-test('of the ledger’s own accounts nothing changes but their place, and that of no other', () => {
+test('only the parent of system accounts changes, and of no others', () => {
   const own = createdEvent(suspense, null, by);
   const liabilities = createdEvent(account('liabilities', { type: 'liability', isGroup: true }), null, by);
   const wrong = ['event 8 changes what can’t change of an account'];

@@ -1,10 +1,11 @@
+// Rows that a replay derives from a correct log.
 import { plainAsset } from '../../../test/default-account.ts';
 import { newId, toUuid } from '../../platform/ids.ts';
-import { account, accounts, a, b, by, byCode, derived, event, first, posting, tenant } from '../../../test/replay.ts';
+import { account, accounts, a, b, by, byCode, replayed, event, first, posting, tenant } from '../../../test/replay.ts';
 import { updatedEvent } from '../chart.ts';
 import { Replay } from './replay.ts';
 
-describe('the rows that an honest log makes', () => {
+describe('rows of a correct log', () => {
   const nowText = '2023-11-14T22:13:20.000Z';
   const uuidOf = (id: string) => toUuid('acc', id);
   const reversed = newId('txn');
@@ -21,9 +22,9 @@ describe('the rows that an honest log makes', () => {
   const {
     rows,
     findings: found,
-    derivation,
+    replay,
     added,
-  } = derived(
+  } = replayed(
     [
       event(first()),
       event(message),
@@ -33,23 +34,23 @@ describe('the rows that an honest log makes', () => {
     'wallet',
   );
 
-  test('are found without fault', () => {
+  test('have no findings', () => {
     expect(found).toEqual([]);
   });
 
-  test('are none where nothing has happened', () => {
-    const nobody = new Replay(tenant, () => undefined);
-    expect([nobody.head(), nobody.accountRows(), nobody.balanceRows()]).toEqual([[], [], []]);
+  test('are none without events', () => {
+    const empty = new Replay(tenant, () => undefined);
+    expect([empty.head(), empty.accountRows(), empty.balanceRows()]).toEqual([[], [], []]);
   });
 
-  test('are a head that stands at the last event and names the chart', () => {
+  test('are a head at the last event, with the chart', () => {
     const { sequence, hash } = rows.at(-1)!;
-    expect(derivation.head()).toEqual([
+    expect(replay.head()).toEqual([
       { tenant_id: tenant, sequence: String(sequence), hash: `\\x${hash.toString('hex')}`, last_at: nowText, chart: 'wallet' },
     ]);
   });
 
-  test('are each account as it was last told', () => {
+  test('are each account after its last event', () => {
     const usual = {
       tenant_id: tenant,
       ...plainAsset,
@@ -59,7 +60,7 @@ describe('the rows that an honest log makes', () => {
       updated_at: nowText,
     };
     const row = (code: string, own: object = {}) => ({ ...usual, id: uuidOf(byCode.get(code)!.id), code, name: code, ...own });
-    expect(derivation.accountRows()).toEqual([
+    expect(replay.accountRows()).toEqual([
       row('a'),
       row('b', { type: 'liability', normal_balance: 'credit', allow_negative: false }),
       row('closed', { name: 'Renamed', description: 'd', status: 'closed', version: '2', metadata: '{"m":1}' }),
@@ -68,15 +69,15 @@ describe('the rows that an honest log makes', () => {
     ]);
   });
 
-  test('are each balance as the entries add up, with what is pending as it was told', () => {
+  test('are each balance as the sum of its entries, with pending sums from the event', () => {
     const usual = { tenant_id: tenant, currency: 'NGN', version: '2', updated_at: nowText };
-    expect(derivation.balanceRows()).toEqual([
+    expect(replay.balanceRows()).toEqual([
       { ...usual, account_id: uuidOf(a.id), debits: '500', credits: '200', pending_debits: '0', pending_credits: '50' },
       { ...usual, account_id: uuidOf(b.id), debits: '200', credits: '500', pending_debits: '25', pending_credits: '0' },
     ]);
   });
 
-  test('are a transaction and its entries for each posting, and none for any other event', () => {
+  test('are a transaction and its entries for each posting, and none for other events', () => {
     expect(added.map(({ transactions, entries, posted }) => [transactions.length, entries.length, posted?.idempotencyKey])).toEqual([
       ...accounts.map(() => [0, 0, undefined]),
       [1, 2, expect.stringMatching(/^txn_/)],

@@ -1,4 +1,4 @@
-// Logs whose chain is whole and whose bookkeeping is not: what a faulty writer would leave behind.
+// Faults of bookkeeping in logs with a valid chain, as a faulty writer would leave them.
 import type { AccountRecord, TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../../test/replay.ts';
 import { newId } from '../../platform/ids.ts';
@@ -12,35 +12,35 @@ const changedFirst = (change: (message: TransactionPosted) => void) => {
   return findings([event(message)]);
 };
 
-test('honest postings are derived without a word', () => {
+test('correct postings have no findings', () => {
   expect(findings([event(first()), event(second())])).toEqual([]);
 });
 
 const faults: [what: string, change: (message: TransactionPosted) => void, finding: RegExp][] = [
   ['does not balance', ({ entries }) => (entries[1]!.amount = '4.00'), /does not balance in NGN/],
-  ['balances only over two currencies', ({ entries }) => (entries[1]!.currency = 'USD'), /does not balance in USD/],
+  ['balances only across currencies', ({ entries }) => (entries[1]!.currency = 'USD'), /does not balance in USD/],
   ['has an entry of nothing', ({ entries }) => entries.forEach((entry) => (entry.amount = '0.00')), /not greater than zero/],
   ['has a negative entry', ({ entries }) => entries.forEach((entry) => (entry.amount = '-5.00')), /not greater than zero/],
-  ['has an amount behind something else', ({ entries }) => (entries[0]!.amount = 'x5.00'), /x5.00 is no amount/],
+  ['has an amount with a prefix', ({ entries }) => (entries[0]!.amount = 'x5.00'), /x5.00 is no amount/],
   ['has an entry of half a unit', ({ entries }) => (entries[0]!.amount = '5.000'), /5.000 is no amount/],
-  ['tells a wrong balance after an entry', ({ entries }) => (entries[0]!.balanceAfter = '5.01'), /leaves a at 5.01, where .* 5.00/],
+  ['has a wrong balance after an entry', ({ entries }) => (entries[0]!.balanceAfter = '5.01'), /leaves a at 5.01, where .* 5.00/],
   [
-    'tells a wrong balance',
+    'has a wrong balance',
     ({ balances }) => (balances[0]!.balance = '6.00'),
     /^event 6 promises the balance acc_\w+ a NGN 1 0.00 6.00 5.00 0.00 5.00, not acc_\w+ a NGN 1 0.00 5.00 5.00 0.00 5.00$/,
   ],
-  ['tells a wrong total', ({ balances }) => (balances[1]!.credits = '6.00'), /promises the balance/],
-  ['tells a wrong version', ({ balances }) => (balances[1]!.version = 2n), /promises the balance/],
-  ['tells a wrong previous balance', ({ balances }) => (balances[1]!.previousBalance = '1.00'), /promises the balance/],
-  ['tells what is pending wrong', ({ balances }) => (balances[0]!.pendingCredits = '1.00'), /promises the balance/],
-  ['leaves a balance untold', ({ balances }) => balances.pop(), /^event 6 changes 2 balances and tells of 1$/],
-  ['tells balances in another order', ({ balances }) => balances.reverse(), /promises the balance/],
+  ['has a wrong total', ({ balances }) => (balances[1]!.credits = '6.00'), /promises the balance/],
+  ['has a wrong version', ({ balances }) => (balances[1]!.version = 2n), /promises the balance/],
+  ['has a wrong previous balance', ({ balances }) => (balances[1]!.previousBalance = '1.00'), /promises the balance/],
+  ['has a wrong pending sum', ({ balances }) => (balances[0]!.pendingCredits = '1.00'), /promises the balance/],
+  ['omits a balance', ({ balances }) => balances.pop(), /^event 6 changes 2 balances and tells of 1$/],
+  ['has balances in another order', ({ balances }) => balances.reverse(), /promises the balance/],
   ['is single without a counter-entry', (message) => (message.kind = 'single'), /is single with 2 entries, 0 of them counter-entries/],
   ['is double with a counter-entry', ({ entries }) => (entries[1]!.counter = true), /is double with 2 entries, 1 of them/],
-  ['is of no kind', (message) => (message.kind = 'triple'), /^event 6 is of the kind triple, which there is not$/],
+  ['has an unknown kind', (message) => (message.kind = 'triple'), /^event 6 is of the kind triple, which there is not$/],
   ['is double and reverses', (message) => (message.reverses = 'txn_1'), /^event 6 is double and reverses txn_1$/],
   ['is a reversal of nothing', (message) => (message.kind = 'reversal'), /^event 6 is reversal and reverses nothing$/],
-  ['posts to an account that is none', ({ entries }) => (entries[0]!.accountId = newId('acc')), /no account a/],
+  ['posts to an unknown account', ({ entries }) => (entries[0]!.accountId = newId('acc')), /no account a/],
   ['posts to one account under the code of another', ({ entries }) => (entries[0]!.accountCode = 'b'), /no account b/],
 ];
 
@@ -56,7 +56,7 @@ test.each(['closed', 'group'])('a posting to an account that is %s is found', (c
   expect(findings([event(message)])).toEqual([`event 6 posts to ${code}, a group or closed account`]);
 });
 
-test('a posting in a currency that the account does not hold is found', () => {
+test('a posting in another currency than the account’s is found', () => {
   const message = posting(
     ['pounds debit 5.00 NGN 5.00', 'b credit 5.00 NGN 5.00'],
     ['pounds NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1'],
@@ -69,7 +69,7 @@ test('a posting in a currency that the account does not hold is found', () => {
   expect(findings([event(inPounds)])).toEqual([]);
 });
 
-test('an account that may not go below zero is found there', () => {
+test('an account that may not be negative is found negative', () => {
   const message = posting(
     ['b debit 5.00 NGN -5.00', 'a credit 5.00 NGN -5.00'],
     ['b NGN 0.00 -5.00 5.00 0.00 1', 'a NGN 0.00 -5.00 0.00 5.00 1'],
@@ -77,7 +77,7 @@ test('an account that may not go below zero is found there', () => {
   expect(findings([event(message)])).toEqual(['event 6 leaves b below zero in NGN']);
 });
 
-test('an account made twice, or changed in what can’t change, is found', () => {
+test('an account created twice, or a change of a constant field, is found', () => {
   expect(findings([createdEvent(a, null, by)])).toEqual(['event 6 makes account a again']);
   const next = (more: Partial<AccountRecord>) => account('a', { id: a.id, version: 2n, ...more });
   expect(findings([updatedEvent(next({ name: 'A' }), ['name'], by)])).toEqual([]);
@@ -123,7 +123,7 @@ describe('a single posting', () => {
     return findings([createdEvent({ ...suspense, ...more }, null, by), event(message)]);
   };
 
-  test('has two entries, one of them the counter-entry', () => {
+  test('has two entries, one of which is the counter-entry', () => {
     expect(single(() => undefined)).toEqual([]);
     expect(single(({ entries }) => (entries[0]!.counter = true))).toContain('event 7 is single with 2 entries, 2 of them counter-entries');
     const three = second();
@@ -132,7 +132,7 @@ describe('a single posting', () => {
     expect(findings([event(first()), event(three)])).toContain('event 7 is single with 3 entries, 1 of them counter-entries');
   });
 
-  test('has its counter-entry on the ledger’s suspense account of its currency, and its own on no account of the ledger', () => {
+  test('has its counter-entry on the suspense account of its currency, and its own entry on no system account', () => {
     const swapped = ({ entries }: TransactionPosted) => entries.forEach((entry) => (entry.counter = !entry.counter));
     expect(single(swapped)).toEqual(['event 7 is single with its counter-entry on a', 'event 7 is single with an entry on SUSPENSE-NGN']);
     expect(single(() => undefined, { system: false })).toEqual(['event 7 is single with its counter-entry on SUSPENSE-NGN']);
@@ -145,7 +145,7 @@ describe('a single posting', () => {
   });
 });
 
-test('an account that may not go below zero may be there already, and come nearer to it', () => {
+test('an account that may not be negative may be so already and become less so', () => {
   const free = account('b', { id: b.id, type: 'liability', normalBalance: 'credit', allowNegative: true, version: 2n });
   const below = posting(
     ['b debit 5.00 NGN -5.00', 'a credit 5.00 NGN -5.00'],
@@ -167,7 +167,7 @@ test('an account that may not go below zero may be there already, and come neare
   expect(findings([freed, event(below), bound, event(nearer)])).toEqual(['event 8 forbids an account below zero to be there']);
 });
 
-test('an account that may not go below zero may be emptied, and stay where it is below', () => {
+test('an account that may not be negative may be emptied, and stay negative', () => {
   const emptied = posting(
     ['b debit 5.00 NGN 0.00', 'a credit 5.00 NGN 0.00'],
     ['b NGN 5.00 0.00 5.00 5.00 2', 'a NGN 5.00 0.00 5.00 5.00 2'],
@@ -207,7 +207,7 @@ describe('an account with several balances', () => {
     ]);
   });
 
-  test('is below zero where one of them is', () => {
+  test('is negative if one of them is', () => {
     const owing = posting(
       ['pounds debit 5.00 GBP 5.00', 'a credit 5.00 GBP -5.00'],
       ['pounds GBP 0.00 5.00 5.00 0.00 1', 'a GBP 0.00 -5.00 0.00 5.00 1'],
@@ -228,13 +228,13 @@ test('a reversal of a single posting has its counter-entry', () => {
   expect(findings([event(first()), event(back)])).toEqual([]);
 });
 
-test('events without an account can’t be read', () => {
+test('events without an account are findings', () => {
   const empty = (type: NewEvent['type']): NewEvent => ({ type, ...by, payload: new Uint8Array() });
   expect(findings([empty('account.created')])).toEqual(["event 6 can't be read: no account"]);
   expect(findings([empty('account.updated')])).toEqual(["event 6 can't be read: no account that was made before"]);
 });
 
-test('an account is new when it is made, below a group of its own type, and of the one chart', () => {
+test('a created account is new, below a group of its type, and of the tenant’s chart', () => {
   const made = (more: Partial<AccountRecord>, template: BusinessType | null = null) =>
     findings([createdEvent(account('c', more), template, by)], undefined, 'wallet');
   expect(made({})).toEqual([]);
@@ -264,7 +264,7 @@ test.each<[keyof AccountRecord, Partial<AccountRecord>, string]>([
   expect(findings([updatedEvent(next, [named], by)])).toEqual(['event 6 changes what can’t change of an account']);
 });
 
-test('a change of an account that is none, or at another time than its event’s, is found', () => {
+test('a change of an unknown account, or with another time than its event’s, is found', () => {
   expect(findings([updatedEvent(account('c', { version: 2n }), [], by)])).toEqual([
     "event 6 can't be read: no account that was made before",
   ]);

@@ -1,5 +1,6 @@
-// A tenant's books derived again from nothing but the events of its log, by rules of its own: what `verify` and `rebuild` hold the tables
-// against. It shares no code with the writer, so that one's mistake is the other's finding.
+// Replay of a tenant's log into table rows, which `verify` and `rebuild` compare with the projections.
+//
+// Its rules share no code with the writer, so that a mistake of one is found by the other.
 import { fromBinary } from '@bufbuild/protobuf';
 import {
   AccountCreatedSchema,
@@ -7,6 +8,7 @@ import {
   TransactionPostedSchema,
   type AccountRecord,
   type ChangedBalance,
+  type PostedEntry,
   type TransactionPosted,
 } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../../platform/ids.ts';
@@ -16,24 +18,24 @@ import { chainHash, genesisHash, type LogRow } from '../log.ts';
 /** A row of a table by its columns' names, values as PostgreSQL reads them from JSON. */
 export type Row = Record<string, string | number | boolean | null>;
 
-/** A time that the log tells of and no calendar has. */
+/** A time in the log that is outside the calendar. */
 export class InvalidTime extends Error {}
 
-/** What one event adds to the tables that only grow. */
+/** Rows that one event adds to the append-only tables. */
 export interface AddedRows {
   transactions: Row[];
   entries: Row[];
-  /** The event, where it posted. */
+  /** The event, if it is a posting. */
   posted?: TransactionPosted;
 }
 
-interface DerivedAccount {
+interface ReplayedAccount {
   record: AccountRecord;
   uuid: string;
 }
 
-interface DerivedBalance {
-  account: DerivedAccount;
+interface ReplayedBalance {
+  account: ReplayedAccount;
   currency: string;
   debits: bigint;
   credits: bigint;
@@ -43,28 +45,28 @@ interface DerivedBalance {
   updatedMs: number;
 }
 
-/** The books of one tenant, event by event. Holds accounts and balances in memory, never what was posted. */
+/** Accounts and balances of one tenant, event by event. Keeps no transactions in memory. */
 export class Replay {
   private readonly tenant: string;
-  private readonly tell: (problem: string) => void;
-  /** By the texts of their ids. */
-  private readonly byId = new Map<string, DerivedAccount>();
-  private readonly byCode = new Map<string, DerivedAccount>();
-  private readonly balances = new Map<string, DerivedBalance>();
+  private readonly report: (problem: string) => void;
+  /** By TypeID. */
+  private readonly byId = new Map<string, ReplayedAccount>();
+  private readonly byCode = new Map<string, ReplayedAccount>();
+  private readonly balances = new Map<string, ReplayedBalance>();
   private sequence = 0n;
   private hash: Buffer = genesisHash;
   private lastMs = 0;
   private chart: string | null = null;
 
-  /** `tell` is told of every event that breaks the chain or a rule; the derivation goes on with what the event says. */
-  constructor(tenant: string, tell: (problem: string) => void) {
+  /** `report` is called for every event that breaks the chain or a rule; the replay goes on with what the event says. */
+  constructor(tenant: string, report: (problem: string) => void) {
     this.tenant = tenant;
-    this.tell = tell;
+    this.report = report;
   }
 
   /** Takes the next event. */
   apply(row: LogRow): AddedRows {
-    const problem = (what: string) => this.tell(`event ${row.sequence} ${what}`);
+    const problem = (what: string) => this.report(`event ${row.sequence} ${what}`);
     if (row.sequence !== this.sequence + 1n) problem(`follows event ${this.sequence}`);
     if (!chainHash(this.hash, row).equals(row.hash)) problem('does not have the hash of its content and of the event before it');
     if (row.createdMs < this.lastMs) problem('is older than the event before it');
@@ -82,7 +84,7 @@ export class Replay {
     return added;
   }
 
-  /** The head after the last event; none where there was no event. Throws {@link InvalidTime}, as the two below do. */
+  /** The head after the last event, if there was one. Throws {@link InvalidTime}, as the two below do. */
   head(): Row[] {
     if (this.sequence === 0n) return [];
     return [
@@ -141,7 +143,7 @@ export class Replay {
     if (this.byId.has(record.id) || this.byCode.has(record.accountCode)) problem(`makes account ${record.accountCode} again`);
     const now = BigInt(row.createdMs);
     if (record.version !== 1n || record.createdMs !== now || record.updatedMs !== now) problem('makes an account that is not new');
-    this.mustHaveGroupAbove(record, problem);
+    this.checkParent(record, problem);
     if (template !== undefined) {
       if (this.chart !== null && this.chart !== template) problem(`is of the chart ${template}, not ${this.chart}`);
       this.chart = template;
@@ -157,17 +159,16 @@ export class Replay {
     if (!account) throw new Error('no account that was made before');
     const [before, after] = [fieldsOf(account.record), fieldsOf(record)];
     const changed = Object.keys(after).filter((field) => after[field] !== before[field]);
-    const lasting = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
-    // A chart that is set up places the ledger's own accounts that first use has made, and changes nothing else of them.
-    lasting.push(...(record.system ? ['name', 'description', 'allowNegative', 'status', 'metadata'] : ['parentCode']));
-    if (changed.some((field) => lasting.includes(field))) problem('changes what can’t change of an account');
+    const constant = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
+    // Chart set-up moves existing system accounts to their parent and changes nothing else of them.
+    constant.push(...(record.system ? ['name', 'description', 'allowNegative', 'status', 'metadata'] : ['parentCode']));
+    if (changed.some((field) => constant.includes(field))) problem('changes what can’t change of an account');
     if (record.version !== account.record.version + 1n || record.updatedMs !== BigInt(row.createdMs)) {
       problem('has another version or time than its change');
     }
     const named = changed.filter((field) => field !== 'version' && field !== 'updatedMs').map(snakeCase);
     if (named.sort().join() !== [...changes].sort().join()) problem(`changes ${named.join()} and says ${changes.join()}`);
-    if (changed.includes('parentCode') || (changed.includes('status') && record.status === 'active'))
-      this.mustHaveGroupAbove(record, problem);
+    if (changed.includes('parentCode') || (changed.includes('status') && record.status === 'active')) this.checkParent(record, problem);
     if (record.status === 'closed' && [...this.balancesOf(account)].some(holdsSomething)) problem('closes an account that has a balance');
     if (changed.includes('status') && record.status === 'closed' && record.isGroup && this.hasActiveBelow(record)) {
       problem('closes a group that has active accounts below it');
@@ -178,7 +179,7 @@ export class Replay {
     account.record = record;
   }
 
-  private mustHaveGroupAbove({ parentCode, type }: AccountRecord, problem: (what: string) => void): void {
+  private checkParent({ parentCode, type }: AccountRecord, problem: (what: string) => void): void {
     if (parentCode === undefined) return;
     const parent = this.byCode.get(parentCode)?.record;
     if (!parent?.isGroup || parent.type !== type) problem('puts an account where no group is');
@@ -189,7 +190,7 @@ export class Replay {
     return [...this.byId.values()].some(({ record }) => record.parentCode === group.accountCode && record.status === 'active');
   }
 
-  private *balancesOf(account: DerivedAccount): Iterable<DerivedBalance> {
+  private *balancesOf(account: ReplayedAccount): Iterable<ReplayedBalance> {
     for (const currency of ['NGN', 'USD', 'EUR', 'GBP']) {
       const balance = this.balances.get(`${account.uuid} ${currency}`);
       if (balance) yield balance;
@@ -213,16 +214,9 @@ export class Replay {
     if ((event.kind === 'reversal') !== (event.reverses !== undefined))
       problem(`is ${event.kind} and reverses ${event.reverses ?? 'nothing'}`);
     const sums = new Map<string, bigint>();
-    const touched = new Map<DerivedBalance, bigint>();
+    const touched = new Map<ReplayedBalance, bigint>();
     event.entries.forEach((entry, position) => {
-      const account = this.byId.get(entry.accountId);
-      if (account?.record.accountCode !== entry.accountCode) throw new Error(`no account ${entry.accountCode}`);
-      const { record } = account;
-      if (record.isGroup || record.status === 'closed') problem(`posts to ${entry.accountCode}, a group or closed account`);
-      if (record.currency !== undefined && record.currency !== entry.currency) problem(`posts ${entry.currency} to ${entry.accountCode}`);
-      const fits = entry.counter ? record.system && entry.accountCode === `SUSPENSE-${entry.currency}` : !record.system;
-      if (event.kind === 'single' && !fits)
-        problem(`is single with ${entry.counter ? 'its counter-entry' : 'an entry'} on ${entry.accountCode}`);
+      const account = this.accountFor(entry, event.kind, problem);
       const amount = minor(entry.amount);
       if (amount <= 0n) problem('has an entry that is not greater than zero');
       const balance = this.balanceOf(account, entry.currency);
@@ -259,29 +253,40 @@ export class Replay {
     this.compareBalances([...touched], event.balances, problem);
   }
 
-  // The event promises every balance after it; what is derived must be what was promised.
-  private compareBalances(touched: [DerivedBalance, bigint][], told: ChangedBalance[], problem: (what: string) => void): void {
-    if (told.length !== touched.length) problem(`changes ${touched.length} balances and tells of ${told.length}`);
-    touched.forEach(([balance, before], place) => {
-      const says = told[place];
-      if (!says) return;
-      // Nothing is added up for these yet: they are what the event says.
-      balance.pendingDebits = minor(says.pendingDebits);
-      balance.pendingCredits = minor(says.pendingCredits);
+  private accountFor(entry: PostedEntry, kind: string, problem: (what: string) => void): ReplayedAccount {
+    const account = this.byId.get(entry.accountId);
+    if (account?.record.accountCode !== entry.accountCode) throw new Error(`no account ${entry.accountCode}`);
+    const { record } = account;
+    if (record.isGroup || record.status === 'closed') problem(`posts to ${entry.accountCode}, a group or closed account`);
+    if (record.currency !== undefined && record.currency !== entry.currency) problem(`posts ${entry.currency} to ${entry.accountCode}`);
+    const fits = entry.counter ? record.system && entry.accountCode === `SUSPENSE-${entry.currency}` : !record.system;
+    if (kind === 'single' && !fits) problem(`is single with ${entry.counter ? 'its counter-entry' : 'an entry'} on ${entry.accountCode}`);
+    return account;
+  }
+
+  // An event contains every balance that it changes, before and after.
+  private compareBalances(touched: [ReplayedBalance, bigint][], promised: ChangedBalance[], problem: (what: string) => void): void {
+    if (promised.length !== touched.length) problem(`changes ${touched.length} balances and tells of ${promised.length}`);
+    touched.forEach(([balance, before], index) => {
+      const event = promised[index];
+      if (!event) return;
+      // Nothing changes these yet, so they are taken from the event.
+      balance.pendingDebits = minor(event.pendingDebits);
+      balance.pendingCredits = minor(event.pendingCredits);
       const outgoing = balance.account.record.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
-      const derived = [
+      const actual = [
         ...[balance.account.record.id, balance.account.record.accountCode, balance.currency, balance.version.toString()],
         ...[before, net(balance), balance.debits, balance.credits, net(balance) - outgoing].map(toDecimal),
       ];
-      const promised = [
-        ...[says.accountId, says.accountCode, says.currency, says.version.toString()],
-        ...[says.previousBalance, says.balance, says.debits, says.credits, says.available],
+      const expected = [
+        ...[event.accountId, event.accountCode, event.currency, event.version.toString()],
+        ...[event.previousBalance, event.balance, event.debits, event.credits, event.available],
       ];
-      if (derived.join() !== promised.join()) problem(`promises the balance ${promised.join(' ')}, not ${derived.join(' ')}`);
+      if (actual.join() !== expected.join()) problem(`promises the balance ${expected.join(' ')}, not ${actual.join(' ')}`);
     });
   }
 
-  private balanceOf(account: DerivedAccount, currency: string): DerivedBalance {
+  private balanceOf(account: ReplayedAccount, currency: string): ReplayedBalance {
     const key = `${account.uuid} ${currency}`;
     let balance = this.balances.get(key);
     if (!balance) {
@@ -292,11 +297,11 @@ export class Replay {
   }
 }
 
-function net({ account, debits, credits }: DerivedBalance): bigint {
+function net({ account, debits, credits }: ReplayedBalance): bigint {
   return account.record.normalBalance === 'debit' ? debits - credits : credits - debits;
 }
 
-function holdsSomething({ debits, credits, pendingDebits, pendingCredits }: DerivedBalance): boolean {
+function holdsSomething({ debits, credits, pendingDebits, pendingCredits }: ReplayedBalance): boolean {
   return debits !== credits || pendingDebits !== 0n || pendingCredits !== 0n;
 }
 
@@ -317,7 +322,7 @@ function time(ms: number): string {
 
 function fieldsOf(record: AccountRecord): Record<string, unknown> {
   const { $typeName: _typeName, $unknown: _unknown, ...fields } = record;
-  // An absent field is no property of the message.
+  // An absent optional field is no property of the message.
   return { currency: undefined, parentCode: undefined, description: undefined, ...fields };
 }
 

@@ -1,3 +1,4 @@
+// Verify and rebuild against damage of every table and column.
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
@@ -7,7 +8,7 @@ import { openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
-// One book with everything in it, kept beside it, damaged in every way and put back each time.
+// One ledger with events of every kind, damaged in every way and restored each time.
 let ledger: RunningLedger;
 let owner: pg.Client;
 let operator: pg.Client;
@@ -24,7 +25,7 @@ beforeAll(async () => {
   operator = await openOperator(ledger.database.ownerUrl);
   await live(tenantId);
   await live(newTenant().tenantId);
-  // This owner is no honest one: what the constraints refuse shall be found as well.
+  // Without constraints, so that damage which they would refuse is found as well.
   const constraints = await owner.query<{ sql: string }>(
     `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
         else format('alter table %s drop constraint %I', conrelid::regclass, conname) end as sql from pg_constraint
@@ -49,7 +50,7 @@ afterAll(async () => {
   await ledger.end();
 });
 
-/** Changes rows of any tenant, which even the owner may only after he has put row-level security aside. */
+/** Changes rows of any tenant, for which the owner has to disable row-level security. */
 async function damage(...statements: [sql: string, values?: unknown[]][]): Promise<void> {
   const security = (how: string) => owner.query(tables.map((table) => `alter table ${table} ${how} row level security`).join('; '));
   await owner.query('begin');
@@ -92,7 +93,7 @@ async function rebuilt(check: boolean, only?: string): Promise<string[]> {
   return lines;
 }
 
-test('an honest book is found in order by both', async () => {
+test('verify and rebuild --check find nothing in an intact ledger', async () => {
   expect(await verified()).toEqual([]);
   expect(await rebuilt(true)).toEqual([]);
   const seen = await verify(operator, {}, () => undefined);
@@ -103,7 +104,7 @@ test('an honest book is found in order by both', async () => {
 const changed: Record<string, (column: string) => string> = {
   uuid: () => 'gen_random_uuid()',
   text: (column) => `coalesce(${column}, '') || 'x'`,
-  // Not by one: the next place in the log is taken.
+  // Not by 1, because the next sequence is taken.
   int8: (column) => `${column} + 1000`,
   int2: (column) => `${column} + 1000`,
   numeric: (column) => `${column} + 1000`,
@@ -112,15 +113,15 @@ const changed: Record<string, (column: string) => string> = {
   bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
 };
 
-// What operators did, and how an event is watched: neither is part of what happened.
-const besides = ['rebuilt', 'traceparent'];
+// Columns that are not derived from the log.
+const notDerived = ['rebuilt', 'traceparent'];
 
-test.each(tables)('whatever column of %s is changed in one row, verify and rebuild --check find it', async (table) => {
+test.each(tables)('verify and rebuild --check find a change of any column in one row of %s', async (table) => {
   const { rows: columns } = await owner.query<{ name: string; type: string }>(
     `select attname as name, coalesce(base.typname, t.typname) as type
       from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type base on base.oid = t.typbasetype
       where attrelid = $1::regclass and attnum > 0 and not attisdropped and attname <> all($2)`,
-    [table, besides],
+    [table, notDerived],
   );
   expect(columns.length).toBeGreaterThanOrEqual(5);
   for (const { name, type } of columns) {
@@ -142,22 +143,22 @@ test.each(tables)('whatever column of %s is changed in one row, verify and rebui
   expect(await verified()).toEqual([]);
 });
 
-test('what is derived may hold whatever a log says: no domain refuses it before it is compared', async () => {
+test('replayed rows may contain any value: scratch tables have no domains', async () => {
   await rebuilt(true, tenant);
   const { rows } = await operator.query<{ type: string }>(
     `select distinct t.typtype as type from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type t on t.oid = a.atttypid
-      where c.relname like 'derived\\_%' and a.attnum > 0`,
+      where c.relname like 'replayed\\_%' and a.attnum > 0`,
   );
   expect(rows).toEqual([{ type: 'b' }]);
 });
 
-test.each(tables)('a row of %s that is missing is found, and so is one that nothing made', async (table) => {
+test.each(tables)('a missing row of %s is found, and one without an event', async (table) => {
   const row = `ctid = (select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`;
   await damage([`delete from ${table} where ${row}`, [tenant]]);
   expect(await verified(tenant)).not.toEqual([]);
   expect(await rebuilt(true, tenant)).not.toEqual([]);
   await putBack();
-  // The same row under another key: for most tables a second one, for the head a tenant that there is not.
+  // The same row under another key; for the head, that of an unknown tenant.
   const key = {
     heads: 'tenant_id',
     log: 'sequence',
@@ -175,7 +176,7 @@ test.each(tables)('a row of %s that is missing is found, and so is one that noth
   expect(await verified()).not.toEqual([]);
   expect(await rebuilt(true)).not.toEqual([]);
   await putBack();
-  // The tenant that comes before all others.
+  // The tenant that is first in every order.
   await owner.query(`update one set tenant_id = '00000000-0000-0000-0000-000000000000'`);
   await damage([`insert into ${table} select * from one`]);
   expect(await verified()).not.toEqual([]);
@@ -184,7 +185,7 @@ test.each(tables)('a row of %s that is missing is found, and so is one that noth
   await putBack();
 });
 
-test('a finding names the row and what differs, and is told of its own tenant alone', async () => {
+test('a finding names the row and the columns, and belongs to its tenant', async () => {
   await damage([
     `update balances set credits = credits + 5 where tenant_id = $1 and currency = 'NGN' and account_id = (
       select id from accounts where tenant_id = $1 and code = 'CUSTOMER-WALLETS-NGN')`,
@@ -199,7 +200,7 @@ test('a finding names the row and what differs, and is told of its own tenant al
   await putBack();
 });
 
-test('an event that was forged whole, hash and all, breaks the chain at the next one', async () => {
+test('an event forged with its hash breaks the chain at the next event', async () => {
   await damage([`update log set payload = payload || '\\x00', hash = sha256('forged') where tenant_id = $1 and sequence = 3`, [tenant]]);
   const lines = await verified(tenant);
   expect(lines.join('\n')).toContain('event 3 does not have the hash');
@@ -207,7 +208,7 @@ test('an event that was forged whole, hash and all, breaks the chain at the next
   await putBack();
 });
 
-test('rebuild puts every projection back as it was, and only the tenant’s that is asked for', async () => {
+test('rebuild restores every projection, and only of the given tenant', async () => {
   const ruin = () =>
     damage(
       [`delete from balances where tenant_id = $1`, [tenant]],
@@ -242,7 +243,7 @@ test('rebuild puts every projection back as it was, and only the tenant’s that
   expect(await unlike('<>')).toEqual(['0', '0', '2', '0', '0', '0']);
   expect(await rebuilt(false)).toEqual([expect.stringMatching(/repaired: accounts \(.*\): name is "theirs", by the log "Till 1"$/)]);
   expect(await unlike('<>')).toEqual(['0', '0', '0', '0', '0', '0']);
-  // A head that is lost altogether is made again.
+  // A missing head is created again.
   await damage(['delete from heads where tenant_id = $1', [tenant]], ['delete from accounts where tenant_id = $1', [tenant]]);
   const [lost, ...others] = await rebuilt(false);
   expect(lost).toBe(`${tenantId}: repaired: heads is missing`);
@@ -252,7 +253,7 @@ test('rebuild puts every projection back as it was, and only the tenant’s that
   expect(await rebuilt(false)).toEqual([]);
 });
 
-test('what a ledger remembers of books before their head was lost is not taken for what they are after it was made again', async () => {
+test('state cached before a head was lost is not valid after it is restored', async () => {
   const { tenantId: other, tenant: its } = newTenant();
   const purse = { tenantId: other, accountCode: 'purse', name: 'n', type: 'liability', allowNegative: false };
   for (const account of [purse, { ...purse, accountCode: 'till', type: 'asset' }]) await ledger.client.createAccount(account);
@@ -265,7 +266,7 @@ test('what a ledger remembers of books before their head was lost is not taken f
   });
   await rebuilt(false, its);
   await damage(['update balances set debits = debits + 100, credits = credits + 100 where tenant_id = $1', [its]]);
-  // Refused, and so no event tells of the balances that the ledger has read for it.
+  // Refused, so the ledger has cached the balances without an event.
   expect(await refusal(pay('9.00'))).toMatchObject({ reason: 'insufficient_funds' });
   await damage(['delete from heads where tenant_id = $1', [its]]);
   expect(await rebuilt(false, its)).toContainEqual(`${other}: repaired: heads is missing`);
@@ -274,7 +275,7 @@ test('what a ledger remembers of books before their head was lost is not taken f
   await putBack();
 });
 
-test('rebuild leaves the books of a damaged log alone', async () => {
+test('rebuild does not change a tenant with a damaged log', async () => {
   await damage(
     [`update log set actor = 'nobody' where tenant_id = $1 and sequence = 2`, [tenant]],
     [`update accounts set name = 'mine' where tenant_id = $1 and code = 'till'`, [tenant]],
@@ -285,7 +286,7 @@ test('rebuild leaves the books of a damaged log alone', async () => {
   await putBack();
 });
 
-test('rebuild leaves alone the books of a log whose end is lost', async () => {
+test('rebuild does not change a tenant whose log has lost its end', async () => {
   const of = (sql: string) => owner.query<{ n: string }>(sql, [tenant]).then(({ rows }) => Number(rows[0]?.n));
   const before = await of('select count(*) as n from transactions where tenant_id = $1');
   const last = await of('select max(sequence) as n from log where tenant_id = $1');
@@ -296,14 +297,14 @@ test('rebuild leaves alone the books of a log whose end is lost', async () => {
   await putBack();
 });
 
-test('a table of tenants that nobody derives is not passed over', async () => {
+test('an unknown table of tenants is refused', async () => {
   await owner.query('create table strange (tenant_id uuid)');
   await expect(verified()).rejects.toThrow('nothing derives strange from the log');
   await expect(rebuilt(true)).rejects.toThrow('nothing derives strange from the log');
   await owner.query('drop table strange');
 });
 
-test('both run beside a ledger that goes on posting, and see one moment', async () => {
+test('both run next to a ledger that posts, in one snapshot per tenant', async () => {
   const { tenantId: busy } = newTenant();
   for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId: busy, accountCode, name: 'n', type: 'asset' });
   const stop = new AbortController();
@@ -327,12 +328,12 @@ test('both run beside a ledger that goes on posting, and see one moment', async 
 
 describe('as a command', () => {
   const run = (...args: string[]) =>
-    spawnSync(process.execPath, ['services/ledger/audit/cli.ts', ...args], {
+    spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
       env: { ...bareEnvironment, MIGRATION_DATABASE_URL: ledger.database.ownerUrl },
       encoding: 'utf8',
     });
 
-  test('it says what it did and ends with 0, and with 1 where something differs', async () => {
+  test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
     expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 12 transactions verified: nothing differs\n$/);
@@ -355,12 +356,12 @@ describe('as a command', () => {
     expect(run('verify')).toMatchObject({ status: 0 });
   });
 
-  test('it refuses what it does not know, in words', () => {
+  test('it refuses bad arguments with a message', () => {
     expect(run('verify', '--check')).toMatchObject({ status: 1, stdout: '', stderr: expect.stringContaining('usage: verify') });
     expect(run('audit').status).toBe(1);
     expect(run('verify', '--tenant', 'acme').stderr).toBe("--tenant acme is not a tenant's id\n");
     expect(run('verify', '--tenant', newTenant().tenantId)).toMatchObject({ status: 1, stdout: expect.stringContaining('has no log') });
-    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'verify'], { env: {}, encoding: 'utf8' });
+    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/cli.ts', 'verify'], { env: {}, encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 1, stderr: 'MIGRATION_DATABASE_URL is not set\n' });
   });
 });

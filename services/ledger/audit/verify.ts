@@ -1,67 +1,53 @@
-// Walks every log and holds the books against it: chain, rules and tables. Reads only, each tenant in one snapshot, in bounded memory.
+// Verification: walks every log and compares chain, rules and tables with it. Reads only, one snapshot per tenant, in bounded memory.
 import type pg from 'pg';
 import { fromBinary } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../../platform/ids.ts';
-import { Replay, type Row } from './replay.ts';
+import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
 import { HeadComparison, type KeptHeads } from './kept-heads.ts';
-import {
-  Findings,
-  asJson,
-  differenceColumns,
-  counted,
-  decimalOf,
-  describeDifference,
-  inTenantTransaction,
-  checkPublishedOffset,
-  logChunks,
-  projections,
-  snapshot,
-  tenantsOf,
-  type Difference,
-  type Projection,
-} from './operator.ts';
+import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
+import { projections, type Projection } from './projections.ts';
+import { Replay, type Row } from './replay.ts';
 
-/** What a walk has seen. */
+/** What was verified. */
 export interface Verified {
   tenants: number;
   events: number;
   transactions: number;
-  /** What differs; each was said. */
+  /** Differences; each was reported. */
   findings: number;
-  /** Of those that were kept elsewhere, how many the logs were held against. */
+  /** Kept heads that the logs were compared with. */
   heads: number;
 }
 
 /**
- * Verifies all tenants, or one (UUID): the chain of hashes without a gap and with times that never go back; each event by the rules; and
- * every row of every projection against what the log says; and how far the log was published against its head; and the log against heads that
- * were kept elsewhere, where there are any. Each finding is one line given to `say`.
+ * Verifies all tenants, or one (UUID): row-level security; the hash chain, gapless and with times that never go back; each event by the
+ * rules; every row of every projection; the published offset; and kept heads, if there are any. `report` gets one line per finding.
  */
 export async function verify(
   client: pg.Client,
   { only, heads = new Map() }: { only?: string | undefined; heads?: KeptHeads | undefined },
-  say: (line: string) => void,
+  report: (line: string) => void,
 ): Promise<Verified> {
   const tables = await projections(client);
-  const seen: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0, heads: 0 };
-  const ofSchema = new Findings(say);
+  const verified: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0, heads: 0 };
+  const ofSchema = new Findings(report);
   await checkRowSecurity(client, ofSchema);
-  seen.findings += ofSchema.count;
+  verified.findings += ofSchema.count;
   const left = new Set(only === undefined ? heads.keys() : []);
-  for await (const tenant of tenantsOf(client, tables, only)) {
-    const findings = new Findings((line) => say(`${toId('tenant', tenant)}: ${line}`));
-    const kept = new HeadComparison(heads.get(tenant), findings);
-    await inTenantTransaction(client, tenant, snapshot, findings, () => verifyTenant({ client, tenant, tables, findings, kept }, seen));
+  for await (const tenant of tenantsOf(client, only)) {
+    const findings = new Findings((line) => report(`${toId('tenant', tenant)}: ${line}`));
+    const walk = { client, tenant, tables, findings, kept: new HeadComparison(heads.get(tenant), findings) };
+    await inTenantTransaction(client, tenant, snapshot, findings, () => verifyTenant(walk, verified));
     left.delete(tenant);
-    seen.heads += heads.get(tenant)?.size ?? 0;
-    seen.tenants += 1;
-    seen.findings += findings.count;
+    verified.heads += heads.get(tenant)?.size ?? 0;
+    verified.tenants += 1;
+    verified.findings += findings.count;
   }
-  for (const tenant of left) say(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of him`);
-  seen.findings += left.size;
-  return seen;
+  for (const tenant of left) report(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of it`);
+  verified.findings += left.size;
+  return verified;
 }
 
 interface Walk {
@@ -72,75 +58,65 @@ interface Walk {
   kept: HeadComparison;
 }
 
-async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, seen: Verified): Promise<void> {
-  const derivation = new Replay(tenant, (problem) => findings.add(problem));
-  const rowsOf = new Map(tables.map((table) => [table.name, 0]));
+async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, verified: Verified): Promise<void> {
+  const replay = new Replay(tenant, (problem) => findings.add(problem));
+  const counts = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {
-    rowsOf.set(name, (rowsOf.get(name) ?? 0) + rows.length);
+    counts.set(name, (counts.get(name) ?? 0) + rows.length);
     const table = tables.find((each) => each.name === name);
     if (table && rows.length > 0) await compareRows(client, table, rows, findings);
   };
   for await (const events of logChunks(client, tenant)) {
     const added = events.map((event) => {
       kept.apply(event);
-      return derivation.apply(event);
+      return replay.apply(event);
     });
     const transactions = added.flatMap((each) => each.transactions);
+    const entries = added.flatMap((each) => each.entries);
+    const reversals = added.flatMap(({ posted }) => (posted?.kind === 'reversal' ? [posted] : []));
     await compare('transactions', transactions);
-    await compare(
-      'entries',
-      added.flatMap((each) => each.entries),
-    );
-    await reversalsMustMirror(
-      client,
-      tenant,
-      added.flatMap(({ posted }) => (posted?.kind === 'reversal' ? [posted] : [])),
-      findings,
-    );
-    seen.events += events.length;
-    seen.transactions += transactions.length;
+    await compare('entries', entries);
+    await checkReversals(client, tenant, reversals, findings);
+    verified.events += events.length;
+    verified.transactions += transactions.length;
   }
-  for (const [name, rows] of Object.entries({
-    heads: derivation.head(),
-    accounts: derivation.accountRows(),
-    balances: derivation.balanceRows(),
-  })) {
+  const latest = { heads: replay.head(), accounts: replay.accountRows(), balances: replay.balanceRows() };
+  for (const [name, rows] of Object.entries(latest)) {
     for (let from = 0; from < rows.length; from += 1000) await compare(name, rows.slice(from, from + 1000));
   }
   kept.end();
-  if (derivation.head().length === 0) findings.add('has no log');
+  if (latest.heads.length === 0) findings.add('has no log');
   for (const { name } of tables) {
     const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where tenant_id = $1`, [tenant]);
-    const surplus = Number(rows[0]?.n) - (rowsOf.get(name) ?? 0);
-    if (surplus > 0) findings.add(`${name} has ${counted(surplus, 'row')} without an event: \`rebuild --check\` says which`);
+    const surplus = Number(rows[0]?.n) - (counts.get(name) ?? 0);
+    if (surplus > 0) findings.add(`${name} has ${pluralize(surplus, 'row')} without an event: \`rebuild --check\` says which`);
   }
-  await booksMustAddUp(client, tenant, findings);
+  await checkSums(client, tenant, findings);
   await checkPublishedOffset(client, tenant, findings);
 }
 
-// Rows that should be there, each looked up by its key: a whole row of the table is compared with a whole row that was derived, so that no
-// column can be forgotten. No domain refuses what was derived, and no temporary table is made, which a standby or a role that may only read
-// could not.
+// Whole rows are compared, so that no column can be forgotten. Without temporary tables, so that it runs on a standby and for a role that
+// only reads.
 async function compareRows(client: pg.Client, table: Projection, rows: Row[], findings: Findings): Promise<void> {
   const { rows: different } = await client.query<Difference>(
     `select ${differenceColumns}
-      from json_to_recordset($1::json) as derived (${table.definitions.join(', ')})
+      from json_to_recordset($1::json) as replayed (${table.definitions.join(', ')})
       left join (select ${table.plain.join(', ')} from ${table.name}) as stored
-        on ${table.key.map((column) => `stored.${column} = derived.${column}`).join(' and ')}
-      where stored is distinct from derived`,
-    [asJson(rows)],
+        on ${table.key.map((column) => `stored.${column} = replayed.${column}`).join(' and ')}
+      where stored is distinct from replayed`,
+    [JSON.stringify(rows)],
   );
   for (const difference of different) findings.add(describeDifference(table, difference));
 }
 
-async function reversalsMustMirror(client: pg.Client, tenant: string, reversals: TransactionPosted[], findings: Findings): Promise<void> {
+async function checkReversals(client: pg.Client, tenant: string, reversals: TransactionPosted[], findings: Findings): Promise<void> {
   if (reversals.length === 0) return;
   const { rows } = await client.query<{ id: string; payload: Buffer }>(
     `select t.id, l.payload from transactions t join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
       where t.tenant_id = $1 and t.id = any($2::uuid[])`,
     [tenant, reversals.map((reversal) => toUuid('txn', reversal.reverses ?? ''))],
   );
-  const originals = new Map(rows.map((row) => [toId('txn', row.id), readable(row.payload)]));
+  const originals = new Map(rows.map((row) => [toId('txn', row.id), decoded(row.payload)]));
   const lines = (event: TransactionPosted, mirrored: boolean) =>
     event.entries.map(({ accountId, amount, side, currency, counter }) =>
       [accountId, amount, currency, (side === 'debit') !== mirrored ? 'debit' : 'credit', counter].join(' '),
@@ -152,17 +128,17 @@ async function reversalsMustMirror(client: pg.Client, tenant: string, reversals:
   }
 }
 
-function readable(payload: Buffer): TransactionPosted | undefined {
+function decoded(payload: Buffer): TransactionPosted | undefined {
   try {
     return fromBinary(TransactionPostedSchema, payload);
   } catch {
-    // The walk has told of it.
+    // The replay has reported it.
     return undefined;
   }
 }
 
-// From the tables alone, as an auditor would add them up who does not know the log.
-async function booksMustAddUp(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
+// From the tables alone, independently of the log.
+async function checkSums(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
   const sums = await client.query<{ currency: string; sum: string }>(
     `select currency, sum(debits - credits)::text as sum from balances where tenant_id = $1 group by currency
       having sum(debits - credits) <> 0`,
@@ -172,12 +148,13 @@ async function booksMustAddUp(client: pg.Client, tenant: string, findings: Findi
   const entries = await client.query<{ code: string; currency: string }>(
     `select coalesce(a.code, sums.account_id::text) as code, sums.currency
       from (
-        select account_id, currency, (added.debits, added.credits, added.version) is distinct from (held.debits, held.credits, held.version) as differs
+        select account_id, currency,
+          (added.debits, added.credits, added.version) is distinct from (stored.debits, stored.credits, stored.version) as differs
         from (
           select account_id, currency, coalesce(sum(amount) filter (where side = 'debit'), 0) as debits,
             coalesce(sum(amount) filter (where side = 'credit'), 0) as credits, count(distinct sequence) as version
           from entries where tenant_id = $1 group by account_id, currency) as added
-        full join (select account_id, currency, debits, credits, version from balances where tenant_id = $1) as held
+        full join (select account_id, currency, debits, credits, version from balances where tenant_id = $1) as stored
           using (account_id, currency)) as sums
       left join accounts a on a.tenant_id = $1 and a.id = sums.account_id
       where differs`,

@@ -26,7 +26,9 @@ export class Ledger extends Migration {
     for (const [name, [type, check]] of Object.entries(domains)) {
       this.addSql(`create domain ${name} as ${type} constraint ${name} check (${check})`);
     }
-    this.createProjections();
+    this.createLog();
+    this.createAccounts();
+    this.createPostings();
     this.createRelay();
     this.createChecks();
     this.addSql(writeBatch);
@@ -35,7 +37,7 @@ export class Ledger extends Migration {
     this.setStatistics();
   }
 
-  private createProjections(): void {
+  private createLog(): void {
     // One row per tenant, the only lock of a change. It hands out the gapless sequence and carries the hash chain.
     // `rebuilt` counts rebuilds: cached ledger state is valid for one sequence and one count.
     this.addSql(`create table heads (
@@ -62,7 +64,9 @@ export class Ledger extends Migration {
       traceparent trace_parent,
       primary key (tenant_id, sequence)
     )`);
+  }
 
+  private createAccounts(): void {
     this.addSql(`create table accounts (
       tenant_id uuid not null references heads,
       id uuid not null,
@@ -102,7 +106,9 @@ export class Ledger extends Migration {
       primary key (tenant_id, account_id, currency),
       foreign key (tenant_id, account_id) references accounts (tenant_id, id)
     ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)`);
+  }
 
+  private createPostings(): void {
     // What a posting is found by. Description, entries and metadata are stored once, in the log's payload.
     this.addSql(`create table transactions (
       tenant_id uuid not null,
@@ -272,10 +278,10 @@ const writeBatch = `create function write_batch(
         -- The only lock, before anything else: heads move on condition that they are as cached.
         if cardinality(h_tenant) > 0 then
           with new as (
-            select i, place from generate_series(1, cardinality(h_tenant)) as i,
-              lateral (select ctid as place from heads where tenant_id = h_tenant[i] offset 0) head)
+            select i, row_id from generate_series(1, cardinality(h_tenant)) as i,
+              lateral (select ctid as row_id from heads where tenant_id = h_tenant[i] offset 0) head)
           update heads set sequence = h_sequence[i], hash = h_hash[i], last_at = to_timestamp(h_at[i] / 1000.0), chart = h_chart[i] from new
-          where heads.ctid = place and sequence = h_from[i] and hash = h_was[i] and rebuilt = h_rebuilt[i];
+          where heads.ctid = row_id and sequence = h_from[i] and hash = h_was[i] and rebuilt = h_rebuilt[i];
           get diagnostics changed = row_count;
           if changed <> cardinality(h_tenant) then perform must_change(cardinality(h_tenant), changed, 'heads'); end if;
         end if;
@@ -312,12 +318,12 @@ const writeBatch = `create function write_batch(
         -- Every row must still have the version that was read.
         if cardinality(b_tenant) > 0 then
           with new as (
-            select i, place from generate_series(1, cardinality(b_tenant)) as i,
-              lateral (select ctid as place from balances
+            select i, row_id from generate_series(1, cardinality(b_tenant)) as i,
+              lateral (select ctid as row_id from balances
                 where tenant_id = b_tenant[i] and account_id = b_account[i] and currency = b_currency[i] and version = b_from[i] offset 0) balance)
           update balances set debits = b_debits[i], credits = b_credits[i], pending_debits = b_pending_debits[i],
             pending_credits = b_pending_credits[i], version = b_version[i], updated_at = to_timestamp(b_at[i] / 1000.0)
-          from new where balances.ctid = place;
+          from new where balances.ctid = row_id;
           get diagnostics changed = row_count;
           if 0 = any(b_from) then
             insert into balances (tenant_id, account_id, currency, debits, credits, pending_debits, pending_credits, version, updated_at)

@@ -110,7 +110,7 @@ test('an event that the notifier rejects becomes a dead letter, the rest goes on
 
   failing = null;
   const env = { ...bareEnvironment, DATABASE_URL: database.database.serviceUrl, MIGRATION_DATABASE_URL: database.database.ownerUrl };
-  const cli = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
+  const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env, encoding: 'utf8' });
   expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n1 dead letter due/);
   await until(async () => (await deadLetters())[0]?.published_at);
   expect(first(sick).at(-1)).toBe(rejected[0]?.id);
@@ -146,7 +146,7 @@ test('discarded dead letters are not published, those of another tenant stay', a
   for (const tenant of [sick, sick, other]) await post(tenant, poisoned);
   await until(async () => (await deadLetters()).length === 3);
   const env = { ...bareEnvironment, DATABASE_URL: database.database.serviceUrl, MIGRATION_DATABASE_URL: database.database.ownerUrl };
-  const args = ['services/ledger/audit/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
+  const args = ['services/ledger/cli.ts', 'discard', '--tenant', toId('tenant', sick)];
   const { stdout } = spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' });
   expect(stdout).toMatch(/^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/);
   failing = null;

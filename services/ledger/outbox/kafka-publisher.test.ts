@@ -14,7 +14,7 @@ const int64 = (value: number) => Buffer.concat([int32(0), int32(value)]);
 const text = (value: string) => Buffer.concat([int16(value.length), Buffer.from(value)]);
 const list = (items: Buffer[]) => Buffer.concat([int32(items.length), ...items]);
 
-// Of Kafka's requests those that are needed here, by their number, in the version that is answered.
+// Kafka's API keys that are answered here, with their versions.
 const [produce, metadata, versions, initProducerId] = [0, 3, 18, 22];
 const answered = [
   [produce, 3],
@@ -24,14 +24,14 @@ const answered = [
 ] as const;
 const [noLeader, notLeader, tooFewCopies, refused] = [5, 6, 19, 31];
 
-/** What brokers are: a topic, and by partition the place of the broker that leads it, -1 for none. */
+/** Brokers with one topic; `leaders`: by partition the index of the broker that leads it, -1 for none. */
 interface Cluster {
   topic: string;
   leaders: number[];
   ports: number[];
 }
 
-/** A broker that says where the partitions are, and answers what else it is asked with `answer`. */
+/** A broker that answers metadata requests, and all others with `answer`. */
 async function startBroker(cluster: Cluster, answer: (request: number, body: Buffer) => Buffer) {
   const open = new Set<Socket>();
   const bodyOf = (request: number, body: Buffer): Buffer => {
@@ -46,7 +46,7 @@ async function startBroker(cluster: Cluster, answer: (request: number, body: Buf
       });
       return Buffer.concat([int16(0), text(name), Buffer.alloc(1), list(partitions)]);
     };
-    // Whoever asks for none is told all, also of what is not ours and has no leader.
+    // A request without topics gets all, also one without a leader.
     const isAll = body.readInt32BE(0) < 0;
     const topics = [topic(cluster.topic, cluster.leaders), ...(isAll ? [topic('another', [-1])] : [])];
     return Buffer.concat([list(brokers), int32(0), list(topics)]);
@@ -86,18 +86,18 @@ function partitionsOf(body: Buffer): number[] {
   return partitions;
 }
 
-/** What a broker answers a producer: of each partition the code of an error, or 0 where it takes what is sent. */
+/** Answers a producer with an error code for each partition; 0 takes the messages. */
 const producing = (topic: string, codeOf: (partition: number) => number) => (request: number, body: Buffer) => {
   if (request === initProducerId) return Buffer.concat([int32(0), int16(0), int64(1), int16(0)]);
   const answers = partitionsOf(body).map((each) => Buffer.concat([int32(each), int16(codeOf(each)), int64(0), int64(0)]));
   return Buffer.concat([list([Buffer.concat([text(topic), list(answers)])]), int32(0)]);
 };
 
-/** Events of so many tenants that some are on either of two partitions. */
+/** Events of many tenants: each of two partitions gets some. */
 const manyTenants = () =>
   Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
 
-test('a broker that refuses a producer is not left with a connection for each time that it is tried', async () => {
+test('a broker that refuses a producer keeps no connection of it', async () => {
   const broker = await startBroker({ topic: 'events', leaders: [], ports: [] }, () =>
     Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]),
   );
@@ -114,7 +114,7 @@ test('a broker that refuses a producer is not left with a connection for each ti
 test.each([
   ['has no leader', -1, 0],
   ['has too few copies', 0, tooFewCopies],
-])('a partition that %s keeps only its own tenants waiting, and another topic nobody', async (_, leader, code) => {
+])('a partition that %s keeps only its own tenants waiting', async (_, leader, code) => {
   const cluster: Cluster = { topic: 'events', leaders: [0, leader], ports: [] };
   const sends = [0, 0];
   const answer = producing(cluster.topic, (partition) => {
@@ -137,14 +137,14 @@ test.each([
     const waits = ({ tenantId }: Event) => failure!.tenants!.has(tenantId);
     const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
     expect([late.length > 0, well.length > 0]).toEqual([true, true]);
-    // From now on the others are sent once, with or without what waits.
+    // From now on the others are sent once.
     const [before, tried] = sends as [number, number];
     expect(before).toBeLessThanOrEqual(2);
     expect(await failureOf(events)).toMatchObject({ tenants: failure!.tenants });
     expect(await failureOf(late)).toBeInstanceOf(EventsDeferred);
     expect(await failureOf(well)).toBeUndefined();
     expect(sends[0]).toBe(before + 2);
-    // Nor is it tried each time.
+    // The failing partition is not tried each time.
     expect(sends[1]).toBeLessThanOrEqual(tried + 1);
     cluster.leaders = [0, 0];
     code = 0;
@@ -160,22 +160,7 @@ test.each([
   }
 });
 
-test('a partition in trouble is told apart also by who has just started and has much to send', async () => {
-  const cluster: Cluster = { topic: 'events', leaders: [0, -1], ports: [] };
-  const answer = producing(cluster.topic, () => 0);
-  const broker = await startBroker(cluster, answer);
-  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
-  try {
-    // Several sends, of which the first fails.
-    const events = manyTenants().map((event) => ({ ...event, type: 'x'.repeat(20_000) }));
-    expect(await sink.publish(events).catch((error: unknown) => error)).toBeInstanceOf(EventsDeferred);
-  } finally {
-    await sink.close();
-    await broker.close();
-  }
-});
-
-test('where all partitions are in trouble nobody is put off for it', async () => {
+test('where all partitions fail the sink is unavailable, and no tenant is deferred', async () => {
   const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
   let code = tooFewCopies;
   const answer = producing(cluster.topic, () => code);
@@ -193,12 +178,12 @@ test('where all partitions are in trouble nobody is put off for it', async () =>
   }
 });
 
-test('what one of two brokers has not taken is taken by the other, which has taken its own part already', async () => {
+test('after a broker stops, the other takes its partition’s events, too', async () => {
   const cluster: Cluster = { topic: 'events', leaders: [0, 1], ports: [] };
   const taken = new Set<number>();
   const answerOf = (broker: number) =>
     producing(cluster.topic, (partition) => {
-      // The second is being stopped: what it leads goes to the first.
+      // The second broker stops: its partition moves to the first.
       const isLeader = broker === 0;
       if (isLeader) taken.add(partition);
       else cluster.leaders = [0, 0];
@@ -208,7 +193,7 @@ test('what one of two brokers has not taken is taken by the other, which has tak
   const sink = kafkaPublisher(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
   try {
     const events = manyTenants();
-    // As the relay does.
+    // The relay repeats a failed publication.
     for (let isDone = false; !isDone;)
       isDone = await sink.publish(events).then(
         () => true,
@@ -221,7 +206,7 @@ test('what one of two brokers has not taken is taken by the other, which has tak
   }
 });
 
-test('where partitions were added each tenant goes where all producers have him, also one that was known', async () => {
+test('after partitions were added each tenant moves to the partition that all producers choose', async () => {
   const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
   const sent = new Set<number>();
   let code = 0;
@@ -232,12 +217,12 @@ test('where partitions were added each tenant goes where all producers have him,
   const broker = await startBroker(cluster, answer);
   const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
   try {
-    // Of so many some are on each of four partitions.
+    // Each of four partitions gets some.
     const events = [...manyTenants(), ...manyTenants()];
     await sink.publish(events);
     expect(sent).toEqual(new Set([0, 1]));
     cluster.leaders = [0, 0, 0, 0];
-    // With the next producer it asks what there is.
+    // The next producer reads the metadata again.
     code = tooFewCopies;
     await expect(sink.publish(events)).rejects.toThrow();
     code = 0;

@@ -22,7 +22,7 @@ class SendFailed extends Error {}
 
 interface Producer {
   send(messages: Message[]): Promise<void>;
-  disconnect(): Promise<void>;
+  disconnect(): Promise<unknown>;
 }
 
 /** Opens the publisher; connects with the first event or probe, and creates the topic where it is missing. */
@@ -36,9 +36,6 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
 
   const open = async (): Promise<Producer> => {
     await ensureTopic(kafka, settings);
-    return openProducer();
-  };
-  const openProducer = async (): Promise<Producer> => {
     let unsent = 0;
     const client = kafka.producer({
       idempotent: true,
@@ -49,32 +46,28 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       retry: { retries: 1 },
       createPartitioner: () => (args) => {
         // A retry must fail: kafkajs sends it to no broker, and reports success, where a partition moved to a broker that took its own part before.
-        if (unsent === 0) throw new Error('a broker has not taken its part of a send');
-        unsent -= 1;
+        if (unsent-- <= 0) throw new Error('a broker has not taken its part of a send');
         return partitions.choose(args);
       },
     });
-    try {
-      await client.connect();
-    } catch (error) {
-      // A refused producer keeps its connection otherwise.
-      client.disconnect().catch(() => undefined);
+    const disconnect = () => client.disconnect().catch(() => undefined);
+    // A refused producer keeps its connection otherwise.
+    await client.connect().catch((error: unknown) => {
+      void disconnect();
       throw error;
-    }
+    });
     const send = async (messages: Message[]): Promise<void> => {
       unsent = messages.length;
       await client.send({ topic: settings.topic, acks: -1, timeout: 8_000, messages });
     };
-    return { send, disconnect: () => client.disconnect() };
+    return { send, disconnect };
   };
-  const connect = async (): Promise<Producer> => {
-    producer ??= open();
-    try {
-      return await producer;
-    } catch (error) {
+  const connect = (): Promise<Producer> => {
+    producer ??= open().catch((error: unknown) => {
       producer = undefined;
       throw error;
-    }
+    });
+    return producer;
   };
 
   const sendAll = async (events: Event[]): Promise<void> => {
@@ -85,7 +78,7 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       } catch (error) {
         // kafkajs reuses the sequence numbers of a failed send: the broker would drop the next messages as duplicates without an error.
         producer = undefined;
-        void current.disconnect().catch(() => undefined);
+        void current.disconnect();
         const rejection = rejectionOf(error);
         throw rejection === null ? new SendFailed((error as Error).message, { cause: error }) : new EventRejected(rejection);
       }

@@ -19,10 +19,12 @@ export interface Claimed extends SequenceRange {
 }
 
 /** What is read of each tenant, at most; one event at least. */
-export interface ClaimLimits {
+export interface ClaimOptions {
   events: number;
   /** Payload. */
   bytes: number;
+  /** Leaves out `balance.updated` events. */
+  derivesBalances: boolean;
 }
 
 /** How long a claim lasts unless it is renewed, seconds. Events that a killed replica claimed wait that long. */
@@ -42,16 +44,10 @@ const claimed = `free as (
     returning m.tenant_id, m.sequence as published)`;
 
 /**
- * Claims the cursors of tenants (UUIDs) and reads the events after their published offsets. Cursors that another `claimId` has claimed are left out.
- * `derivesBalances`: without `balance.updated` events. Throws EventsDeferred where a tenant's first event can't be decoded. The transaction ends before anything is published.
+ * Claims the cursors of tenants (UUIDs) and reads the events after their published offsets; leaves out cursors that another `claimId` has claimed. The
+ * transaction ends before anything is published. Throws EventsDeferred where a tenant's first event can't be decoded.
  */
-export async function claim(
-  pool: Pool,
-  tenants: string[],
-  claimId: string,
-  limits: ClaimLimits,
-  derivesBalances: boolean,
-): Promise<Claimed[]> {
+export async function claim(pool: Pool, tenants: string[], claimId: string, options: ClaimOptions): Promise<Claimed[]> {
   const rows = await inTransaction(pool, tenants, async (client) => {
     const result = await client.query<ClaimedRow>({
       name: 'claim_cursors',
@@ -64,26 +60,25 @@ export async function claim(
             from log where tenant_id = c.tenant_id and sequence >= c.published order by sequence limit $3) counted
           where before is null or before <= $4 or sequence = c.published + 1 offset 0) l on true
         order by c.tenant_id, l.sequence`,
-      values: [tenants, claimId, limits.events + 1, limits.bytes],
+      values: [tenants, claimId, options.events + 1, options.bytes],
     });
     return result.rows;
   });
-  const byTenant = Map.groupBy(rows, (row) => row.tenant_id);
-  return [...byTenant].map(([tenant, own]) => claimedOf(tenant, own, limits, derivesBalances));
+  return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, own]) => claimedOf(tenant, own, options));
 }
 
-function claimedOf(tenant: string, rows: ClaimedRow[], limits: ClaimLimits, derivesBalances: boolean): Claimed {
+function claimedOf(tenant: string, rows: ClaimedRow[], options: ClaimOptions): Claimed {
   const published = rows[0]?.published ?? 0n;
   const stored = rows.filter((row) => row.sequence !== null);
   let previousHash = stored[0]?.sequence === published ? stored[0].hash : genesisHash;
   const unpublished = stored.filter((row) => row.sequence > published);
   const bytes = unpublished.reduce((sum, { payload }) => sum + payload.length, 0);
   const claimed: Claimed = { tenant, published, through: published, events: [], hasMore: false };
-  claimed.hasMore = unpublished.length >= limits.events || bytes > limits.bytes;
+  claimed.hasMore = unpublished.length >= options.events || bytes > options.bytes;
   for (const row of unpublished) {
     try {
       const event = eventOf(tenant, row, previousHash);
-      claimed.events.push(...(derivesBalances ? [event] : withBalanceEvents(event)));
+      claimed.events.push(...(options.derivesBalances ? [event] : withBalanceEvents(event)));
     } catch (error) {
       // The events before it are published first.
       if (claimed.events.length > 0) return { ...claimed, hasMore: true };
@@ -137,44 +132,26 @@ export async function settle(
   deadLetters: readonly DeadLetter[],
 ): Promise<Map<string, unknown>> {
   const failed = new Map<string, unknown>();
-  const write = (part: readonly PublishedOffset[]) => settleAll(pool, claimId, part, deadLetters);
+  const text = `with mine as (
+      select m.tenant_id, advanced.s from unnest($2::uuid[], $3::bigint[]) as advanced (t, s) join relay_marks m on m.tenant_id = advanced.t
+      where m.claim_id = $1 order by m.tenant_id for update of m),
+    advanced as (
+      update relay_marks m set sequence = greatest(m.sequence, mine.s), claim_id = null, claimed_until = null
+      from mine where m.tenant_id = mine.tenant_id
+      returning m.tenant_id)
+    insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
+      select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
+        as rejected (t, s, p, e, y, r) join advanced on advanced.tenant_id = rejected.t
+      on conflict (tenant_id, sequence, part) do update
+        set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null`;
+  const columns = (['tenant', 'sequence', 'part', 'eventId', 'type'] as const).map((name) => deadLetters.map((each) => each[name]));
+  const reasons = deadLetters.map(({ reason }) => reason.slice(0, 1000));
+  const write = async (part: readonly PublishedOffset[]) => {
+    const [tenants, sequences] = [part.map(({ tenant }) => tenant), part.map(({ sequence }) => sequence)];
+    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, ...columns, reasons] });
+  };
   await bisect(offsets, write, ({ tenant }, error) => failed.set(tenant, error));
   return failed;
-}
-
-async function settleAll(
-  pool: Pool,
-  claimId: string,
-  offsets: readonly PublishedOffset[],
-  deadLetters: readonly DeadLetter[],
-): Promise<void> {
-  await pool.query({
-    name: 'settle_cursors',
-    // Dead letters of other tenants than those of the offsets are left out by the join.
-    text: `with mine as (
-        select m.tenant_id, advanced.s from unnest($2::uuid[], $3::bigint[]) as advanced (t, s) join relay_marks m on m.tenant_id = advanced.t
-        where m.claim_id = $1 order by m.tenant_id for update of m),
-      advanced as (
-        update relay_marks m set sequence = greatest(m.sequence, mine.s), claim_id = null, claimed_until = null
-        from mine where m.tenant_id = mine.tenant_id
-        returning m.tenant_id)
-      insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
-        select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
-          as rejected (t, s, p, e, y, r) join advanced on advanced.tenant_id = rejected.t
-        on conflict (tenant_id, sequence, part) do update
-          set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null`,
-    values: [
-      claimId,
-      offsets.map(({ tenant }) => tenant),
-      offsets.map(({ sequence }) => sequence),
-      deadLetters.map(({ tenant }) => tenant),
-      deadLetters.map(({ sequence }) => sequence),
-      deadLetters.map(({ part }) => part),
-      deadLetters.map(({ eventId }) => eventId),
-      deadLetters.map(({ type }) => type),
-      deadLetters.map(({ reason }) => reason.slice(0, 1000)),
-    ],
-  });
 }
 
 const pageSize = 1000;

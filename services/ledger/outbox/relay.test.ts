@@ -193,11 +193,11 @@ describeWithKafka('the relay over Kafka', () => {
       DATABASE_URL: database.database.serviceUrl,
       MIGRATION_DATABASE_URL: database.database.ownerUrl,
     };
-    const cli = spawnSync(process.execPath, ['services/ledger/audit/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
+    const cli = spawnSync(process.execPath, ['services/ledger/cli.ts', 'redrive'], { cwd: root, env: environment, encoding: 'utf8' });
     expect(cli.stdout).toMatch(/^tenant_.* transaction.posted: MESSAGE_TOO_LARGE: .*\n1 dead letter due/);
     await until(async () => {
       const { rows } = await database.owner.query('select published_at, refusals from relay_dead_letters');
-      // The broker may go by the old limit for a while after it was told of the new one.
+      // The broker may apply the old limit for a while.
       if (rows[0].published_at === null && rows[0].refusals > 1) await redrive(database.owner, undefined, () => undefined);
       return rows[0].published_at;
     });
@@ -263,7 +263,9 @@ test('a sink stays `away` while another replica has claimed all events, until a 
   away = true;
   await post(writer, tenant);
   await until(() => Promise.resolve(is('away')));
-  await until(async () => (await claim(database.relayed, [tenant], randomUUID(), { events: 10, bytes: 1e6 }, false)).length > 0);
+  await until(
+    async () => (await claim(database.relayed, [tenant], randomUUID(), { events: 10, bytes: 1e6, derivesBalances: false })).length > 0,
+  );
   const before = probes;
   await until(() => Promise.resolve(probes > before + 1 || is('ok')));
   expect(relay.state()).toEqual({ kafka: 'away' });
@@ -312,19 +314,19 @@ test('a locked cursor keeps other tenants waiting no longer than a claim lasts',
   const holder = new pg.Client({ connectionString: database.database.adminUrl });
   await holder.connect();
   database.ends.push(() => holder.end());
-  const told = new Set<string>();
+  const seen = new Set<string>();
   const publish = async (events: Event[]) => {
-    for (const { tenantId } of events) told.add(toUuid('tenant', tenantId)!);
-    if (!told.has(held) || told.has('locked')) return;
-    told.add('locked');
+    for (const { tenantId } of events) seen.add(toUuid('tenant', tenantId)!);
+    if (!seen.has(held) || seen.has('locked')) return;
+    seen.add('locked');
     await holder.query('begin');
     await holder.query('select from relay_marks where tenant_id = $1 for update', [held]);
   };
   const { writer } = database.openReplica(sinkOf(publish));
-  await until(() => Promise.resolve(told.has('locked')));
-  told.delete(other);
+  await until(() => Promise.resolve(seen.has('locked')));
+  seen.delete(other);
   await post(writer, other);
-  await until(() => Promise.resolve(told.has(other)));
+  await until(() => Promise.resolve(seen.has(other)));
   await holder.query('rollback');
   await database.published();
 });

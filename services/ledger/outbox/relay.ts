@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { batchDelayMs } from '../../platform/batch-delay.ts';
 import { openGauges } from '../../platform/gauges.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
@@ -13,7 +12,7 @@ import type { Logger } from '../../platform/telemetry.ts';
 import { countDeadLetters, logFields, publishDueDeadLetters } from './dead-letters.ts';
 import { EventRejected, EventsDeferred, SinkUnavailable, type DeadLetter, type EventSink } from './event-sink.ts';
 import { publishEvents } from './publication.ts';
-import { claim, claimRanges, findUnpublished, lag, leaseSeconds, renew, settle, type PublishedOffset } from './relay-claims.ts';
+import * as cursors from './relay-claims.ts';
 import { RelayScheduler } from './relay-scheduler.ts';
 import { quietPeriodMs, Subscriptions } from './subscriptions.ts';
 
@@ -42,7 +41,7 @@ const afterFailure = { firstMs: 200, maxMs: 10_000 };
 const afterMiss = { firstMs: 25, maxMs: 1_000 };
 
 /** How far a tenant's events were published or skipped, and what comes next. */
-interface Outcome extends PublishedOffset {
+interface Outcome extends cursors.PublishedOffset {
   /** Whether it is due again at once. */
   hasMore: boolean;
   isDeferred?: boolean;
@@ -66,6 +65,9 @@ export class Relay {
   private readonly closed = new AbortController();
   /** No batch begins before, of `performance.now()`. */
   private pausedUntil = 0;
+  /** The same for shared batches only, by the number of events of the last one. */
+  private nextBatchAt = 0;
+  private batchEvents = 0;
   /** Failures of the sink or the database in a row; those of one tenant do not count. */
   private failures = 0;
   private isDatabaseFailing = false;
@@ -90,12 +92,12 @@ export class Relay {
     this.failed = counter('failures', 'Batches and probes that failed');
     const deadLetters = openGauges(metrics, () => countDeadLetters(pool));
     deadLetters('ledger_relay_dead_letters', 'Dead letters not published since: alert on any', (count) => count);
-    const gauge = openGauges(metrics, () => lag(pool));
+    const gauge = openGauges(metrics, () => cursors.lag(pool));
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', ({ events }) => events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', ({ seconds }) => seconds);
     if (!sink) return;
-    // Isolated tenants have a loop of their own: a slow one keeps no other tenant waiting.
-    this.loops.push(this.run(sink, false), this.run(sink, true), this.poll(sink), this.publishDeadLetters(sink));
+    // Two loops, so that one reads while the other waits for the sink; a third for isolated tenants, so that a slow one keeps no other waiting.
+    this.loops.push(this.run(sink, false), this.run(sink, false), this.run(sink, true), this.poll(sink), this.publishDeadLetters(sink));
   }
 
   /** Publishes the tenant's (UUID) events soon. To be called after a commit to its log. */
@@ -127,17 +129,16 @@ export class Relay {
   }
 
   private async run(sink: EventSink, isolated: boolean): Promise<void> {
-    let nextAt = 0;
     while (!this.closed.signal.aborted) {
       const now = performance.now();
-      const delayMs = Math.max(this.pausedUntil, isolated ? 0 : nextAt) - now;
+      const delayMs = Math.max(this.pausedUntil, isolated ? 0 : this.nextBatchAt) - now;
       const tenants = delayMs > 0 ? [] : this.scheduler.take(isolated);
       if (delayMs > 0) await this.pause(delayMs);
       else if (tenants.length === 0) await this.scheduler.changed();
       else {
-        const events = await this.relay(sink, tenants);
+        if (!isolated) this.nextBatchAt = now + Math.min(50, 25 + 2 * this.batchEvents);
+        this.batchEvents = await this.relay(sink, tenants);
         this.scheduler.done(tenants);
-        nextAt = now + batchDelayMs(events);
       }
     }
   }
@@ -147,8 +148,8 @@ export class Relay {
     const { pool, logger } = this.options;
     const startedAt = performance.now();
     const renewal = setInterval(() => {
-      renew(pool, this.claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
-    }, leaseSeconds * 300);
+      cursors.renew(pool, this.claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
+    }, cursors.leaseSeconds * 300);
     const batch: Batch = { outcomes: [], deadLetters: [], published: 0 };
     let failure: unknown;
     try {
@@ -160,7 +161,7 @@ export class Relay {
     }
     clearInterval(renewal);
     try {
-      const unsettled = await settle(pool, this.claimId, batch.outcomes, failure === undefined ? batch.deadLetters : []);
+      const unsettled = await cursors.settle(pool, this.claimId, batch.outcomes, failure === undefined ? batch.deadLetters : []);
       for (const [tenant, error] of unsettled) this.backOff(tenant, error);
       if (failure === undefined) this.conclude(tenants, batch, unsettled);
     } catch (error) {
@@ -177,10 +178,11 @@ export class Relay {
   private async publishBatch(sink: EventSink, tenants: string[], batch: Batch): Promise<void> {
     const { pool } = this.options;
     const { subscribed, unsubscribed } = this.subscriptions.split(tenants);
-    const limits = { events: Math.ceil(maxEvents / subscribed.length), bytes: Math.ceil(maxBytes / subscribed.length) };
-    const claims = subscribed.length > 0 ? await claim(pool, subscribed, this.claimId, limits, sink.derivesBalances === true) : [];
+    const share = (max: number) => Math.ceil(max / subscribed.length);
+    const options = { events: share(maxEvents), bytes: share(maxBytes), derivesBalances: sink.derivesBalances === true };
+    const claims = subscribed.length > 0 ? await cursors.claim(pool, subscribed, this.claimId, options) : [];
     // All reads come before the first event is published: a read that fails repeats the whole batch.
-    const ranges = unsubscribed.length > 0 ? await claimRanges(pool, unsubscribed, this.claimId) : [];
+    const ranges = unsubscribed.length > 0 ? await cursors.claimRanges(pool, unsubscribed, this.claimId) : [];
     const events = claims.flatMap((each) => each.events);
     const publish = (some: Event[]) => this.ask(sink.publish(some));
     const { published, rejected, deferral } = await publishEvents({ ...sink, publish }, events);
@@ -279,7 +281,7 @@ export class Relay {
     let everything = true;
     for (let isPaged = false; !this.closed.signal.aborted;) {
       try {
-        const found = await findUnpublished(this.options.pool, after, everything);
+        const found = await cursors.findUnpublished(this.options.pool, after, everything);
         for (const tenant of found.tenants) this.wake(tenant);
         after = found.next;
         everything &&= after !== null;

@@ -7,7 +7,7 @@ const eventTypes = `'transaction.posted', 'balance.updated', 'account.created', 
 // For tables whose rows are few and change all the time: space for the next version in the page, and vacuum early.
 const hotRows = 'autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0';
 
-const tenantTables = ['webhooks', 'inbox', 'gaps', 'late', 'deliveries', 'payloads', 'attempts', 'due', 'claims', 'limits'];
+const tenantTables = ['webhooks', 'inbox', 'gaps', 'late', 'deliveries', 'payloads', 'attempts', 'due', 'leases', 'limits'];
 
 export class Baseline extends Migration {
   override up(): void {
@@ -116,10 +116,10 @@ const deliveries = [
   )`,
 
   // Leases. Unlogged: after a crash of PostgreSQL its deliveries are leased and sent again, as after the crash of a worker.
-  `create unlogged table claims (
+  `create unlogged table leases (
     tenant_id uuid not null,
     delivery_id uuid not null,
-    claim_id uuid not null,
+    lease_id uuid not null,
     started_at timestamptz not null,
     until timestamptz not null,
     primary key (tenant_id, delivery_id)

@@ -48,7 +48,7 @@ export declare type User = Message<"identity.v1.User"> & {
   status: string;
 
   /**
-   * Milliseconds since the Unix epoch, here and wherever a name ends so.
+   * Milliseconds since the Unix epoch, here and in every field whose name ends in `_ms`.
    *
    * @generated from field: int64 created_ms = 6;
    */
@@ -116,7 +116,7 @@ export declare type Tenant = Message<"identity.v1.Tenant"> & {
 export declare const TenantSchema: GenMessage<Tenant>;
 
 /**
- * ApiKey is what is known of a key without its text.
+ * ApiKey describes a key without its text.
  *
  * @generated from message identity.v1.ApiKey
  */
@@ -177,21 +177,21 @@ export declare const ApiKeySchema: GenMessage<ApiKey>;
  */
 export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   /**
-   * At most 254 code points; whose letters differ in case only is the same.
+   * At most 254 code points; compared without regard to case.
    *
    * @generated from field: string email = 1;
    */
   email: string;
 
   /**
-   * 8 to 128 code points as they are sent; compared in NFC, kept only as argon2id.
+   * 8 to 128 code points as sent; compared in NFC, stored only as argon2id.
    *
    * @generated from field: string password = 2;
    */
   password: string;
 
   /**
-   * 1 to 255 code points, as every name.
+   * 1 to 255 code points, like every name.
    *
    * @generated from field: string first_name = 3;
    */
@@ -203,7 +203,7 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   lastName: string;
 
   /**
-   * Address of the client: passwords are hashed for one address in turn with the others. Calls without share one turn.
+   * Address of the client: addresses take turns at hashing passwords. Calls without an address share one turn.
    *
    * @generated from field: string client_address = 5;
    */
@@ -247,7 +247,7 @@ export declare type LoginRequest = Message<"identity.v1.LoginRequest"> & {
   password: string;
 
   /**
-   * Address of the client, for the throttle and, as of a registration, for its turn.
+   * Address of the client, for the login limits and for its turn as in a registration.
    *
    * @generated from field: string client_address = 3;
    */
@@ -287,7 +287,7 @@ export declare type LoginResponse = Message<"identity.v1.LoginResponse"> & {
 export declare const LoginResponseSchema: GenMessage<LoginResponse>;
 
 /**
- * RateLimit is where the caller stands with a limit. A refusal `rate_limited`, and of a login `unauthenticated` too, carries the same
+ * RateLimit is a client's status with a limit. The error `rate_limited`, and for a login `unauthenticated` too, carries the same
  * figures in the metadata of its ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
  *
  * @generated from message identity.v1.RateLimit
@@ -318,7 +318,7 @@ export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
   remaining: number;
 
   /**
-   * When the next of them is given back, seconds.
+   * Seconds until one more is allowed.
    *
    * @generated from field: int32 reset_seconds = 5;
    */
@@ -332,7 +332,7 @@ export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
 export declare const RateLimitSchema: GenMessage<RateLimit>;
 
 /**
- * Session is what a login or a refresh hands out.
+ * Session is the result of a login or a refresh.
  *
  * @generated from message identity.v1.Session
  */
@@ -373,7 +373,7 @@ export declare type RefreshRequest = Message<"identity.v1.RefreshRequest"> & {
   refreshToken: string;
 
   /**
-   * Address of the client, for its turn at what is looked up. Calls without share one turn.
+   * Address of the client: addresses take turns. Calls without an address share one turn.
    *
    * @generated from field: string client_address = 2;
    */
@@ -417,7 +417,7 @@ export declare type LogoutRequest = Message<"identity.v1.LogoutRequest"> & {
   refreshToken: string;
 
   /**
-   * As of a refresh.
+   * As in a refresh.
    *
    * @generated from field: string client_address = 2;
    */
@@ -531,7 +531,7 @@ export declare type CreateTenantRequest = Message<"identity.v1.CreateTenantReque
   businessType: string;
 
   /**
-   * At most 1,000 code points, as every description.
+   * At most 1,000 code points, like every description.
    *
    * @generated from field: optional string description = 5;
    */
@@ -577,7 +577,7 @@ export declare type ListTenantsRequest = Message<"identity.v1.ListTenantsRequest
   limit: number;
 
   /**
-   * From the page before; empty for the first page.
+   * `next_cursor` of the previous page; empty for the first page.
    *
    * @generated from field: string cursor = 3;
    */
@@ -646,7 +646,7 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
   description?: string | undefined;
 
   /**
-   * In the future; absent: never.
+   * In the future; never if absent.
    *
    * @generated from field: optional int64 expires_ms = 6;
    */
@@ -669,7 +669,7 @@ export declare type CreateApiKeyResponse = Message<"identity.v1.CreateApiKeyResp
   apiKey?: ApiKey | undefined;
 
   /**
-   * The secret text, answered only here.
+   * The secret text, returned only here.
    *
    * @generated from field: string key = 2;
    */
@@ -792,7 +792,7 @@ export declare type RotateApiKeyRequest = Message<"identity.v1.RotateApiKeyReque
   keyId: string;
 
   /**
-   * How long the old key stays valid, seconds, 0 to 2,592,000 (30 days); absent means 86,400.
+   * How long the old key stays valid, seconds, 0 to 2,592,000 (30 days); 86,400 if absent.
    *
    * @generated from field: optional int32 overlap_seconds = 4;
    */
@@ -856,7 +856,7 @@ export declare const VerifyApiKeyRequestSchema: GenMessage<VerifyApiKeyRequest>;
  */
 export declare type VerifyApiKeyResponse = Message<"identity.v1.VerifyApiKeyResponse"> & {
   /**
-   * Absent where the key is not valid.
+   * Absent if the key is not valid.
    *
    * @generated from field: optional identity.v1.VerifiedKey verified = 1;
    */
@@ -868,42 +868,6 @@ export declare type VerifyApiKeyResponse = Message<"identity.v1.VerifyApiKeyResp
  * Use `create(VerifyApiKeyResponseSchema)` to create a new message.
  */
 export declare const VerifyApiKeyResponseSchema: GenMessage<VerifyApiKeyResponse>;
-
-/**
- * @generated from message identity.v1.VerifyApiKeysRequest
- */
-export declare type VerifyApiKeysRequest = Message<"identity.v1.VerifyApiKeysRequest"> & {
-  /**
-   * The keys' whole texts.
-   *
-   * @generated from field: repeated string keys = 1;
-   */
-  keys: string[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysRequest.
- * Use `create(VerifyApiKeysRequestSchema)` to create a new message.
- */
-export declare const VerifyApiKeysRequestSchema: GenMessage<VerifyApiKeysRequest>;
-
-/**
- * @generated from message identity.v1.VerifyApiKeysResponse
- */
-export declare type VerifyApiKeysResponse = Message<"identity.v1.VerifyApiKeysResponse"> & {
-  /**
-   * An answer for each key, in their order.
-   *
-   * @generated from field: repeated identity.v1.VerifyApiKeyResponse answers = 1;
-   */
-  answers: VerifyApiKeyResponse[];
-};
-
-/**
- * Describes the message identity.v1.VerifyApiKeysResponse.
- * Use `create(VerifyApiKeysResponseSchema)` to create a new message.
- */
-export declare const VerifyApiKeysResponseSchema: GenMessage<VerifyApiKeysResponse>;
 
 /**
  * VerifiedKey is a valid key and its tenant.
@@ -983,20 +947,19 @@ export declare type VerifyTenantMemberResponse = Message<"identity.v1.VerifyTena
 export declare const VerifyTenantMemberResponseSchema: GenMessage<VerifyTenantMemberResponse>;
 
 /**
- * IdentityService keeps users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Refusals carry
- * google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a field is to blame, by
- * the name that REST has for it.
+ * IdentityService manages users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
+ * google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is wrong, under its REST name.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * Further errors stand at each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
  *
  * @generated from service identity.v1.IdentityService
  */
 export declare const IdentityService: GenService<{
   /**
-   * Register makes a user. Refused: `email_taken`, as a second call is.
+   * Register creates a user. Errors: `email_taken`, also for a second call.
    *
    * @generated from rpc identity.v1.IdentityService.Register
    */
@@ -1006,8 +969,8 @@ export declare const IdentityService: GenService<{
     output: typeof RegisterResponseSchema;
   },
   /**
-   * Login checks a password and opens a session. Refused: `unauthenticated` (the same for an unknown email and a wrong password, in the
-   * same time), `rate_limited` with RetryInfo. Each login is a session of its own.
+   * Login checks a password and opens a session. Errors: `unauthenticated` (the same for an unknown email and a wrong password, in the
+   * same time), `rate_limited` with RetryInfo. Each login opens a new session.
    *
    * @generated from rpc identity.v1.IdentityService.Login
    */
@@ -1017,7 +980,7 @@ export declare const IdentityService: GenService<{
     output: typeof LoginResponseSchema;
   },
   /**
-   * Refresh rotates a refresh token. A token that was already spent, as by a first call, revokes its whole family. Refused: `unauthenticated`.
+   * Refresh rotates a refresh token. A token that was already used, also by a first call, revokes its whole family. Errors: `unauthenticated`.
    *
    * @generated from rpc identity.v1.IdentityService.Refresh
    */
@@ -1027,7 +990,7 @@ export declare const IdentityService: GenService<{
     output: typeof RefreshResponseSchema;
   },
   /**
-   * Logout revokes the family of a refresh token; a second call answers the same, and one with an unknown token, too.
+   * Logout revokes the family of a refresh token; a second call, or one with an unknown token, answers the same.
    *
    * @generated from rpc identity.v1.IdentityService.Logout
    */
@@ -1037,7 +1000,7 @@ export declare const IdentityService: GenService<{
     output: typeof LogoutResponseSchema;
   },
   /**
-   * GetKeySet answers the public keys that verify access tokens.
+   * GetKeySet returns the public keys that verify access tokens.
    *
    * @generated from rpc identity.v1.IdentityService.GetKeySet
    */
@@ -1047,7 +1010,7 @@ export declare const IdentityService: GenService<{
     output: typeof GetKeySetResponseSchema;
   },
   /**
-   * GetUser reads one user. Refused: `unauthenticated` where there is none of that id.
+   * GetUser reads one user. Errors: `unauthenticated` for an unknown id.
    *
    * @generated from rpc identity.v1.IdentityService.GetUser
    */
@@ -1057,7 +1020,7 @@ export declare const IdentityService: GenService<{
     output: typeof GetUserResponseSchema;
   },
   /**
-   * CreateTenant makes a tenant owned by the user. Refused: `slug_taken`, as a second call is, `unauthenticated` where there is no such user.
+   * CreateTenant creates a tenant that the user owns. Errors: `slug_taken`, also for a second call; `unauthenticated` for an unknown user.
    *
    * @generated from rpc identity.v1.IdentityService.CreateTenant
    */
@@ -1067,7 +1030,7 @@ export declare const IdentityService: GenService<{
     output: typeof CreateTenantResponseSchema;
   },
   /**
-   * ListTenants pages through the tenants of a user, newest first. Refused: `unauthenticated` where there is no such user.
+   * ListTenants pages through the tenants of a user, newest first. Errors: `unauthenticated` for an unknown user.
    *
    * @generated from rpc identity.v1.IdentityService.ListTenants
    */
@@ -1077,8 +1040,8 @@ export declare const IdentityService: GenService<{
     output: typeof ListTenantsResponseSchema;
   },
   /**
-   * CreateApiKey makes a key and answers its text, this once; a second call makes a second key. Refused: `tenant_not_found` (also where the user
-   * is no member), `forbidden` (no owner).
+   * CreateApiKey creates a key and returns its text, only here; a second call creates a second key. Errors: `tenant_not_found` (also if the user
+   * is not a member), `forbidden` (not the owner).
    *
    * @generated from rpc identity.v1.IdentityService.CreateApiKey
    */
@@ -1088,7 +1051,7 @@ export declare const IdentityService: GenService<{
     output: typeof CreateApiKeyResponseSchema;
   },
   /**
-   * ListApiKeys pages through the keys of a tenant, newest first, revoked ones too. Refused: `tenant_not_found`.
+   * ListApiKeys pages through the keys of a tenant, newest first, revoked ones too. Errors: `tenant_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.ListApiKeys
    */
@@ -1098,7 +1061,7 @@ export declare const IdentityService: GenService<{
     output: typeof ListApiKeysResponseSchema;
   },
   /**
-   * RevokeApiKey ends a key; a second call answers the same. Refused: `tenant_not_found`, `forbidden`, `key_not_found`.
+   * RevokeApiKey ends a key; a second call answers the same. Errors: `tenant_not_found`, `forbidden`, `key_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.RevokeApiKey
    */
@@ -1108,8 +1071,8 @@ export declare const IdentityService: GenService<{
     output: typeof RevokeApiKeyResponseSchema;
   },
   /**
-   * RotateApiKey makes a successor with the same name, scopes, description and expiry, and lets the old key expire after the overlap, if not
-   * before, or revokes it where there is none. A second call makes one more. Refused: `tenant_not_found`, `forbidden`, `key_not_found` (also for a key that has ended).
+   * RotateApiKey creates a successor with the same name, scopes, description and expiry. The old key expires after the overlap at the latest; an
+   * overlap of 0 revokes it. A second call creates one more. Errors: `tenant_not_found`, `forbidden`, `key_not_found` (also for an ended key).
    *
    * @generated from rpc identity.v1.IdentityService.RotateApiKey
    */
@@ -1119,8 +1082,7 @@ export declare const IdentityService: GenService<{
     output: typeof RotateApiKeyResponseSchema;
   },
   /**
-   * VerifyApiKey answers who a key is, or nothing where it is unknown, revoked or expired. The tenant's slug comes with it, so that one
-   * call decides a request.
+   * VerifyApiKey returns the key's tenant, slug and scopes, so that one call decides a request. Empty if the key is unknown, revoked or expired.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyApiKey
    */
@@ -1130,17 +1092,7 @@ export declare const IdentityService: GenService<{
     output: typeof VerifyApiKeyResponseSchema;
   },
   /**
-   * VerifyApiKeys answers the same of up to 1,000 keys.
-   *
-   * @generated from rpc identity.v1.IdentityService.VerifyApiKeys
-   */
-  verifyApiKeys: {
-    methodKind: "unary";
-    input: typeof VerifyApiKeysRequestSchema;
-    output: typeof VerifyApiKeysResponseSchema;
-  },
-  /**
-   * VerifyTenantMember answers whether the tenant exists with this user as a member. Refused: `tenant_not_found`.
+   * VerifyTenantMember checks that the tenant exists and that the user is a member. Errors: `tenant_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyTenantMember
    */

@@ -37,7 +37,7 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   tenantId: string;
 
   /**
-   * Place in the tenant's log, from 1, without gaps. A `balance.updated` event carries the sequence of its posting.
+   * Position in the tenant's log, from 1, without gaps. A `balance.updated` event carries the sequence of its posting.
    *
    * @generated from field: int64 sequence = 3;
    */
@@ -58,14 +58,14 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   createdMs: bigint;
 
   /**
-   * Who did it: the API key's id, the user's id or the name of the internal caller.
+   * Who did it: the API key's id, the user's id, or the name of the internal caller.
    *
    * @generated from field: string actor = 6;
    */
   actor: string;
 
   /**
-   * The request that did it; empty where the caller gave none.
+   * The request that caused it; empty if the caller sent none.
    *
    * @generated from field: string request_id = 7;
    */
@@ -84,22 +84,22 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   previousHash: Uint8Array;
 
   /**
-   * Place among the events of one posting: 0 is the `transaction.posted`, 1 and up its `balance.updated` events.
+   * Position among the events of one posting: 0 is the `transaction.posted`, 1 and up its `balance.updated` events.
    *
    * @generated from field: int32 part = 10;
    */
   part: number;
 
   /**
-   * W3C trace context (https://www.w3.org/TR/trace-context/): that of the request, or where it had none one made from this event's id. Of a
-   * posting's events that of the posting. No part of the hash.
+   * W3C trace context (https://www.w3.org/TR/trace-context/) of the request, or one derived from this event's id. All events of a posting have
+   * the posting's. Not part of the hash.
    *
    * @generated from field: string traceparent = 15;
    */
   traceparent: string;
 
   /**
-   * What happened; the field that is set fits `type`.
+   * What happened; the field that is set matches `type`.
    *
    * @generated from oneof ledger.v1.Event.data
    */
@@ -137,7 +137,7 @@ export declare type Event = Message<"ledger.v1.Event"> & {
 export declare const EventSchema: GenMessage<Event>;
 
 /**
- * TransactionPosted tells of one posted transaction, and of every balance after it.
+ * TransactionPosted describes one posted transaction and every balance after it.
  *
  * @generated from message ledger.v1.TransactionPosted
  */
@@ -157,7 +157,7 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
   kind: string;
 
   /**
-   * The client's key, or the transaction id where the client sent none.
+   * The client's key, or the transaction id if the client sent none.
    *
    * @generated from field: string idempotency_key = 3;
    */
@@ -192,7 +192,7 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
   entries: PostedEntry[];
 
   /**
-   * A JSON object as text (protobuf's Struct would lose integers).
+   * A JSON object as text: protobuf's Struct would lose integers.
    *
    * @generated from field: string metadata = 8;
    */
@@ -238,7 +238,7 @@ export declare type PostedEntry = Message<"ledger.v1.PostedEntry"> & {
   accountCode: string;
 
   /**
-   * Decimal text with two fraction digits.
+   * Decimal string with two fraction digits.
    *
    * @generated from field: string amount = 3;
    */
@@ -280,7 +280,7 @@ export declare type PostedEntry = Message<"ledger.v1.PostedEntry"> & {
 export declare const PostedEntrySchema: GenMessage<PostedEntry>;
 
 /**
- * ChangedBalance is a balance after a posting: decimal texts with two fraction digits.
+ * ChangedBalance is a balance after a posting: decimal strings with two fraction digits.
  *
  * @generated from message ledger.v1.ChangedBalance
  */
@@ -416,7 +416,7 @@ export declare type AccountRecord = Message<"ledger.v1.AccountRecord"> & {
   normalBalance: string;
 
   /**
-   * The only currency, absent where all four are allowed.
+   * The only currency, absent if all four are allowed.
    *
    * @generated from field: optional string currency = 6;
    */
@@ -470,7 +470,7 @@ export declare type AccountRecord = Message<"ledger.v1.AccountRecord"> & {
   metadata: string;
 
   /**
-   * One more with each change, from 1.
+   * Counts changes, from 1.
    *
    * @generated from field: int64 version = 14;
    */
@@ -496,7 +496,7 @@ export declare type AccountRecord = Message<"ledger.v1.AccountRecord"> & {
 export declare const AccountRecordSchema: GenMessage<AccountRecord>;
 
 /**
- * AccountCreated tells of a new account, also of one that a template made.
+ * AccountCreated describes a new account, also one that a template created.
  *
  * @generated from message ledger.v1.AccountCreated
  */
@@ -507,7 +507,7 @@ export declare type AccountCreated = Message<"ledger.v1.AccountCreated"> & {
   account?: AccountRecord | undefined;
 
   /**
-   * The template that made it, absent for an account made by hand or on first use.
+   * The template that created it; absent for an account created by a request or on first use.
    *
    * @generated from field: optional string template = 2;
    */
@@ -521,7 +521,7 @@ export declare type AccountCreated = Message<"ledger.v1.AccountCreated"> & {
 export declare const AccountCreatedSchema: GenMessage<AccountCreated>;
 
 /**
- * AccountUpdated tells of a changed account.
+ * AccountUpdated describes a changed account.
  *
  * @generated from message ledger.v1.AccountUpdated
  */

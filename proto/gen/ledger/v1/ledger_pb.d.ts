@@ -27,7 +27,7 @@ export declare type Entry = Message<"ledger.v1.Entry"> & {
   accountCode: string;
 
   /**
-   * Decimal text greater than zero, up to 13 digits before and 2 after the point.
+   * Decimal string greater than zero, up to 13 digits before and 2 after the point.
    *
    * @generated from field: string amount = 2;
    */
@@ -68,14 +68,14 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   tenantId: string;
 
   /**
-   * TypeID with the prefix `txn`; absent, the ledger assigns it. The same id with the same request again is one posting.
+   * TypeID with the prefix `txn`; if absent, the ledger assigns it. The same id with the same request again is one posting.
    *
    * @generated from field: string transaction_id = 2;
    */
   transactionId: string;
 
   /**
-   * 1 to 255 code points, kept for ever; absent, the transaction id stands in.
+   * 1 to 255 code points, kept for ever; if absent, the transaction id is the key.
    *
    * @generated from field: string idempotency_key = 3;
    */
@@ -110,38 +110,38 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   metadata: string;
 
   /**
-   * Who posts: an API key's id, or the name of the internal caller, at most 255 code points, none of them a control,
-   * invisible or not assigned; absent, here and in every change, `internal`. The audit trail shows it as it is: the caller vouches for it.
+   * Who posts: an API key's id or the name of the internal caller, at most 255 visible code points; `internal` if absent, here and in every
+   * change. The audit trail shows it as sent: the caller vouches for it.
    *
    * @generated from field: string actor = 8;
    */
   actor: string;
 
   /**
-   * The request this belongs to, for the log; at most 255 code points.
+   * The request that this belongs to, for the log; at most 255 code points.
    *
    * @generated from field: string request_id = 9;
    */
   requestId: string;
 
   /**
-   * How long the caller waits, milliseconds from receipt (no clock is shared); what is not begun by then is not posted. 0 means 10,000;
-   * less is refused.
+   * How long the caller waits, milliseconds from receipt. A posting that has not begun by then is not posted. 0 means 10,000; negative values
+   * are rejected.
    *
    * @generated from field: int32 timeout_ms = 10;
    */
   timeoutMs: number;
 
   /**
-   * The caller sends this again because it does not know the outcome: what it posted under this transaction id is then no replay, and what is
-   * refused now is not posted by the earlier call either, once that was cancelled or its deadline has passed. Without this it may yet be.
+   * True when the caller sends this again because the outcome is unknown. A posting found under this transaction id is then not a replay. A
+   * rejection then also holds for the earlier call, once that was cancelled or its deadline has passed.
    *
    * @generated from field: bool retry = 11;
    */
   retry: boolean;
 
   /**
-   * W3C trace context of the request, for the event; an invalid one is ignored. Absent, the call's `traceparent` metadata stands in.
+   * W3C trace context of the request, for the event; an invalid one is ignored. If absent, the call's `traceparent` metadata is used.
    *
    * @generated from field: string traceparent = 12;
    */
@@ -200,14 +200,14 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   reference?: string | undefined;
 
   /**
-   * The only currency, absent where there are several.
+   * The only currency, absent if there are several.
    *
    * @generated from field: optional string currency = 8;
    */
   currency?: string | undefined;
 
   /**
-   * Sum of the debits, absent where there are several currencies.
+   * Sum of the debits, absent if there are several currencies.
    *
    * @generated from field: optional string amount = 9;
    */
@@ -233,21 +233,21 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   createdMs: bigint;
 
   /**
-   * Place of the posting's event in the tenant's log.
+   * Position of the posting's event in the tenant's log.
    *
    * @generated from field: int64 sequence = 13;
    */
   sequence: bigint;
 
   /**
-   * The transaction whose mirror this one is, absent where it is none.
+   * The transaction that this one reverses, if any.
    *
    * @generated from field: optional string reverses = 14;
    */
   reverses?: string | undefined;
 
   /**
-   * The transaction that mirrors this one, absent until there is one.
+   * The transaction that reversed this one, if any.
    *
    * @generated from field: optional string reversed_by = 15;
    */
@@ -261,13 +261,13 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
 export declare const TransactionSchema: GenMessage<Transaction>;
 
 /**
- * Refusal says why an item was not posted; after `unavailable` and `internal` that is open.
+ * Refusal says why an item was not posted. After `unavailable` and `internal` the outcome is unknown.
  *
  * @generated from message ledger.v1.Refusal
  */
 export declare type Refusal = Message<"ledger.v1.Refusal"> & {
   /**
-   * The code that REST answers, `insufficient_funds` for one.
+   * The REST error code, for example `insufficient_funds`.
    *
    * @generated from field: string reason = 1;
    */
@@ -279,7 +279,7 @@ export declare type Refusal = Message<"ledger.v1.Refusal"> & {
   message: string;
 
   /**
-   * The field to blame, empty where none is.
+   * The field that is wrong; empty if none.
    *
    * @generated from field: string field = 3;
    */
@@ -303,7 +303,7 @@ export declare type Refusal = Message<"ledger.v1.Refusal"> & {
 export declare const RefusalSchema: GenMessage<Refusal>;
 
 /**
- * PostingResult is the outcome of one item; none where it was handed back.
+ * PostingResult is the outcome of one item; no outcome if it was handed back (`hand_back_held`).
  *
  * @generated from message ledger.v1.PostingResult
  */
@@ -326,7 +326,7 @@ export declare type PostingResult = Message<"ledger.v1.PostingResult"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * The transaction had been posted by an earlier request with this key.
+   * True if an earlier request with this key had posted the transaction.
    *
    * @generated from field: bool replayed = 3;
    */
@@ -386,8 +386,8 @@ export declare type PostTransactionsRequest = Message<"ledger.v1.PostTransaction
   postings: Posting[];
 
   /**
-   * Items of a tenant whose books another process holds at the moment are handed back at once and not posted, as results without an
-   * outcome, rather than make the whole call wait. The caller sends them again, by themselves.
+   * True: if another replica has locked a tenant's log head, hand its items back at once, not posted, as results without an outcome. The call
+   * does not wait for them; the caller sends them again in a call of their own.
    *
    * @generated from field: bool hand_back_held = 2;
    */
@@ -405,7 +405,7 @@ export declare const PostTransactionsRequestSchema: GenMessage<PostTransactionsR
  */
 export declare type PostTransactionsResponse = Message<"ledger.v1.PostTransactionsResponse"> & {
   /**
-   * One result an item, in the order of the request.
+   * One result per item, in the order of the request.
    *
    * @generated from field: repeated ledger.v1.PostingResult results = 1;
    */
@@ -435,14 +435,14 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
   transactionId: string;
 
   /**
-   * Id of the reversal; absent, the ledger assigns it.
+   * Id of the reversal; if absent, the ledger assigns it.
    *
    * @generated from field: string reversal_id = 3;
    */
   reversalId: string;
 
   /**
-   * Absent, the reversal's id stands in.
+   * If absent, the reversal's id is the key.
    *
    * @generated from field: string idempotency_key = 4;
    */
@@ -471,7 +471,7 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
   traceparent: string;
 
   /**
-   * As in Posting, for what was posted under this reversal_id.
+   * As in Posting, for the reversal under this reversal_id.
    *
    * @generated from field: bool retry = 9;
    */
@@ -593,7 +593,7 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
   limit: number;
 
   /**
-   * From the page before; empty for the first page.
+   * `next_cursor` of the previous page; empty for the first page.
    *
    * @generated from field: string cursor = 9;
    */
@@ -684,7 +684,7 @@ export declare type SetUpChartResponse = Message<"ledger.v1.SetUpChartResponse">
   accounts: AccountRecord[];
 
   /**
-   * False where the chart stood already.
+   * False if the chart existed already.
    *
    * @generated from field: bool created = 3;
    */
@@ -698,7 +698,7 @@ export declare type SetUpChartResponse = Message<"ledger.v1.SetUpChartResponse">
 export declare const SetUpChartResponseSchema: GenMessage<SetUpChartResponse>;
 
 /**
- * BalanceTotal sums a node of the hierarchy and all below it, signed by the node's own normal side.
+ * BalanceTotal sums a node of the hierarchy and all accounts below it, signed by the node's own normal side.
  *
  * @generated from message ledger.v1.BalanceTotal
  */
@@ -747,7 +747,7 @@ export declare type AccountNode = Message<"ledger.v1.AccountNode"> & {
   children: AccountNode[];
 
   /**
-   * Filled where balances were asked for.
+   * Filled if balances were requested.
    *
    * @generated from field: repeated ledger.v1.BalanceTotal balances = 3;
    */
@@ -822,14 +822,14 @@ export declare type CreateAccountRequest = Message<"ledger.v1.CreateAccountReque
   type: string;
 
   /**
-   * Absent: from the type.
+   * Derived from the type if absent.
    *
    * @generated from field: optional string normal_balance = 5;
    */
   normalBalance?: string | undefined;
 
   /**
-   * Absent: all four.
+   * All four if absent.
    *
    * @generated from field: optional string currency = 6;
    */
@@ -851,7 +851,7 @@ export declare type CreateAccountRequest = Message<"ledger.v1.CreateAccountReque
   description?: string | undefined;
 
   /**
-   * Absent: true.
+   * True if absent.
    *
    * @generated from field: optional bool allow_negative = 10;
    */
@@ -924,7 +924,7 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
   name?: string | undefined;
 
   /**
-   * Set and empty: removed.
+   * Empty removes it.
    *
    * @generated from field: optional string description = 4;
    */
@@ -941,14 +941,14 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
   allowNegative?: boolean | undefined;
 
   /**
-   * `active` or `closed`; absent: as it is.
+   * `active` or `closed`; unchanged if absent.
    *
    * @generated from field: optional string status = 7;
    */
   status?: string | undefined;
 
   /**
-   * The version that the caller has seen, 1 or more; another one is refused.
+   * The version that the caller has read, 1 or more; another one is rejected.
    *
    * @generated from field: optional int64 version = 8;
    */
@@ -1094,7 +1094,7 @@ export declare type ListAccountsResponse = Message<"ledger.v1.ListAccountsRespon
 export declare const ListAccountsResponseSchema: GenMessage<ListAccountsResponse>;
 
 /**
- * Balance is what an account holds in one currency; decimal texts with two fraction digits.
+ * Balance is what an account holds in one currency; decimal strings with two fraction digits.
  *
  * @generated from message ledger.v1.Balance
  */
@@ -1132,7 +1132,7 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   credits: string;
 
   /**
-   * Always `0.00`, both: nothing can be held yet.
+   * Always `0.00`, both: there are no holds yet.
    *
    * @generated from field: string pending_debits = 7;
    */
@@ -1144,7 +1144,7 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   pendingCredits: string;
 
   /**
-   * The balance.
+   * Equals the balance.
    *
    * @generated from field: string available = 9;
    */
@@ -1158,7 +1158,7 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   version: bigint;
 
   /**
-   * Milliseconds since the Unix epoch; absent where nothing was posted.
+   * Milliseconds since the Unix epoch; absent if nothing was posted.
    *
    * @generated from field: optional int64 updated_ms = 11;
    */
@@ -1186,7 +1186,7 @@ export declare type GetBalanceRequest = Message<"ledger.v1.GetBalanceRequest"> &
   accountCode: string;
 
   /**
-   * May be absent where the account has only one.
+   * May be absent if the account has only one.
    *
    * @generated from field: string currency = 3;
    */
@@ -1341,7 +1341,7 @@ export declare type ListEventsRequest = Message<"ledger.v1.ListEventsRequest"> &
   tenantId: string;
 
   /**
-   * Only events after this place; 0 from the beginning.
+   * Only events after this sequence; 0 from the beginning.
    *
    * @generated from field: int64 after_sequence = 2;
    */
@@ -1381,28 +1381,29 @@ export declare type ListEventsResponse = Message<"ledger.v1.ListEventsResponse">
 export declare const ListEventsResponseSchema: GenMessage<ListEventsResponse>;
 
 /**
- * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Words, bounds and amounts are
- * those of REST: amounts are decimal texts (`10.50`), never numbers. Refusals carry google.rpc.ErrorInfo, whose reason is the code that
- * REST answers, and google.rpc.BadRequest where a field is to blame, by the name that REST has for it (`start_date` of `start_ms`).
+ * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
+ * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
+ * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline, a lost connection or any status without ErrorInfo it is open whether something was changed. Answers
- * have up to 32 MiB, of which most libraries take 4 MiB unless told otherwise: their own RESOURCE_EXHAUSTED is such a status, and a repetition is
- * answered no shorter. What else a call may be refused for stands beside it: `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND;
- * `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * The same holds for any status without ErrorInfo. Answers have up to 8 MiB; many libraries accept 4 MiB by default. An answer that the library
+ * refuses was still executed.
  *
- * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.
+ * Further errors stand at each call. `transaction_not_found`, and `account_not_found` for the account that the request itself names, are
+ * NOT_FOUND; `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ *
+ * The ledger does not know which tenants exist: an unknown tenant has no accounts, and its first account starts its log.
  *
  * @generated from service ledger.v1.LedgerService
  */
 export declare const LedgerService: GenService<{
   /**
-   * PostTransaction posts one transaction, and answers after the durable commit. With the same idempotency key and the same request again it
-   * answers the transaction as it stands now and `replayed`. Refused: `idempotency_key_reused` (another request under that key, or the
-   * transaction id under another key), `unbalanced`, `account_not_found`, `account_closed`, `account_is_group`, `account_is_system` (a single
-   * entry on suspense or an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`. A refused posting does not use up its
-   * key.
+   * PostTransaction posts one transaction and answers after the durable commit. The same key with the same request again answers the
+   * transaction as it is now, with `replayed`. Errors: `idempotency_key_reused` (another request under that key, or the transaction id under
+   * another key), `unbalanced`, `account_not_found`, `account_closed`, `account_is_group`, `account_is_system` (a single entry on suspense or
+   * an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`. A rejected posting does not use up its key.
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransaction
    */
@@ -1412,11 +1413,10 @@ export declare const LedgerService: GenService<{
     output: typeof PostTransactionResponseSchema;
   },
   /**
-   * PostTransactions posts up to 1,000 independent items of any tenants: each one is posted or refused for itself, and the order is kept
-   * within a tenant. A caller that repeats a call whose outcome it does not know sends the same transaction ids or keys again, as must one whose
-   * library repeats by itself (a retry or hedging policy). An item that is `overloaded` (more is waiting than the ledger takes: not posted) or
-   * `unavailable` is to be sent again by the caller, a second later: no policy sees it, as the call is OK. The call itself is refused, and nothing
-   * posted, for more items, and where the answer might have more than 32 MiB (`validation_failed`).
+   * PostTransactions posts up to 1,000 independent items of any tenants. Each item is posted or rejected separately; the order within a tenant
+   * is kept. To repeat a call with unknown outcome, send the same transaction ids or keys again. An item that is `overloaded` (not posted) or
+   * `unavailable` (unknown) must be sent again by the caller, a second later: no retry policy sees it, because the call is OK. The call itself
+   * is rejected with `validation_failed`, and nothing is posted, for more items or when the answer could exceed the message limit.
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransactions
    */
@@ -1426,8 +1426,8 @@ export declare const LedgerService: GenService<{
     output: typeof PostTransactionsResponseSchema;
   },
   /**
-   * ReverseTransaction posts the mirror of a transaction, once; repeated like a posting. Refused: `transaction_not_found`, `already_reversed`
-   * (a reversal can't be reversed, either), `account_closed`, `insufficient_funds`, `balance_overflow`, `idempotency_key_reused`.
+   * ReverseTransaction posts the mirror of a transaction, once; repeat it like a posting. Errors: `transaction_not_found`, `already_reversed`
+   * (also for a reversal itself), `account_closed`, `insufficient_funds`, `balance_overflow`, `idempotency_key_reused`.
    *
    * @generated from rpc ledger.v1.LedgerService.ReverseTransaction
    */
@@ -1437,7 +1437,7 @@ export declare const LedgerService: GenService<{
     output: typeof ReverseTransactionResponseSchema;
   },
   /**
-   * GetTransaction reads one. Refused: `transaction_not_found`.
+   * GetTransaction reads one. Errors: `transaction_not_found`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetTransaction
    */
@@ -1447,8 +1447,8 @@ export declare const LedgerService: GenService<{
     output: typeof GetTransactionResponseSchema;
   },
   /**
-   * ListTransactions pages through a tenant's transactions, newest first; an account that does not exist has none. A page of large ones is
-   * shorter than its limit; where few of many of a reference are in the account or currency, it may be empty: go by `next_cursor`.
+   * ListTransactions pages through a tenant's transactions, newest first; an unknown account has none. A page of large
+   * transactions is shorter than its limit, and a page with several filters may be empty: continue while there is a `next_cursor`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */
@@ -1458,8 +1458,8 @@ export declare const LedgerService: GenService<{
     output: typeof ListTransactionsResponseSchema;
   },
   /**
-   * SetUpChart makes every account of a template, all or none. The same template again changes nothing (`created` false).
-   * Refused: `chart_exists` (another template), `account_code_taken`.
+   * SetUpChart creates every account of a template, all or none. The same template again changes nothing (`created` false).
+   * Errors: `chart_exists` (another template), `account_code_taken`.
    *
    * @generated from rpc ledger.v1.LedgerService.SetUpChart
    */
@@ -1469,7 +1469,7 @@ export declare const LedgerService: GenService<{
     output: typeof SetUpChartResponseSchema;
   },
   /**
-   * GetHierarchy reads the whole chart as a tree. Refused: `overloaded` where it is larger than 8 MiB.
+   * GetHierarchy reads the whole chart as a tree. Errors: `overloaded` for more than 8 MiB.
    *
    * @generated from rpc ledger.v1.LedgerService.GetHierarchy
    */
@@ -1479,8 +1479,8 @@ export declare const LedgerService: GenService<{
     output: typeof GetHierarchyResponseSchema;
   },
   /**
-   * CreateAccount makes one account. Refused: `account_code_taken`, as a second call is, and as the codes of suspense and FX positions are;
-   * `parent_invalid` (no active group of the same type, or one 32 deep), `account_not_found` (the parent: FAILED_PRECONDITION).
+   * CreateAccount creates one account. Errors: `account_code_taken` (a second call too, and the codes of suspense and FX positions),
+   * `parent_invalid` (not an active group of the same type, or 32 levels deep), `account_not_found` (the parent: FAILED_PRECONDITION).
    *
    * @generated from rpc ledger.v1.LedgerService.CreateAccount
    */
@@ -1490,9 +1490,9 @@ export declare const LedgerService: GenService<{
     output: typeof CreateAccountResponseSchema;
   },
   /**
-   * UpdateAccount changes the fields that are set; where nothing changes, as by a second call, there is no new version and no event. Refused:
-   * `account_not_found`, `account_is_system`, `version_conflict`, `account_not_empty` (closed with a balance, or with active accounts below it),
-   * `parent_invalid` (opened again below a closed group), `insufficient_funds` (no longer allowed to be below zero, and it is).
+   * UpdateAccount changes the fields that are set. A call that changes nothing creates no version and no event. Errors: `account_not_found`,
+   * `account_is_system`, `version_conflict`, `account_not_empty` (close with a balance or with active accounts below),
+   * `parent_invalid` (open below a closed group), `insufficient_funds` (`allow_negative` false while the balance is below zero).
    *
    * @generated from rpc ledger.v1.LedgerService.UpdateAccount
    */
@@ -1502,7 +1502,7 @@ export declare const LedgerService: GenService<{
     output: typeof UpdateAccountResponseSchema;
   },
   /**
-   * GetAccount reads one account. Refused: `account_not_found`.
+   * GetAccount reads one account. Errors: `account_not_found`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetAccount
    */
@@ -1512,7 +1512,7 @@ export declare const LedgerService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListAccounts pages through a tenant's accounts, newest first; a parent that does not exist has none.
+   * ListAccounts pages through a tenant's accounts, newest first; an unknown parent has none.
    *
    * @generated from rpc ledger.v1.LedgerService.ListAccounts
    */
@@ -1522,7 +1522,7 @@ export declare const LedgerService: GenService<{
     output: typeof ListAccountsResponseSchema;
   },
   /**
-   * GetBalance reads one balance; zeros and version 0 where nothing was posted. Refused: `account_not_found`, `account_is_group`,
+   * GetBalance reads one balance; zeros and version 0 if nothing was posted. Errors: `account_not_found`, `account_is_group`,
    * `validation_failed` (the account has no currency of its own, and none was named), `currency_not_allowed`.
    *
    * @generated from rpc ledger.v1.LedgerService.GetBalance
@@ -1533,7 +1533,7 @@ export declare const LedgerService: GenService<{
     output: typeof GetBalanceResponseSchema;
   },
   /**
-   * ListBalanceHistory pages through the entries of one account and currency, newest first. Refused as GetBalance.
+   * ListBalanceHistory pages through the entries of one account and currency, newest first. Errors as GetBalance.
    *
    * @generated from rpc ledger.v1.LedgerService.ListBalanceHistory
    */
@@ -1543,7 +1543,7 @@ export declare const LedgerService: GenService<{
     output: typeof ListBalanceHistoryResponseSchema;
   },
   /**
-   * ListEvents reads the tenant's log, oldest first. A page of large events is shorter than its limit: go by `has_more`.
+   * ListEvents reads the tenant's log, oldest first. A page of large events is shorter than its limit: continue while `has_more`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListEvents
    */

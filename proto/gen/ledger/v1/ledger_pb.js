@@ -273,18 +273,20 @@ export const ListEventsResponseSchema = /*@__PURE__*/
   messageDesc(file_ledger_v1_ledger, 36);
 
 /**
- * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Words, bounds and amounts are
- * those of REST: amounts are decimal texts (`10.50`), never numbers. Refusals carry google.rpc.ErrorInfo, whose reason is the code that
- * REST answers, and google.rpc.BadRequest where a field is to blame, by the name that REST has for it (`start_date` of `start_ms`).
+ * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
+ * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
+ * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline, a lost connection or any status without ErrorInfo it is open whether something was changed. Answers
- * have up to 32 MiB, of which most libraries take 4 MiB unless told otherwise: their own RESOURCE_EXHAUSTED is such a status, and a repetition is
- * answered no shorter. What else a call may be refused for stands beside it: `transaction_not_found`, and `account_not_found` of the account that the request itself names, are NOT_FOUND;
- * `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * The same holds for any status without ErrorInfo. Answers have up to 8 MiB; many libraries accept 4 MiB by default. An answer that the library
+ * refuses was still executed.
  *
- * The ledger does not know which tenants there are: one that nobody has made has no accounts, and its first account opens its books.
+ * Further errors stand at each call. `transaction_not_found`, and `account_not_found` for the account that the request itself names, are
+ * NOT_FOUND; `account_code_taken` and `chart_exists` ALREADY_EXISTS; `version_conflict` ABORTED; every other rule FAILED_PRECONDITION.
+ *
+ * The ledger does not know which tenants exist: an unknown tenant has no accounts, and its first account starts its log.
  *
  * @generated from service ledger.v1.LedgerService
  */

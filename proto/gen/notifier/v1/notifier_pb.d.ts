@@ -2,7 +2,7 @@
 // @generated from file notifier/v1/notifier.proto (package notifier.v1, syntax proto3)
 /* eslint-disable */
 
-// Webhooks: what a tenant wants to hear, and what became of every delivery.
+// Webhooks: what a tenant subscribes to, and the result of every delivery.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -23,7 +23,7 @@ export declare type IngestRequest = Message<"notifier.v1.IngestRequest"> & {
   events: Event[];
 
   /**
-   * Each `transaction.posted` stands for its `balance.updated` events, too, and these are not sent.
+   * True: the caller does not send `balance.updated` events; the notifier derives them from each `transaction.posted`.
    *
    * @generated from field: bool derive_updates = 2;
    */
@@ -41,7 +41,7 @@ export declare const IngestRequestSchema: GenMessage<IngestRequest>;
  */
 export declare type IngestResponse = Message<"notifier.v1.IngestResponse"> & {
   /**
-   * Whether that was done: one that is older than this does not know of it, and is to be sent what was to be derived.
+   * True if they were derived. An older notifier does not know the field, and the caller sends them.
    *
    * @generated from field: bool updates_derived = 1;
    */
@@ -55,7 +55,7 @@ export declare type IngestResponse = Message<"notifier.v1.IngestResponse"> & {
 export declare const IngestResponseSchema: GenMessage<IngestResponse>;
 
 /**
- * Stretch is a part of a tenant's log.
+ * Stretch is a range of a tenant's log.
  *
  * @generated from message notifier.v1.Stretch
  */
@@ -66,7 +66,7 @@ export declare type Stretch = Message<"notifier.v1.Stretch"> & {
   tenantId: string;
 
   /**
-   * Sequence of the last event before it, 0 where it begins with the first.
+   * Sequence of the last event before it; 0 if it begins with the first.
    *
    * @generated from field: int64 after = 2;
    */
@@ -80,7 +80,7 @@ export declare type Stretch = Message<"notifier.v1.Stretch"> & {
   through: bigint;
 
   /**
-   * When that was made, milliseconds since the Unix epoch; 0: not known, to a ledger of before this field.
+   * Time of that last event, milliseconds since the Unix epoch; 0 if unknown.
    *
    * @generated from field: int64 created_ms = 4;
    */
@@ -153,7 +153,7 @@ export declare type Webhook = Message<"notifier.v1.Webhook"> & {
   enabled: boolean;
 
   /**
-   * Milliseconds since the Unix epoch, here and wherever a name ends so.
+   * Milliseconds since the Unix epoch, here and in every field whose name ends in `_ms`.
    *
    * @generated from field: int64 created_ms = 4;
    */
@@ -172,8 +172,8 @@ export declare type Webhook = Message<"notifier.v1.Webhook"> & {
 export declare const WebhookSchema: GenMessage<Webhook>;
 
 /**
- * Limit tells where the caller stands with a rolling window. A refusal `rate_limited` or `test_failed` carries the same figures in the metadata
- * of its ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
+ * Limit is a tenant's status with a rolling window. The errors `rate_limited` and `test_failed` carry the same figures in the metadata
+ * of their ErrorInfo: `policy`, `quota`, `window`, `remaining`, `reset`.
  *
  * @generated from message notifier.v1.Limit
  */
@@ -236,14 +236,14 @@ export declare type ConfigureWebhookRequest = Message<"notifier.v1.ConfigureWebh
   events: string[];
 
   /**
-   * Absent: generated for a new webhook, kept for one that exists. 16 to 255 printable characters.
+   * 16 to 255 printable characters. If absent, generated for a new webhook, unchanged for an existing one.
    *
    * @generated from field: optional string secret = 4;
    */
   secret?: string | undefined;
 
   /**
-   * Absent: true.
+   * True if absent.
    *
    * @generated from field: optional bool enabled = 5;
    */
@@ -266,14 +266,14 @@ export declare type ConfigureWebhookResponse = Message<"notifier.v1.ConfigureWeb
   webhook?: Webhook | undefined;
 
   /**
-   * Only where it is new.
+   * Only if it is new.
    *
    * @generated from field: optional string secret = 2;
    */
   secret?: string | undefined;
 
   /**
-   * False where a configuration was replaced.
+   * False if a configuration was replaced.
    *
    * @generated from field: bool created = 3;
    */
@@ -366,7 +366,7 @@ export declare type UpdateWebhookRequest = Message<"notifier.v1.UpdateWebhookReq
   url?: string | undefined;
 
   /**
-   * Set where `change_events` is true.
+   * Used if `change_events` is true.
    *
    * @generated from field: repeated string events = 3;
    */
@@ -453,7 +453,7 @@ export declare type RotateSecretRequest = Message<"notifier.v1.RotateSecretReque
   tenantId: string;
 
   /**
-   * How long the secret before signs, too, seconds, 0 to 2,592,000 (30 days); absent: 86,400.
+   * How long the previous secret signs too, seconds, 0 to 2,592,000 (30 days); 86,400 if absent.
    *
    * @generated from field: optional int32 overlap_seconds = 2;
    */
@@ -518,7 +518,7 @@ export declare type Delivery = Message<"notifier.v1.Delivery"> & {
   status: string;
 
   /**
-   * HTTP status of the last attempt's answer, absent where there was none.
+   * HTTP status of the last attempt's answer, if any.
    *
    * @generated from field: optional int32 status_code = 5;
    */
@@ -571,7 +571,7 @@ export declare type Delivery = Message<"notifier.v1.Delivery"> & {
 export declare const DeliverySchema: GenMessage<Delivery>;
 
 /**
- * Attempt is one try of a delivery.
+ * Attempt is one attempt of a delivery.
  *
  * @generated from message notifier.v1.Attempt
  */
@@ -669,7 +669,7 @@ export declare const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesReque
  */
 export declare type ListDeliveriesResponse = Message<"notifier.v1.ListDeliveriesResponse"> & {
   /**
-   * Absent where nothing is configured.
+   * Absent if nothing is configured.
    *
    * @generated from field: optional notifier.v1.Webhook webhook = 1;
    */
@@ -681,7 +681,7 @@ export declare type ListDeliveriesResponse = Message<"notifier.v1.ListDeliveries
   deliveries: Delivery[];
 
   /**
-   * Deliveries that fit the filter, exactly.
+   * Number of deliveries that match the filter, exact.
    *
    * @generated from field: int64 total = 3;
    */
@@ -809,7 +809,7 @@ export declare type TestWebhookRequest = Message<"notifier.v1.TestWebhookRequest
   eventType: string;
 
   /**
-   * W3C trace context of the request, for the delivery; absent or invalid, the delivery has one of its own.
+   * W3C trace context of the request, for the delivery. If absent or invalid, the delivery gets one of its own.
    *
    * @generated from field: string traceparent = 3;
    */
@@ -856,23 +856,23 @@ export declare type TestWebhookResponse = Message<"notifier.v1.TestWebhookRespon
 export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 
 /**
- * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
- * `authorization: Bearer …`). Refusals carry google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a
- * field is to blame, by the name that REST has for it.
+ * NotifierService stores each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
+ * `authorization: Bearer …`). Errors carry google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is
+ * wrong, under its REST name.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed`
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * Further errors stand at each call: `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed`
  * and `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
  *
  * @generated from service notifier.v1.NotifierService
  */
 export declare const NotifierService: GenService<{
   /**
-   * Ingest takes events of the log, in each tenant's order; what was taken before is skipped, so a call may be repeated. It answers after
-   * the deliveries are durably noted. An event of which no delivery can be made is kept as a dead letter, and is no refusal. The
-   * `balance.updated` events of a posting are sent behind it, or derived from it here (`derive_updates`), with the same ids and places.
+   * Ingest consumes events of the log, in each tenant's order. Events that were consumed before are skipped, so a call may be repeated. It
+   * answers after the deliveries are durably stored. An event that cannot be turned into a delivery is stored as a dead letter, without an
+   * error. The `balance.updated` events of a posting follow it, or are derived here (`derive_updates`) with the same ids and positions.
    *
    * @generated from rpc notifier.v1.NotifierService.Ingest
    */
@@ -882,9 +882,9 @@ export declare const NotifierService: GenService<{
     output: typeof IngestResponseSchema;
   },
   /**
-   * Pass takes stretches of logs without their events, where the tenant has no webhook that is enabled: nobody would hear of them, whatever
-   * is configured later, because the caller asks after they are committed. Decided in the transaction that takes them; the answer names the
-   * tenants whose events are wanted, of whom nothing was taken. May be repeated.
+   * Pass skips ranges of logs of tenants without an enabled webhook. A webhook that is configured later does not get them either, because the
+   * caller asks after they are committed. Decided in the transaction that moves the consumed offset. The answer names the tenants whose events
+   * are wanted; nothing of theirs was skipped. May be repeated.
    *
    * @generated from rpc notifier.v1.NotifierService.Pass
    */
@@ -894,8 +894,8 @@ export declare const NotifierService: GenService<{
     output: typeof PassResponseSchema;
   },
   /**
-   * ConfigureWebhook makes the tenant's webhook or, as a second call does, replaces it. The secret stays unless a new one is sent. Refused:
-   * `validation_failed` (field `url`, tag `url` or `https`, for a target that may not be dialled), `rate_limited`.
+   * ConfigureWebhook creates the tenant's webhook; a second call replaces it. The secret stays unless a new one is sent. Errors:
+   * `validation_failed` (field `url`, tag `url` or `https`, for an address that is not allowed), `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.ConfigureWebhook
    */
@@ -905,8 +905,8 @@ export declare const NotifierService: GenService<{
     output: typeof ConfigureWebhookResponseSchema;
   },
   /**
-   * CheckUrl tells whether ConfigureWebhook would take an address, and changes nothing: for whoever has found something wrong elsewhere in a
-   * request and is to say all that is. Refused: `validation_failed` as ConfigureWebhook.
+   * CheckUrl checks whether ConfigureWebhook would accept an address, and changes nothing. A caller uses it to report all errors of a request at
+   * once. Errors: `validation_failed` as ConfigureWebhook.
    *
    * @generated from rpc notifier.v1.NotifierService.CheckUrl
    */
@@ -916,7 +916,7 @@ export declare const NotifierService: GenService<{
     output: typeof CheckUrlResponseSchema;
   },
   /**
-   * GetWebhook reads the configuration. Refused: `webhook_not_configured`.
+   * GetWebhook reads the configuration. Errors: `webhook_not_configured`.
    *
    * @generated from rpc notifier.v1.NotifierService.GetWebhook
    */
@@ -926,7 +926,7 @@ export declare const NotifierService: GenService<{
     output: typeof GetWebhookResponseSchema;
   },
   /**
-   * UpdateWebhook changes the fields that are set. Refused: `webhook_not_configured`, `validation_failed` as ConfigureWebhook.
+   * UpdateWebhook changes the fields that are set. Errors: `webhook_not_configured`, `validation_failed` as ConfigureWebhook.
    *
    * @generated from rpc notifier.v1.NotifierService.UpdateWebhook
    */
@@ -936,7 +936,7 @@ export declare const NotifierService: GenService<{
     output: typeof UpdateWebhookResponseSchema;
   },
   /**
-   * DeleteWebhook forgets the configuration; what is pending fails without being sent. Refused: `webhook_not_configured`, as a second call is.
+   * DeleteWebhook deletes the configuration; pending deliveries fail without a request. Errors: `webhook_not_configured`, also for a second call.
    *
    * @generated from rpc notifier.v1.NotifierService.DeleteWebhook
    */
@@ -946,8 +946,8 @@ export declare const NotifierService: GenService<{
     output: typeof DeleteWebhookResponseSchema;
   },
   /**
-   * RotateSecret makes a new secret; for the overlap deliveries carry signatures of it and of the one before. After a second call that is the
-   * first call's. Refused: `webhook_not_configured`.
+   * RotateSecret creates a new secret. During the overlap, deliveries carry signatures of it and of the previous one. After a second call, the
+   * previous one is the first call's. Errors: `webhook_not_configured`.
    *
    * @generated from rpc notifier.v1.NotifierService.RotateSecret
    */
@@ -967,7 +967,7 @@ export declare const NotifierService: GenService<{
     output: typeof ListDeliveriesResponseSchema;
   },
   /**
-   * GetDelivery reads one with its payload and the receiver's last answer. Refused: `delivery_not_found`, `invalid_delivery_id`.
+   * GetDelivery reads one with its payload and the receiver's last answer. Errors: `delivery_not_found`, `invalid_delivery_id`.
    *
    * @generated from rpc notifier.v1.NotifierService.GetDelivery
    */
@@ -977,8 +977,8 @@ export declare const NotifierService: GenService<{
     output: typeof GetDeliveryResponseSchema;
   },
   /**
-   * RetryDelivery queues one more attempt of a failed delivery at once. Refused: `delivery_not_found`, `invalid_delivery_id`,
-   * `delivery_not_failed` (as a second call is until that attempt has failed), `webhook_disabled`, `rate_limited`.
+   * RetryDelivery queues one more attempt of a failed delivery, due at once. Errors: `delivery_not_found`, `invalid_delivery_id`,
+   * `delivery_not_failed` (also for a second call until that attempt has failed), `webhook_disabled`, `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.RetryDelivery
    */
@@ -988,8 +988,8 @@ export declare const NotifierService: GenService<{
     output: typeof RetryDeliveryResponseSchema;
   },
   /**
-   * TestWebhook sends a test event now, each call another, and answers what the receiver said. Refused: `webhook_not_configured`, `rate_limited`, `test_failed`
-   * (ErrorInfo metadata: `delivery_id`, `status_code`, `error_class`).
+   * TestWebhook sends a test event now and returns the receiver's answer; each call sends another. Errors: `webhook_not_configured`,
+   * `rate_limited`, `test_failed` (ErrorInfo metadata: `delivery_id`, `status_code`, `error_class`).
    *
    * @generated from rpc notifier.v1.NotifierService.TestWebhook
    */

@@ -2,7 +2,7 @@
 // @generated from file notifier/v1/notifier.proto (package notifier.v1, syntax proto3)
 /* eslint-disable */
 
-// Webhooks: what a tenant wants to hear, and what became of every delivery.
+// Webhooks: what a tenant subscribes to, and the result of every delivery.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_ledger_v1_events } from "../../ledger/v1/events_pb.js";
@@ -217,14 +217,14 @@ export const TestWebhookResponseSchema = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 28);
 
 /**
- * NotifierService keeps each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
- * `authorization: Bearer …`). Refusals carry google.rpc.ErrorInfo, whose reason is the code that REST answers, and google.rpc.BadRequest where a
- * field is to blame, by the name that REST has for it.
+ * NotifierService stores each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
+ * `authorization: Bearer …`). Errors carry google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is
+ * wrong, under its REST name.
  *
- * Every call may be refused `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED), `payload_too_large` for its
- * message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo, and `internal` (INTERNAL).
- * After `unavailable`, `internal`, a deadline or a lost connection it is open whether something was changed. What else a call may be refused for
- * stands beside it: `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed`
+ * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
+ * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
+ * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
+ * Further errors stand at each call: `invalid_delivery_id` is INVALID_ARGUMENT, `webhook_not_configured` and `delivery_not_found` NOT_FOUND, `delivery_not_failed`
  * and `webhook_disabled` FAILED_PRECONDITION, `rate_limited` RESOURCE_EXHAUSTED with RetryInfo, `test_failed` ABORTED.
  *
  * @generated from service notifier.v1.NotifierService

@@ -1,0 +1,47 @@
+// The tables that are derived from the log, as the database's catalog describes them.
+import type pg from 'pg';
+
+/** A table that is derived from the log. */
+export interface Projection {
+  name: string;
+  /** All columns but `heads.rebuilt`, which is no part of the log. */
+  columns: string[];
+  /** The same as expressions, cast from domains to their base types, which take any value. */
+  plain: string[];
+  /** The same as column definitions: name, base type, collation. */
+  definitions: string[];
+  /** Columns of the primary key. */
+  key: string[];
+}
+
+/** Projections, in the order in which foreign keys let them be filled. */
+const projectionNames = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
+/** Tables of the relay, which say nothing about accounts. */
+export const relayTables = ['relay_marks', 'relay_dead_letters'];
+/** All tables with rows of tenants. */
+export const tenantTables = [...projectionNames, 'log', ...relayTables];
+
+/** The schema is not what the migrations made. */
+export class SchemaDamaged extends Error {}
+
+/** Every projection, from the catalog. Throws {@link SchemaDamaged}, also if there is a table of tenants that is no projection. */
+export async function projections(client: pg.Client): Promise<Projection[]> {
+  const { rows } = await client.query<Projection>(
+    `select c.relname as name, columns, plain, definitions,
+        array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
+          where i.indrelid = c.oid and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)) as key
+      from pg_class c, lateral (
+        select array_agg(a.attname::text order by a.attnum) as columns, array_agg(format('%I::%s', a.attname, type) order by a.attnum) as plain,
+          array_agg(format('%I %s %s', a.attname, type, 'collate ' || nullif(a.attcollation, 0)::regcollation) order by a.attnum) as definitions
+        from pg_attribute a join pg_type t on t.oid = a.atttypid,
+          format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(t.typtypmod, a.atttypmod)) as type
+        where a.attrelid = c.oid and a.attnum > 0 and (c.relname, a.attname) <> ('heads', 'rebuilt')) as described
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+        and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
+  );
+  const unknown = rows.filter((table) => !tenantTables.includes(table.name)).map(({ name }) => name);
+  if (unknown.length > 0) throw new SchemaDamaged(`nothing derives ${unknown.join(', ')} from the log`);
+  const damaged = tenantTables.filter((name) => !rows.some((table) => table.name === name && table.key.length > 0));
+  if (damaged.length > 0) throw new SchemaDamaged(`${damaged.join(', ')}: no table of tenants with a primary key: restore the schema`);
+  return projectionNames.flatMap((name) => rows.filter((table) => table.name === name));
+}

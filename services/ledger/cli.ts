@@ -1,0 +1,130 @@
+// The operator's commands. They run as the database's owner.
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import type pg from 'pg';
+import { toUuid } from '../platform/ids.ts';
+import { StartFailure, errorMessage } from '../platform/lifetime.ts';
+import { isTransient } from '../platform/postgres-errors.ts';
+import { BadSetting, Settings } from '../platform/settings.ts';
+import { discard, redrive } from './outbox/dead-letters.ts';
+import { Findings, pluralize } from './audit/findings.ts';
+import { parseHeads, printHeads } from './audit/kept-heads.ts';
+import { openOperator } from './audit/operator.ts';
+import { SchemaDamaged } from './audit/projections.ts';
+import { rebuild } from './audit/rebuild.ts';
+import { verify } from './audit/verify.ts';
+
+const usage = `usage: verify [--tenant ID]             check logs and tables, print what differs
+       verify --heads FILE             the same, and compare the logs with what \`heads\` has printed
+       heads [--tenant ID]             print sequence and hash of each log's last event, to be kept elsewhere
+       rebuild [--tenant ID] --check   derive every projection from the log and compare
+       rebuild [--tenant ID]           derive every projection from the log and replace it
+       redrive [--tenant ID]           publish rejected events again
+       discard [--tenant ID]           discard rejected events: they stay in the log and are not published`;
+
+/** Ends the process with one line of reason. */
+class UsageError extends Error {}
+
+const options = {
+  tenant: { type: 'string' },
+  heads: { type: 'string' },
+  check: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false, short: 'h' },
+} as const;
+
+interface Arguments {
+  /** UUID. */
+  tenant: string | undefined;
+  check: boolean;
+  headsFile: string | undefined;
+}
+
+const print = (line: string) => process.stdout.write(`${line}\n`);
+
+/** Each returns whether nothing is wrong. */
+const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<boolean>> = {
+  async verify(client, { tenant, headsFile }) {
+    const heads = headsFile === undefined ? undefined : readHeads(headsFile);
+    const verified = await verify(client, { only: tenant, heads }, print);
+    const counts = [pluralize(verified.tenants, 'tenant'), pluralize(verified.events, 'event')];
+    counts.push(pluralize(verified.transactions, 'transaction'), ...(heads ? [pluralize(verified.heads, 'kept head')] : []));
+    print(`${counts.join(', ')} verified: ${verdict(verified.findings)}`);
+    return verified.findings === 0;
+  },
+  async heads(client, { tenant }) {
+    const findings = new Findings((line) => process.stderr.write(`${line}\n`));
+    await printHeads(client, { only: tenant, findings }, print);
+    return findings.count === 0;
+  },
+  async redrive(client, { tenant }) {
+    const due = await redrive(client, tenant, print);
+    print(`${pluralize(due, 'dead letter')} due: the ledger that runs publishes ${due === 1 ? 'it' : 'them'}`);
+    return true;
+  },
+  async discard(client, { tenant }) {
+    print(`${pluralize(await discard(client, tenant, print), 'dead letter')} discarded`);
+    return true;
+  },
+  async rebuild(client, { tenant, check }) {
+    const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, print);
+    const outcome = repaired === 0 ? verdict(findings) : `${pluralize(repaired, 'tenant')} repaired, ${verdict(findings)}`;
+    print(`${pluralize(tenants, 'tenant')} ${check ? 'derived' : 'rebuilt'} from ${pluralize(events, 'event')}: ${outcome}`);
+    return findings === 0;
+  },
+};
+
+function verdict(findings: number): string {
+  return findings === 0 ? 'nothing differs' : pluralize(findings, 'difference');
+}
+
+function readHeads(file: string) {
+  try {
+    return parseHeads(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new UsageError(`--heads ${file}: ${(error as Error).message}`);
+  }
+}
+
+async function main(): Promise<boolean> {
+  let parsed;
+  try {
+    parsed = parseArgs({ allowPositionals: true, options });
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message}\n${usage}`);
+  }
+  const [name = '', ...more] = parsed.positionals;
+  const { tenant: id, check, help, heads: headsFile } = parsed.values;
+  if (help) {
+    print(usage);
+    return true;
+  }
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const misplaced = (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify');
+  if (!command || more.length > 0 || misplaced) throw new UsageError(usage);
+  const tenant = id === undefined ? undefined : toUuid('tenant', id);
+  if (tenant === null) throw new UsageError(`--tenant ${String(id)} is not a tenant's id`);
+  const client = await openOperator(new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL'));
+  try {
+    return await command(client, { tenant, check, headsFile });
+  } finally {
+    await client.end();
+  }
+}
+
+// Node's defaults do not apply to a container's first process. Open transactions are rolled back.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
+// The reader has gone, as behind `| head`, or the disk is full.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') process.stderr.write(`the lines can't be written: ${error.message}\n`);
+  process.exit(1);
+});
+try {
+  process.exitCode = (await main()) ? 0 : 1;
+} catch (error) {
+  const isExpected =
+    [UsageError, BadSetting, StartFailure, SchemaDamaged].some((each) => error instanceof each) ||
+    isTransient(error) ||
+    typeof (error as { code?: unknown }).code === 'string';
+  process.stderr.write(`${isExpected ? errorMessage(error) : ((error as Error).stack ?? String(error))}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,169 @@
+// README and guide pages: their commands run as written, their links lead somewhere, their words are plain.
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { jest } from '@jest/globals';
+import { endWithParent } from '../deploy/local/children.ts';
+import { root } from '../deploy/local/plan.ts';
+import { testPort } from './cluster.ts';
+import { bareEnvironment, currentRun } from './run.ts';
+
+// The commands run against a deployment of their own, which a busy machine needs minutes to start.
+jest.setTimeout(180_000);
+
+const guide = 'gateway/docs';
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, guide), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join(guide, name))
+    .sort(),
+];
+const text = new Map(pages.map((page) => [page, readFileSync(join(root, page), 'utf8')]));
+const textOf = (page: string) => text.get(page) ?? '';
+
+/** The blocks of a page that a shell runs. `console` blocks need what no test has: a cluster, a registry. */
+const commandsOf = (page: string) => [...textOf(page).matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
+
+const prose = (page: string) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
+
+describe('the documents', () => {
+  test.each(pages)('%s has at most 150 lines', (page) => {
+    expect(textOf(page).trimEnd().split('\n').length).toBeLessThanOrEqual(150);
+  });
+
+  test.each(pages)('%s links only to what exists', (page) => {
+    const dead = [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, target = '']) => target)
+      .filter((target) => !/^https?:/.test(target))
+      .filter((target) => {
+        const [path = '', anchor] = target.split('#');
+        const file = path === '' ? page : relative(root, join(root, dirname(page), path));
+        if (!existsSync(join(root, file))) return true;
+        const headings = [...textOf(file).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
+          title
+            .toLowerCase()
+            .replace(/[^a-z0-9 -]/g, '')
+            .replaceAll(' ', '-'),
+        );
+        return anchor !== undefined && !headings.includes(anchor);
+      });
+    expect(dead).toEqual([]);
+  });
+
+  test('every page of the guide can be reached from the README', () => {
+    const seen = new Set(['README.md']);
+    for (const page of seen) {
+      for (const [, target = ''] of textOf(page).matchAll(/\]\(([^)\s#]+\.md)[^)]*\)/g)) seen.add(join(dirname(page), target));
+    }
+    expect(pages.filter((page) => !seen.has(page))).toEqual([]);
+  });
+
+  test.each(pages)('%s names only files that exist', (page) => {
+    const named = [...textOf(page).matchAll(/`((?:services|gateway|deploy|test|proto)\/[\w./-]+\.\w+)`/g)].map(([, file = '']) => file);
+    expect(named.filter((file) => !existsSync(join(root, file)))).toEqual([]);
+  });
+
+  test.each(pages)('%s has sentences of at most 30 words and no private word', (page) => {
+    const sentences = prose(page)
+      .split('\n')
+      .filter((line) => !line.startsWith('|'))
+      .join('\n')
+      .split(/(?<=[.:!?])\s|\n\n|\n[-*] /);
+    const long = sentences.filter((sentence) => sentence.split(/\s+/).length > 30);
+    expect(long).toEqual([]);
+    expect(prose(page)).not.toMatch(/\b(house|strangers?|whoever|his|him|(?<!dead )letters(?!,? digits)|lanes?|told)\b/i);
+  });
+
+  test.each(pages)('%s has commands that a shell understands', (page) => {
+    const blocks = [...textOf(page).matchAll(/^```(?:sh|console)\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
+    for (const code of blocks) expect(spawnSync('bash', ['-nc', code], { encoding: 'utf8' }).stderr).toBe('');
+  });
+});
+
+describe('the commands of the documents', () => {
+  const directory = mkdtempSync(join(currentRun().directory, 'documents-'));
+  const variables = join(directory, 'shell-variables');
+  const ports: Record<string, string> = {};
+  let deployment: ChildProcess;
+
+  /** Runs commands in a shell that stops at the first failure, with what the first posting has left in the shell. */
+  function run(script: string): string {
+    const own = Object.entries(ports).reduce((code, [port, mine]) => code.replaceAll(`:${port}`, `:${mine}`), script);
+    const before = existsSync(variables) ? `. ${variables}\n` : '';
+    const shell = spawnSync('bash', ['-euc', before + own.replaceAll('.data/', `'${directory}'/`)], {
+      cwd: root,
+      env: { ...process.env, DATA_DIR: directory },
+      encoding: 'utf8',
+    });
+    if (shell.status !== 0) throw new Error(`status ${String(shell.status)}: ${shell.stdout}${shell.stderr}`);
+    return shell.stdout;
+  }
+
+  const missing = ['curl', 'bash'].filter((program) => spawnSync(program, ['--version']).error !== undefined);
+  const hasGrpcurl = spawnSync('grpcurl', ['--version']).error === undefined;
+  const ready = missing.length === 0 ? test : test.skip;
+
+  beforeAll(async () => {
+    for (const port of ['8080', '50051', '50052', '50053']) ports[port] = String(await testPort());
+    const env = {
+      ...bareEnvironment,
+      HOME: process.env['HOME'],
+      DATA_DIR: directory,
+      PORT: ports['8080'],
+      IDENTITY_ADDR: `127.0.0.1:${String(ports['50051'])}`,
+      LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
+      NOTIFIER_ADDR: `127.0.0.1:${String(ports['50053'])}`,
+    };
+    const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/start.ts']);
+    deployment = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
+    await new Promise<void>((resolve, reject) => {
+      deployment.stdout?.on('data', (chunk: Buffer) => {
+        if (/^ready /m.test(chunk.toString())) resolve();
+      });
+      deployment.once('exit', () => reject(new Error('npm start has ended')));
+    });
+  });
+
+  afterAll(async () => {
+    const ended = new Promise((resolve) => deployment.once('exit', resolve));
+    if (deployment.exitCode === null && deployment.kill('SIGTERM')) await ended;
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  ready('the README leads to a first posting and its balance with two commands and at most seven calls', () => {
+    const [start, tests, ...rest] = commandsOf('README.md');
+    expect([start, tests]).toEqual(['npm start\n', 'npm test\n']);
+    const script = rest.join('');
+    expect(script.match(/\bcurl\b/g)?.length).toBeLessThanOrEqual(7);
+    const answers = run(`set -a\n${script}\n{ export -p; declare -f; } > ${variables}`);
+    expect(answers).not.toMatch(/"success": ?false/);
+    expect(answers).toMatch(/"balance": ?"100\.00"(?![\s\S]*"balance": ?")/);
+  });
+
+  const withCommands = pages.filter((page) => page !== 'README.md' && commandsOf(page).length > 0);
+
+  for (const page of withCommands) {
+    const script = commandsOf(page).join('\n');
+    const runs = missing.length === 0 && (hasGrpcurl || !script.includes('grpcurl')) ? test : test.skip;
+    runs(`the commands of ${page} do what they say`, () => {
+      const answers = run(script);
+      expect(answers).not.toMatch(/"success": ?false/);
+      for (const expected of expectations[page] ?? []) expect(answers).toMatch(expected);
+    });
+  }
+
+  test('each page whose answer matters is checked for it', () => {
+    expect(Object.keys(expectations).filter((page) => !withCommands.includes(page))).toEqual([]);
+  });
+});
+
+/** What the commands of a page must print. */
+const expectations: Record<string, RegExp[]> = {
+  'gateway/docs/how-to/receive-webhooks.md': [/"secret": ?"whsec_/],
+  'gateway/docs/how-to/retry-safely.md': [/HTTP\/1\.1 201[\s\S]*HTTP\/1\.1 200[\s\S]*idempotent-replayed: true/i],
+  'gateway/docs/how-to/opening-balances.md': [/"amount": ?"5000000\.00"/],
+  'gateway/docs/how-to/explain-a-number.md': [/"transaction_id": ?"txn_/, /"actor": ?"/],
+  'gateway/docs/how-to/catch-up.md': [/"has_more": ?(true|false)/],
+  'gateway/docs/reference/grpc.md': [/"transactionId": ?"txn_/, /ledger\.v1\.LedgerService/],
+};

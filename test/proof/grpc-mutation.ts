@@ -1,0 +1,148 @@
+// Mutates protobuf messages: fields get hostile values, then the bytes are damaged.
+import { ScalarType, create, toBinary, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
+import { reflect, type ReflectMessage } from '@bufbuild/protobuf/reflect';
+import type { SeededRandom } from './seeded-random.ts';
+
+const deep = `{"a":${'['.repeat(5_000)}${']'.repeat(5_000)}}`;
+
+/** Texts that break ledgers, parsers and databases. */
+const hostileTexts = [
+  ...[
+    '',
+    ' ',
+    '\0',
+    'a\0b',
+    '\ud800',
+    '\u202e\u2066',
+    '\r\nlevel=50',
+    'x'.repeat(65),
+    'x'.repeat(256),
+    '😀'.repeat(1_001),
+    'x'.repeat(100_000),
+  ],
+  ...['-1', '0', '0.00', '1e5', '0x10', 'NaN', '9'.repeat(13), '9'.repeat(400), '9999999999999.99', '1.999', '١.٠'],
+  ...['{}', '[]', '{"a":1,"a":2}', '{"__proto__":{"admin":true}}', '{"a":1e400}', '{"a":"\\ud800"}', '{"a":"\\u0000"}', deep],
+  ...['__proto__', 'constructor', 'debit', 'credit', 'NGN', "'; drop table log; --", '%00', '../../etc/passwd', 'active', 'closed'],
+  ...['tenant_', 'tenant_00000000000000000000000000', 'txn_7zzzzzzzzzzzzzzzzzzzzzzzzz', 'txn_8zzzzzzzzzzzzzzzzzzzzzzzzz'],
+  ...['https://169.254.169.254/', 'http://[::ffff:127.0.0.1]:1/', 'https://user:secret@example.com:99999/'],
+];
+
+const hostileWholes = [
+  0n,
+  1n,
+  -1n,
+  2n,
+  99n,
+  101n,
+  2n ** 31n - 1n,
+  -(2n ** 31n),
+  2n ** 53n,
+  2n ** 63n - 1n,
+  -(2n ** 63n),
+  8_640_000_000_000_001n,
+];
+
+/** Damages one to three fields of a message, in place, anywhere below it. `known`: texts that are valid somewhere, mostly ids. */
+export function mutateFields(random: SeededRandom, schema: DescMessage, message: Message, known: readonly string[]): void {
+  for (let times = 1 + random.whole(0, 2); times > 0; times--) damage(random, reflect(schema, message), known);
+}
+
+function damage(random: SeededRandom, message: ReflectMessage, known: readonly string[]): void {
+  if (message.fields.length === 0) return;
+  const field = random.pick(message.fields);
+  if (random.happens(0.1)) {
+    message.clear(field);
+    return;
+  }
+  switch (field.fieldKind) {
+    case 'scalar':
+      message.set(field, scalar(random, field.scalar, known));
+      return;
+    case 'message': {
+      const child = message.get(field);
+      damage(random, child, known);
+      message.set(field, child);
+      return;
+    }
+    case 'list':
+      damageList(random, message, field, known);
+      return;
+    default:
+      throw new Error(`${field.toString()}: the cluster has no such fields`);
+  }
+}
+
+function damageList(
+  random: SeededRandom,
+  message: ReflectMessage,
+  field: DescField & { fieldKind: 'list' },
+  known: readonly string[],
+): void {
+  const list = message.get(field);
+  const size = list.size;
+  const way = random.whole(0, 99) / 100;
+  if (way < 0.2 && size > 0) {
+    const copies = random.pick([1, 2, 201, 1_001]);
+    for (let copy = 0; copy < copies; copy++) list.add(list.get(0));
+  } else if (way < 0.3) list.clear();
+  else if (field.listKind === 'message' && size > 0) damage(random, list.get(random.whole(0, size - 1)) as ReflectMessage, known);
+  else if (field.listKind === 'message') list.add(reflect(field.message, create(field.message)));
+  else if (field.listKind === 'scalar') {
+    const value = scalar(random, field.scalar, known);
+    if (size > 0 && way < 0.6) list.set(random.whole(0, size - 1), value);
+    else list.add(value);
+  }
+}
+
+function scalar(random: SeededRandom, type: ScalarType, known: readonly string[]): string | number | bigint | boolean | Uint8Array {
+  const whole = random.pick(hostileWholes);
+  switch (type) {
+    case ScalarType.BOOL:
+      return random.happens(0.5);
+    case ScalarType.INT32:
+      return Number(BigInt.asIntN(32, whole));
+    case ScalarType.UINT32:
+      return Number(BigInt.asUintN(32, whole));
+    case ScalarType.INT64:
+      return whole;
+    case ScalarType.BYTES:
+      return new Uint8Array(random.whole(0, 63)).map(() => random.whole(0, 255));
+    case ScalarType.STRING: {
+      const text = random.happens(0.5) && known.length > 0 ? random.pick(known) : random.pick(hostileTexts);
+      // A string that is not Unicode comes only from damaged bytes.
+      return text.toWellFormed();
+    }
+    default:
+      throw new Error(`the cluster has no fields of type ${ScalarType[type]}`);
+  }
+}
+
+/** The message's bytes, whole or with bits flipped, ranges cut, doubled, replaced, or the end missing. */
+export function mutateBytes(random: SeededRandom, schema: DescMessage, message: Message): Uint8Array {
+  let bytes = new Uint8Array(toBinary(schema, message));
+  for (let times = random.whole(0, 2); times > 0; times--) bytes = damaged(random, bytes);
+  return bytes;
+}
+
+function damaged(random: SeededRandom, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const at = random.whole(0, bytes.length);
+  const length = 1 + random.whole(0, 7);
+  const noise = new Uint8Array(length).map(() => random.whole(0, 255));
+  switch (random.whole(0, 5)) {
+    case 0: {
+      const flipped = bytes.slice();
+      if (at < flipped.length) flipped[at] = (flipped[at] as number) ^ (1 << random.whole(0, 7));
+      return flipped;
+    }
+    case 1:
+      return bytes.slice(0, at);
+    case 2:
+      return Buffer.concat([bytes.slice(0, at), bytes.slice(at + length)]);
+    case 3:
+      return Buffer.concat([bytes.slice(0, at), noise, bytes.slice(at)]);
+    case 4:
+      return Buffer.concat([bytes.slice(0, at), noise, bytes.slice(at + length)]);
+    default:
+      return Buffer.concat([bytes, bytes.slice(at)]);
+  }
+}
